@@ -1,0 +1,29 @@
+# `make reproduce` and `make test` set up everything they need in .venv and are quick the second time.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+
+.PHONY: reproduce test slow lint clean
+
+reproduce: $(READY)
+	$(BIN)/onestride reproduce
+
+test: $(READY) lint
+	$(BIN)/pytest -n auto
+
+slow: $(READY)
+	$(BIN)/pytest -n auto -m slow
+
+lint: $(READY)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/pyright
+
+$(READY): pyproject.toml
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/pip install --quiet --disable-pip-version-check --editable '.[dev]'
+	touch $(READY)
+
+clean:
+	rm -rf $(VENV) .pytest_cache .ruff_cache .hypothesis

@@ -1,0 +1,1 @@
+from onestride.problem import Problem, Step

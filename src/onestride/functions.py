@@ -1,0 +1,233 @@
+"""Activations and teachers: value, derivative and Hermite coefficients of one scalar function in one object.
+
+Hermite polynomials are the probabilists', unnormalised: c_k = E[f(Z) H_k(Z)]/k!, Z ~ N(0, 1). **Functions are centred
+by default**: c_0 is subtracted from the value, so E f(Z) = 0, as the theory assumes.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from math import factorial
+
+import numpy as np
+from numpy.polynomial import hermite_e
+from scipy.special import erf, expit, ndtr
+
+from onestride._numerics import Array, adapted_rule, gauss_density, hermite_table
+
+ScalarMap = Callable[[Array], Array]
+
+DEGREES = 64  # Hermite coefficients kept
+
+
+class InputError(ValueError):
+    """A wrong argument, told in a sentence: which one, what was given, what is allowed."""
+
+
+@dataclass(frozen=True, eq=False)
+class Function:
+    """A scalar function f of a standard normal variable, minus its mean c_0 when `centred`."""
+
+    name: str
+    raw: ScalarMap
+    raw_derivative: ScalarMap | None = None
+    centred: bool = True
+
+    def __call__(self, z: Array) -> Array:
+        """f(z), centred if asked."""
+        return self.raw(z) - self.shift
+
+    def derivative(self, z: Array) -> Array:
+        """f'(z); the shift by c_0 does not enter."""
+        if self.raw_derivative is None:
+            raise InputError(
+                f"function {self.name!r} has no derivative, so it can be a teacher but not an activation; "
+                f"give one: register({self.name!r}, value, derivative)"
+            )
+        return self.raw_derivative(z)
+
+    @cached_property
+    def rule(self) -> tuple[Array, Array]:
+        """Quadrature nodes and (Lebesgue) weights that resolve the kinks of f."""
+        return adapted_rule(self.raw)
+
+    @cached_property
+    def _raw_coefficients(self) -> Array:
+        x, w = self.rule
+        h = hermite_table(x, DEGREES)
+        roots = np.sqrt([float(factorial(k)) for k in range(DEGREES + 1)])
+        return h @ (w * gauss_density(x) * self.raw(x)) / roots
+
+    @property
+    def shift(self) -> float:
+        """What is subtracted from the raw function: c_0 when centred, else 0."""
+        return float(self._raw_coefficients[0]) if self.centred else 0.0
+
+    @cached_property
+    def coefficients(self) -> Array:
+        """c_0 … c_64; values below 1e-13 of the function's size are rounding and set to 0."""
+        c = self._raw_coefficients.copy()
+        if self.centred:
+            c[0] = 0.0
+        size = np.abs(c) * np.sqrt([float(factorial(k)) for k in range(DEGREES + 1)])
+        c[size <= 1e-13 * np.sqrt(self._raw_square)] = 0.0
+        return c
+
+    @cached_property
+    def _raw_square(self) -> float:
+        x, w = self.rule
+        return float((w * gauss_density(x)) @ self.raw(x) ** 2)
+
+    @cached_property
+    def second_moment(self) -> float:
+        """E f(Z)²."""
+        x, w = self.rule
+        return float((w * gauss_density(x)) @ self(x) ** 2)
+
+    @property
+    def nonlinear_power(self) -> float:
+        """E f² − c_0² − c_1²: for an activation c_{>1}², for a teacher what no linear predictor can reach."""
+        c = self.coefficients
+        return max(self.second_moment - c[0] ** 2 - c[1] ** 2, 0.0)
+
+    @cached_property
+    def derivative_variance(self) -> float:
+        """Var f'(Z) = E f'² − c_1²."""
+        x, w = self.rule
+        return max(float((w * gauss_density(x)) @ self.derivative(x) ** 2) - self.coefficients[1] ** 2, 0.0)
+
+
+def hermite_polynomial(coefficients: Sequence[float]) -> Function:
+    """Σ_k c_k H_k as a function: [0, 1, 0.7071] is H_1 + H_2/√2."""
+    c = np.asarray(coefficients, float)
+    if c.ndim != 1 or not 2 <= c.size <= DEGREES + 1:
+        raise InputError(f"a list of Hermite coefficients needs 2 to {DEGREES + 1} numbers, got {c.size}")
+    if not np.isfinite(c).all():
+        raise InputError(f"Hermite coefficients must be finite numbers, got {list(coefficients)}")
+    derivative = hermite_e.hermeder(c)
+    return Function(
+        "[" + ", ".join(f"{v:g}" for v in c) + "]",
+        lambda z: hermite_e.hermeval(z, c),
+        lambda z: hermite_e.hermeval(z, derivative) + 0.0 * z,
+    )
+
+
+_REGISTRY: dict[str, Function] = {
+    f.name: f
+    for f in (
+        Function("relu", lambda z: np.maximum(z, 0.0), lambda z: (z > 0) * 1.0),
+        Function("leaky_relu", lambda z: np.maximum(z, 0.01 * z), lambda z: np.where(z > 0, 1.0, 0.01)),
+        Function("softplus", lambda z: np.logaddexp(0.0, z), expit),
+        Function("gelu", lambda z: z * ndtr(z), lambda z: ndtr(z) + z * gauss_density(z)),
+        Function("silu", lambda z: z * expit(z), lambda z: expit(z) * (1 + z * expit(-z))),
+        Function(
+            "elu",
+            lambda z: np.maximum(z, 0.0) + np.expm1(np.minimum(z, 0.0)),
+            lambda z: np.exp(np.minimum(z, 0.0)),
+        ),
+        Function("tanh", np.tanh, lambda z: 1 - np.tanh(z) ** 2),
+        Function("erf", erf, lambda z: 2 / np.sqrt(np.pi) * np.exp(-z * z)),
+        Function("sigmoid", expit, lambda z: expit(z) * expit(-z)),
+        Function("sin", np.sin, np.cos),
+    )
+}
+
+
+def function_names() -> tuple[str, ...]:
+    """Names that `Problem(activation=…)` and `Problem(teacher=…)` accept."""
+    return tuple(_REGISTRY)
+
+
+def register(name: str, value: ScalarMap, derivative: ScalarMap | None = None) -> Function:
+    """Make `name` usable as an activation (with its derivative) or as a teacher (without).
+
+    >>> register("cube", lambda z: z**3, lambda z: 3 * z**2)
+
+    The value must be finite on [-42, 42], square-integrable under N(0, 1) and work on arrays; the derivative is checked
+    against finite differences. Registering the same name again replaces the earlier function.
+    """
+    if not isinstance(name, str) or not name.isidentifier():
+        raise InputError(f"name must be a word such as 'cube', got {name!r}")
+    f = Function(name, value, derivative)
+    _check(f)
+    _REGISTRY[name] = f
+    resolve.cache_clear()
+    return f
+
+
+def activation(spec: str | tuple[float, ...], *, centred: bool = True) -> Function:
+    """The activation called `spec`, or the polynomial with those Hermite coefficients."""
+    f = resolve(spec, centred)
+    f.derivative(np.zeros(1))  # says so now, not in the middle of a run, when there is none
+    return f
+
+
+def teacher(spec: str | tuple[float, ...] | ScalarMap) -> Function:
+    """The (centred) teacher: a name, Hermite coefficients, or any function of an array."""
+    return resolve(spec, True)
+
+
+@lru_cache(maxsize=256)
+def resolve(spec: str | tuple[float, ...] | ScalarMap, centred: bool) -> Function:
+    """Look up a name, build a polynomial, or wrap and check a callable."""
+    if isinstance(spec, str):
+        if spec not in _REGISTRY:
+            close = difflib.get_close_matches(spec, _REGISTRY, n=1)
+            hint = f"; did you mean {close[0]!r}?" if close else ""
+            raise InputError(f"no function is called {spec!r}{hint} Known: {', '.join(_REGISTRY)}")
+        f = _REGISTRY[spec]
+        return f if centred else Function(f.name, f.raw, f.raw_derivative, centred=False)
+    if isinstance(spec, Function):
+        return spec
+    if callable(spec):
+        f = Function(getattr(spec, "__name__", "callable"), spec, centred=centred)
+        _check(f)
+        return f
+    f = hermite_polynomial(spec)
+    return f if centred else Function(f.name, f.raw, f.raw_derivative, centred=False)
+
+
+def _check(f: Function) -> None:
+    """Refuse a function that is not vectorised, overflows, is not square-integrable, or has a wrong derivative."""
+    grid = np.linspace(-42, 42, 2001)
+    with np.errstate(all="ignore"):
+        _check_shape(f.name, "value", f.raw, grid)
+        bad = grid[~np.isfinite(np.square(np.asarray(f.raw(grid), float)))]
+        if bad.size:
+            z = bad[np.argmin(np.abs(bad))]
+            raise InputError(
+                f"function {f.name!r} overflows: it is {float(f.raw(np.array([z]))[0]):g} at z = {z:.4g}; "
+                "it must be finite on [-42, 42] and so must its square"
+            )
+        x, w = f.rule
+        power = w * gauss_density(x) * f.raw(x) ** 2
+        if power[np.abs(x) > 40].sum() > 1e-10 * power.sum():
+            raise InputError(f"function {f.name!r} is not square-integrable under N(0, 1): E f(Z)² diverges")
+        if f.raw_derivative is None:
+            return
+        _check_shape(f.name, "derivative", f.raw_derivative, grid)
+        z, step = np.linspace(-4, 4, 161) + 1e-3 * np.e, 1e-5
+        numeric = (f.raw(z + step) - f.raw(z - step)) / (2 * step)
+        given = np.asarray(f.raw_derivative(z), float)
+        gap = np.abs(given - numeric) / (1e-3 + np.abs(numeric) + np.abs(f.raw(z)))
+        if not gap.max() < 1e-5:
+            i = int(np.nanargmax(np.where(np.isfinite(gap), gap, np.inf)))
+            raise InputError(
+                f"the derivative of {f.name!r} is wrong: at z = {z[i]:.4g} it gives {given[i]:.6g}, "
+                f"finite differences give {numeric[i]:.6g}"
+            )
+
+
+def _check_shape(name: str, part: str, f: ScalarMap, grid: Array) -> None:
+    try:
+        shape = np.shape(f(grid))
+    except Exception as error:
+        raise InputError(f"the {part} of function {name!r} must accept an array, but it raised: {error}") from None
+    if shape != grid.shape:
+        raise InputError(
+            f"the {part} of function {name!r} must act elementwise: for an array of shape {grid.shape} "
+            f"it returned shape {shape}"
+        )

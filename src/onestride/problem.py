@@ -1,0 +1,278 @@
+"""The problem: every size, scaling and normalisation, written here once and shared by theory and simulation.
+
+data       x ~ N(0, I_d),  y = σ⋆(β⋆ᵀx) + ε,  |β⋆| = 1,  ε ~ N(0, noise²)
+network    f(x) = aᵀσ(Wx),  rows of W₀ on the unit sphere,  a ~ N(0, I_N/N)
+step       W = W₀ + ηG,  G = −∂/∂W (1/2n)‖y − σ(XWᵀ)a‖²,  η = c·n^α
+ridge      min_a (1/n)‖ỹ − Fa‖² + λ‖a‖²,  F = σ(X̃Wᵀ),  X̃ fresh
+"""
+
+from __future__ import annotations
+
+import difflib
+import json
+import math
+import operator
+import tomllib
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, ValidationError, field_validator
+from pydantic_core import PydanticCustomError
+
+from onestride import functions
+from onestride.functions import Function, InputError
+
+
+def _fail(allowed: str, given: object) -> PydanticCustomError:
+    return PydanticCustomError("input", "must be {allowed}, got {given}", {"allowed": allowed, "given": repr(given)})
+
+
+def _whole(value: Any) -> int:
+    try:
+        number = operator.index(value)
+    except TypeError:
+        number = int(value) if isinstance(value, float) and value.is_integer() else 0
+    if isinstance(value, bool) or number < 1:
+        raise _fail("a whole number, 1 or more", value)
+    return number
+
+
+def _real(allowed: str, test: Any) -> Any:
+    def check(value: Any) -> float:
+        try:
+            number = float(value) if not isinstance(value, str | bool) else math.nan
+        except (TypeError, ValueError):
+            number = math.nan
+        if not (math.isfinite(number) and test(number)):
+            raise _fail(allowed, value)
+        return number
+
+    return BeforeValidator(check)
+
+
+Count = Annotated[int, BeforeValidator(_whole)]
+Positive = Annotated[float, _real("a finite number above 0", lambda x: x > 0)]
+NonNegative = Annotated[float, _real("a finite number, 0 or more", lambda x: x >= 0)]
+Real = Annotated[float, _real("a finite number", lambda _: True)]
+
+
+class _Frozen(BaseModel):
+    """A frozen model whose mistakes are told as sentences, all at once."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", arbitrary_types_allowed=True)
+
+    if not TYPE_CHECKING:
+
+        def __init__(self, **data: Any) -> None:
+            try:
+                super().__init__(**data)
+            except ValidationError as error:
+                raise InputError(_sentences(type(self), error)) from None
+
+    def replace(self, **changes: Any) -> Self:
+        """A validated copy with some fields changed."""
+        return type(self)(**{name: getattr(self, name) for name in type(self).model_fields} | changes)
+
+
+def _sentences(model: type[BaseModel], error: ValidationError) -> str:
+    lines = []
+    for item in error.errors():
+        name = (
+            ".".join(str(part) for part in item["loc"] if not str(part).startswith(("function-", "tuple["))) or "step"
+        )
+        if item["type"] == "extra_forbidden":
+            close = difflib.get_close_matches(str(item["loc"][-1]), model.model_fields, n=1)
+            hint = f"did you mean {close[0]!r}?" if close else f"known: {', '.join(model.model_fields)}"
+            lines.append(f"{name} is not an argument of {model.__name__}; {hint}")
+        elif item["type"] == "missing":
+            lines.append(f"{name} is missing")
+        elif item["type"] == "literal_error":
+            lines.append(f"{name} must be {item['ctx']['expected']}, got {item['input']!r}")  # pyright: ignore
+        elif item["type"] == "value_error":
+            lines.append(f"{name}: {item['ctx']['error']}")  # pyright: ignore
+        else:
+            lines.append(f"{name} {item['msg'][0].lower()}{item['msg'][1:]}")
+    return "; ".join(dict.fromkeys(lines))
+
+
+class Step(_Frozen):
+    """The size of the gradient step, η = constant · n^exponent."""
+
+    constant: NonNegative = 1.0
+    exponent: Real = 0.0
+
+    @classmethod
+    def none(cls) -> Step:
+        """No step: the random features model."""
+        return cls(constant=0.0, exponent=0.0)
+
+    def size(self, n: int) -> float:
+        """η at sample size n."""
+        return self.constant * float(n) ** self.exponent
+
+
+class Problem(_Frozen):
+    """One learning problem; theory and simulation read nothing else.
+
+    Parameters
+    ----------
+    n, d, N
+        Samples of the ridge regression, inputs, neurons. φ = d/n and ψ = d/N.
+    activation
+        A registered name or Hermite coefficients of a polynomial.
+    teacher
+        A registered name, Hermite coefficients (``[0, 1, 0.7071]`` is H₁ + H₂/√2), or any function of an array. Always
+        centred, E σ⋆ = 0.
+    noise
+        Standard deviation of the label noise, σ_ε.
+    ridge
+        The penalty λ > 0.
+    step
+        η = c·n^α.
+    gradient
+        ``"full"``: the literal gradient of the squared loss, with the residual y − f₀(x). ``"labels"``: y in its place,
+        which is what the paper's β = Xᵀy/n describes.
+    weights
+        Rows of W₀: ``"sphere"`` (unit length) or ``"gaussian"`` (variance 1/d per entry).
+    readout
+        a: ``"gaussian"`` N(0, 1/N), ``"constant"`` 1/√N or ``"rademacher"`` ±1/√N.
+    n_step
+        Samples of the gradient step; n when None.
+    centred
+        Subtract the activation's mean c₀, as the theory assumes.
+    """
+
+    n: Count
+    d: Count
+    N: Count
+    activation: Annotated[str | tuple[float, ...], BeforeValidator(lambda v: _spec(v, False))] = "relu"
+    teacher: Annotated[Any, BeforeValidator(lambda v: _spec(v, True))] = (0.0, 1.0)
+    noise: NonNegative = 0.0
+    ridge: Positive = 0.1
+    step: Step = Step.none()
+    gradient: Literal["full", "labels"] = "full"
+    weights: Literal["sphere", "gaussian"] = "sphere"
+    readout: Literal["gaussian", "constant", "rademacher"] = "gaussian"
+    n_step: Count | None = None
+    centred: bool = True
+
+    @field_validator("activation")
+    @classmethod
+    def _known_activation(cls, spec: Any) -> Any:
+        functions.activation(spec)
+        return spec
+
+    @field_validator("teacher")
+    @classmethod
+    def _known_teacher(cls, spec: Any) -> Any:
+        functions.teacher(spec)
+        if isinstance(spec, tuple) and spec[0] != 0:
+            raise InputError(
+                f"the first Hermite coefficient is the mean of the labels and must be 0 (teachers are centred), "
+                f"got {spec[0]:g}"
+            )
+        return spec
+
+    # ------------------------------------------------------------------ derived quantities
+
+    @property
+    def phi(self) -> float:
+        """φ = d/n."""
+        return self.d / self.n
+
+    @property
+    def psi(self) -> float:
+        """ψ = d/N."""
+        return self.d / self.N
+
+    @property
+    def step_samples(self) -> int:
+        """Samples of the gradient step."""
+        return self.n if self.n_step is None else self.n_step
+
+    @property
+    def eta(self) -> float:
+        """η = c·n^α."""
+        return self.step.size(self.n)
+
+    @property
+    def sigma(self) -> Function:
+        """The activation σ."""
+        return functions.activation(self.activation, centred=self.centred)
+
+    @property
+    def target(self) -> Function:
+        """The teacher σ⋆."""
+        return functions.teacher(self.teacher)
+
+    def at(self, *, exponent: float | None = None, ridge: float | None = None) -> Problem:
+        """The same problem at another exponent of the step or another penalty."""
+        changes: dict[str, Any] = {}
+        if exponent is not None:
+            changes["step"] = self.step.replace(exponent=exponent)
+        if ridge is not None:
+            changes["ridge"] = ridge
+        return self.replace(**changes)
+
+    # ------------------------------------------------------------------ files
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain numbers, strings and lists; what is None is left out."""
+        if callable(self.teacher):
+            raise InputError(
+                "teacher is a Python function and cannot be written to a file; give it a name first: "
+                'register("name", function), then Problem(teacher="name")'
+            )
+        return json.loads(self.model_dump_json(exclude_none=True))
+
+    def to_json(self) -> str:
+        """JSON text; `Problem.from_json` reads it."""
+        return json.dumps(self.to_dict(), indent=2)
+
+    def to_toml(self) -> str:
+        """TOML text; `Problem.from_toml` reads it."""
+        import tomli_w
+
+        return tomli_w.dumps(self.to_dict())
+
+    @classmethod
+    def from_dict(cls, data: dict[str, Any]) -> Problem:
+        """The inverse of `to_dict`."""
+        return cls(**data)
+
+    @classmethod
+    def from_json(cls, text: str) -> Problem:
+        """Read JSON text."""
+        try:
+            data = json.loads(text)
+        except json.JSONDecodeError as error:
+            raise InputError(f"this is not valid JSON: {error}") from None
+        return cls._from_parsed(data, "JSON")
+
+    @classmethod
+    def from_toml(cls, text: str) -> Problem:
+        """Read TOML text."""
+        try:
+            data = tomllib.loads(text)
+        except tomllib.TOMLDecodeError as error:
+            raise InputError(f"this is not valid TOML: {error}") from None
+        return cls._from_parsed(data, "TOML")
+
+    @classmethod
+    def _from_parsed(cls, data: Any, kind: str) -> Problem:
+        if not isinstance(data, dict):
+            raise InputError(f"a problem in {kind} is a table of named values, got {type(data).__name__}")
+        return cls(**data)
+
+
+def _spec(value: Any, callables: bool) -> Any:
+    """A name, a tuple of finite floats, or (for teachers) a callable."""
+    if isinstance(value, str) or (callables and callable(value)):
+        return value
+    kinds = "a name, a list of Hermite coefficients" + (" or a function" if callables else "")
+    try:
+        numbers = tuple(float(v) for v in value)
+    except (TypeError, ValueError):
+        raise _fail(kinds, value) from None
+    if not numbers or not all(map(math.isfinite, numbers)):
+        raise _fail(f"{kinds}, all finite", value)
+    return numbers

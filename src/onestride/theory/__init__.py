@@ -1,0 +1,1 @@
+"""Predictions. Imports nothing from `onestride.simulate`."""

@@ -1,0 +1,103 @@
+"""The untrained network: m₁, m₂ and the random-features errors (Adlam & Pennington 2020; Mei & Montanari 2022).
+
+With F₀ = σ(X̃W₀ᵀ) and R = (F₀F₀ᵀ + λnI)⁻¹, the limits ρ = tr R and U = tr(X̃ᵀRX̃)/d solve, with r = ψ/φ = n/N,
+
+    ρ = 1/(λ + q c_{>1}²/r + φV),     q = 1/(1 + ρ c_{>1}² + c₁² U),
+    V₀ = c₁² q/ψ,   U = ρ/(1 + ρV₀),   V = V₀/(1 + ρV₀),      m₁ = ρ/r,   m₂ = U/r.
+
+Given ρ, q is the positive root of a quadratic; what is left is one scalar equation with one root in
+[1/(λ + E σ²/r), 1/λ], which is bracketed.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy.optimize.elementwise import find_root
+
+from onestride._numerics import Array
+
+RESIDUAL_TOLERANCE = 1e-11
+
+
+@dataclass(frozen=True)
+class Bulk:
+    """ρ, q, U and their λ-derivatives, one entry per penalty."""
+
+    ridge: Array
+    rho: Array
+    q: Array
+    U: Array
+    d_rho: Array
+    d_q: Array
+    d_U: Array
+    residual: Array
+    iterations: Array
+    n_over_N: Array
+
+    @property
+    def m1(self) -> Array:
+        """m₁ of the paper."""
+        return self.rho / self.n_over_N
+
+    @property
+    def m2(self) -> Array:
+        """m₂ of the paper."""
+        return self.U / self.n_over_N
+
+    @property
+    def d_m1(self) -> Array:
+        """∂m₁/∂λ."""
+        return self.d_rho / self.n_over_N
+
+    @property
+    def d_m2(self) -> Array:
+        """∂m₂/∂λ."""
+        return self.d_U / self.n_over_N
+
+
+def solve_bulk(ridge: ArrayLike, phi: ArrayLike, psi: ArrayLike, c1: float, nonlinear_power: float) -> Bulk:
+    """Solve for ρ, q, U at penalties λ > 0 and ratios φ = d/n, ψ = d/N (all broadcast together).
+
+    `nonlinear_power` is c_{>1}² = E σ² − c₁².
+    """
+    lam, phi, psi = (np.array(x, float) for x in np.broadcast_arrays(ridge, phi, psi))
+    r, c1sq, cg2 = psi / phi, c1 * c1, nonlinear_power
+
+    def residual(log_rho: Array, lam: Array, phi: Array, psi: Array) -> Array:
+        rho = np.exp(log_rho)
+        q, V = _q_and_V(rho, psi, c1sq, cg2)
+        return 1 - lam * rho - rho * q * cg2 * phi / psi - phi * rho * V
+
+    lower, upper = -np.log(lam + (c1sq + cg2) / r), -np.log(lam)
+    bracket = (lower - 1e-9, upper + 1e-9)  # the bounds are attained when σ = 0 or λ → ∞
+    root = find_root(residual, bracket, args=(lam, phi, psi), tolerances={"xatol": 1e-15, "xrtol": 4e-16, "fatol": 0.0})
+    rho = np.exp(root.x)
+    q, V = _q_and_V(rho, psi, c1sq, cg2)
+    T = 1 / (1 + rho * c1sq * q / psi)
+    U = rho * T
+    # λ-derivatives: the Jacobian in (log ρ, log q), each equation scaled by its unknown
+    a11 = -1 + phi * (rho * V) ** 2
+    a12 = -rho * q * (cg2 / r + phi * c1sq * T * T / psi)
+    a21 = -rho * q * (cg2 + c1sq * T * T)
+    a22 = -1 + (c1sq * U * q) ** 2 / psi
+    det = a11 * a22 - a12 * a21
+    d_rho, d_q = rho * (a22 * rho / det), q * (-a21 * rho / det)
+    d_U = T * T * d_rho - U * U * (c1sq / psi) * d_q
+    residuals = np.maximum(
+        np.abs(1 - lam * rho - rho * q * cg2 / r - phi * rho * V),
+        np.abs(1 - q * (1 + rho * cg2 + c1sq * U)),
+    )
+    return Bulk(lam, rho, q, U, d_rho, d_q, d_U, residuals, np.asarray(root.nit), r)
+
+
+def _q_and_V(rho: Array, psi: Array, c1sq: float, cg2: float) -> tuple[Array, Array]:
+    """The positive root q of A C q² + h q − 1 = 0, in whichever form does not cancel, and V."""
+    A, C = 1 + rho * cg2, rho * c1sq / psi
+    h = A + c1sq * rho - C
+    disc = np.sqrt(h * h + 4 * A * C)
+    with np.errstate(divide="ignore", invalid="ignore"):  # the branch not taken may be 0/0
+        q = np.where(h > 0, 2 / (h + disc), (disc - h) / (2 * A * C))
+    return q, (c1sq * q / psi) / (1 + C * q)

@@ -1,0 +1,46 @@
+"""The direction the gradient finds: β = Xᵀr/n, its length s and its overlap with the teacher.
+
+The residual r is y − f₀(x) for the literal gradient and y for the labels-only one, so with φ₀ = d/n_step
+
+    s² = |β|² = c⋆₁² + φ₀ E r² (+ c₁² in full mode),      E r² = E σ⋆² + σ_ε² (+ Var f₀ in full mode).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from onestride.problem import Problem
+
+
+@dataclass(frozen=True)
+class Direction:
+    """Length s of β, its overlap with β⋆, and the power E r² of the residual."""
+
+    s: float
+    overlap: float
+    residual_power: float
+    output_power: float
+
+
+def direction(problem: Problem) -> Direction:
+    """The limits of |β|, β⋆ᵀβ/|β| and E r²."""
+    sigma, target = problem.sigma, problem.target
+    c1, teacher_c1 = sigma.coefficients[1], target.coefficients[1]
+    full = problem.gradient == "full"
+    output_power = output_variance(problem) if full else 0.0
+    residual_power = target.second_moment + problem.noise**2 + output_power
+    s2 = teacher_c1**2 + problem.d / problem.step_samples * residual_power + (c1**2 if full else 0.0)
+    s = float(np.sqrt(s2))
+    return Direction(s, float(teacher_c1 / s) if s > 0 else 0.0, residual_power, output_power)
+
+
+def output_variance(problem: Problem) -> float:
+    """Var f₀(x) of the untrained network: E σ², and with a constant readout 2c₂²N/d more.
+
+    Σ_j a_j H₂(w_jᵀx) has random signs for a random readout; with a_j = 1/√N it adds up to √N(|x|²/d − 1).
+    """
+    sigma = problem.sigma
+    extra = 2 * sigma.coefficients[2] ** 2 / problem.psi if problem.readout == "constant" else 0.0
+    return sigma.second_moment + extra

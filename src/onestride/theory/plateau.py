@@ -1,0 +1,126 @@
+"""The n → ∞ limits inside a window: Δ_ℓ and Λ_ℓ for every ℓ (Moniri et al. 2024, extended to all ℓ for the test error).
+
+For (ℓ−1)/(2ℓ) < α < ℓ/(2ℓ+2) the powers (X̃β)^k, k ≤ ℓ with c_k ≠ 0, become free directions of the ridge fit: their
+coefficients are no longer penalised. Let t_i = c⋆_i ρ^i be the teacher seen through the overlap ρ = β⋆ᵀβ/|β|, and let
+u be the polynomial in the span of those powers closest to t in the norm Σ_i w_i i! u_i², w₁ = U, w_i = ρ_bulk otherwise.
+Then yᵀRy falls by C_ℓ = Σ_i w_i i! (2u_i t_i − u_i²), and
+
+    Δ_ℓ = λ C_ℓ  (ridge objective),     Λ_ℓ = −(1/ρ_bulk²) ∂C_ℓ/∂λ  (test error, by the leave-one-out identity).
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from onestride._numerics import Array, monomials_in_hermite
+from onestride.problem import Problem, Step
+from onestride.result import Errors, Status
+from onestride.theory.bulk import RESIDUAL_TOLERANCE, Bulk, solve_bulk
+from onestride.theory.direction import direction
+
+HIGHEST_DEGREE = 24  # monomials beyond this are numerically dependent; windows ℓ > 24 (α > 0.479) say so
+
+
+def window(exponent: float) -> float:
+    """The ℓ with (ℓ−1)/(2ℓ) < α < ℓ/(2ℓ+2): 0 for α < 0, ∞ for α ≥ 1/2, NaN on a threshold."""
+    if exponent >= 0.5:
+        return math.inf
+    x = 1 / (1 - 2 * exponent)  # threshold k is below α exactly when k < x
+    nearest = round(x)
+    if nearest >= 1 and abs(x - nearest) < 1e-9 * nearest:
+        return math.nan
+    return math.floor(x)
+
+
+def failed_assumption(problem: Problem) -> str | None:
+    """Which assumption of the limit theory fails for this problem, if any."""
+    if problem.step.constant > 0 and problem.sigma.coefficients[1] == 0:
+        return (
+            f"the plateau theory needs c₁ ≠ 0, and activation {problem.sigma.name!r} has c₁ = 0: "
+            "the gradient is then not close to rank one"
+        )
+    if not problem.centred and problem.sigma.coefficients[0] != 0:
+        return f"the plateau theory needs a centred activation, c₀ = 0; {problem.sigma.name!r} was left uncentred"
+    return None
+
+
+def fitted_polynomial(powers: list[int], weights: Array, t: Array) -> Array:
+    """The combination of x^k, k in `powers`, closest to Σ_i t_i h_i in the norm Σ_i weights_i (·)_i², h_i = H_i/√i!.
+
+    `weights` has shape (…, degree + 1); so has the result. Solved by QR of the scaled monomials, not by normal equations.
+    """
+    degree = t.shape[-1] - 1
+    S = monomials_in_hermite(degree)[powers]
+    S = S / np.linalg.norm(S, axis=1, keepdims=True)
+    root = np.sqrt(weights)
+    basis = np.swapaxes(S * root[..., None, :], -1, -2)
+    Q, _ = np.linalg.qr(basis)
+    projected = Q @ (np.swapaxes(Q, -1, -2) @ (root * t)[..., None])
+    return projected[..., 0] / root
+
+
+def captured(bulk: Bulk, powers: list[int], teacher: Array, overlap: float) -> tuple[Array, Array]:
+    """C_ℓ and ∂C_ℓ/∂λ at every penalty of `bulk`; `teacher` holds c⋆_i √i!."""
+    if not powers:
+        return np.zeros_like(bulk.rho), np.zeros_like(bulk.rho)
+    degree = max(powers)
+    t = np.zeros(degree + 1)
+    t[: teacher.size] = teacher[: degree + 1]
+    t = t * overlap ** np.arange(degree + 1)
+    linear = np.arange(degree + 1) == 1
+    w = np.where(linear, bulk.U[..., None], bulk.rho[..., None])
+    dw = np.where(linear, bulk.d_U[..., None], bulk.d_rho[..., None])
+    u = fitted_polynomial(powers, w / bulk.rho[..., None], t)
+    gain = 2 * u * t - u * u
+    return (w * gain).sum(-1), (dw * gain).sum(-1)
+
+
+def active_powers(problem: Problem, ell: float) -> list[int]:
+    """K_ℓ = {1 ≤ k ≤ ℓ : c_k ≠ 0}."""
+    highest = int(min(ell, HIGHEST_DEGREE))
+    return [k for k in range(1, highest + 1) if problem.sigma.coefficients[k] != 0]
+
+
+def errors(problem: Problem, steps: list[Step], ridges: ArrayLike) -> Errors:
+    """Train and test errors on steps × penalties, each step replaced by the plateau of its window."""
+    lam = np.asarray(ridges, float)
+    sigma, target = problem.sigma, problem.target
+    bulk = solve_bulk(lam, problem.phi, problem.psi, sigma.coefficients[1], sigma.nonlinear_power)
+    beta = direction(problem)
+    linear, rest = target.coefficients[1] ** 2, target.nonlinear_power + problem.noise**2
+    Y = linear * bulk.U + rest * bulk.rho
+    dY = linear * bulk.d_U + rest * bulk.d_rho
+    roots = np.sqrt([float(math.factorial(k)) for k in range(target.coefficients.size)])
+
+    shape = (len(steps), lam.size)
+    C, dC = np.zeros(shape), np.zeros(shape)
+    status = np.full(shape, Status.SOLVED, object)
+    message = np.full(shape, Status.SOLVED.value, object)
+    for i, step in enumerate(steps):
+        ell = 0.0 if step.constant == 0 else window(step.exponent)
+        reason = failed_assumption(problem.replace(step=step))
+        if math.isnan(ell):
+            status[i], message[i] = Status.THRESHOLD, f"α = {step.exponent:g}: {Status.THRESHOLD.value}"
+        elif math.isinf(ell):
+            reason = f"the plateau theory needs α < 1/2, got α = {step.exponent:g}"
+        else:
+            C[i], dC[i] = captured(bulk, active_powers(problem, ell), target.coefficients * roots, beta.overlap)
+            if ell > HIGHEST_DEGREE:
+                message[i] = f"solved; of the {ell:g} powers of this window those above {HIGHEST_DEGREE} are left out"
+        if reason is not None:
+            status[i], message[i] = Status.ASSUMPTION, reason
+    unsolved = np.broadcast_to(~(bulk.residual <= RESIDUAL_TOLERANCE), shape) & (status == Status.SOLVED)
+    status[unsolved], message[unsolved] = Status.NOT_CONVERGED, Status.NOT_CONVERGED.value
+    valid = np.where(status == Status.SOLVED, 1.0, np.nan)
+    return Errors(
+        train_loss=valid * lam * (Y - C),
+        train_mse=valid * -(lam**2) * (dY - dC),
+        test_error=valid * -(dY - dC) / bulk.rho**2,
+        residual=np.broadcast_to(bulk.residual, shape),
+        iterations=np.broadcast_to(bulk.iterations, shape),
+        status=status,
+        message=message,
+    )
