@@ -1,1 +1,42 @@
-from onestride.problem import Problem, Step
+"""What does a two-layer network learn in its first gradient step, and how much does that help?
+
+`predict` says what theory expects, `simulate` measures it, `compare` says whether they agree; one `Problem` feeds all.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from onestride.functions import InputError as InputError
+    from onestride.functions import register as register
+    from onestride.problem import Problem as Problem
+    from onestride.problem import Step as Step
+    from onestride.result import TheoryError as TheoryError
+    from onestride.theory.predict import predict as predict
+    from onestride.theory.predict import predict_grid as predict_grid
+
+__version__ = "0.1.0"
+
+# Public names and the modules they live in, imported on first use so that `onestride --help` is instant.
+_HOME = {
+    "InputError": "functions",
+    "register": "functions",
+    "Problem": "problem",
+    "Step": "problem",
+    "TheoryError": "result",
+    "predict": "theory.predict",
+    "predict_grid": "theory.predict",
+}
+__all__ = [*_HOME, "__version__"]  # noqa: PLE0604
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME:
+        raise AttributeError(f"module 'onestride' has no attribute {name!r}")
+    return getattr(import_module(f"onestride.{_HOME[name]}"), name)
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -59,7 +59,9 @@ class Prediction:
 
     def to_dict(self) -> dict[str, Any]:
         """Numbers and words, ready for JSON (NaN becomes None)."""
-        row = {name: _number(getattr(self, name)) for name in (*QUANTITIES, "train_gain", "test_gain", "residual")}
+        row: dict[str, Any] = {
+            name: _number(getattr(self, name)) for name in (*QUANTITIES, "train_gain", "test_gain", "residual")
+        }
         row |= {"method": self.method, "status": self.status.name.lower(), "message": self.message}
         row |= {"accuracy": self.accuracy, "iterations": self.iterations}
         if self.untrained is not None:

@@ -2,7 +2,7 @@
 
 For (ℓ−1)/(2ℓ) < α < ℓ/(2ℓ+2) the powers (X̃β)^k, k ≤ ℓ with c_k ≠ 0, become free directions of the ridge fit: their
 coefficients are no longer penalised. Let t_i = c⋆_i ρ^i be the teacher seen through the overlap ρ = β⋆ᵀβ/|β|, and let
-u be the polynomial in the span of those powers closest to t in the norm Σ_i w_i i! u_i², w₁ = U, w_i = ρ_bulk otherwise.
+u be the polynomial in the span of those powers closest to t in the norm Σ_i w_i i! u_i², w₁ = U, else w_i = ρ_bulk.
 Then yᵀRy falls by C_ℓ = Σ_i w_i i! (2u_i t_i − u_i²), and
 
     Δ_ℓ = λ C_ℓ  (ridge objective),     Λ_ℓ = −(1/ρ_bulk²) ∂C_ℓ/∂λ  (test error, by the leave-one-out identity).
@@ -50,7 +50,7 @@ def failed_assumption(problem: Problem) -> str | None:
 def fitted_polynomial(powers: list[int], weights: Array, t: Array) -> Array:
     """The combination of x^k, k in `powers`, closest to Σ_i t_i h_i in the norm Σ_i weights_i (·)_i², h_i = H_i/√i!.
 
-    `weights` has shape (…, degree + 1); so has the result. Solved by QR of the scaled monomials, not by normal equations.
+    `weights` has shape (…, degree + 1); so has the result. Solved by QR, not by normal equations.
     """
     degree = t.shape[-1] - 1
     S = monomials_in_hermite(degree)[powers]

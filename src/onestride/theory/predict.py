@@ -31,7 +31,7 @@ def predict(problem: Problem, *, method: str = "auto", throw: bool = True) -> Pr
 
 
 def predict_grid(problem: Problem, exponents: ArrayLike, ridges: ArrayLike, *, method: str = "auto") -> PredictionGrid:
-    """Predict for every exponent of the step and every penalty at once; cells without a theory are NaN with a status."""
+    """Predict for every exponent of the step and every penalty; cells without a theory are NaN with a status."""
     if method not in METHODS:
         raise InputError(f"method must be one of {', '.join(METHODS)}, got {method!r}")
     alphas, lams = grid_axis("exponents", exponents), grid_axis("ridges", ridges, positive=True)
