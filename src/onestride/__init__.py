@@ -29,7 +29,7 @@ _HOME = {
     "predict": "theory.predict",
     "predict_grid": "theory.predict",
 }
-__all__ = [*_HOME, "__version__"]  # noqa: PLE0604
+__all__ = [*_HOME, "__version__"]
 
 
 def __getattr__(name: str) -> Any:

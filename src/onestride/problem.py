@@ -15,6 +15,8 @@ import operator
 import tomllib
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
+import numpy as np
+from numpy.typing import ArrayLike
 from pydantic import BaseModel, BeforeValidator, ConfigDict, ValidationError, field_validator
 from pydantic_core import PydanticCustomError
 
@@ -276,3 +278,15 @@ def _spec(value: Any, callables: bool) -> Any:
     if not numbers or not all(map(math.isfinite, numbers)):
         raise _fail(f"{kinds}, all finite", value)
     return numbers
+
+
+def grid_axis(name: str, values: ArrayLike, *, positive: bool = False) -> np.ndarray:
+    """A validated one-dimensional axis of a grid."""
+    allowed = "finite numbers above 0" if positive else "finite numbers"
+    try:
+        axis = np.atleast_1d(np.asarray(values, float))
+    except (TypeError, ValueError):
+        raise InputError(f"{name} must be a list of {allowed}, got {values!r}") from None
+    if axis.ndim != 1 or not axis.size or not np.isfinite(axis).all() or (positive and not (axis > 0).all()):
+        raise InputError(f"{name} must be a non-empty list of {allowed}, got {np.asarray(values).tolist()}")
+    return axis

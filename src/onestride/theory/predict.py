@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import numpy as np
 from numpy.typing import ArrayLike
 
 from onestride.functions import InputError
-from onestride.problem import Problem, Step
+from onestride.problem import Problem, Step, grid_axis
 from onestride.result import Prediction, PredictionGrid, Status, TheoryError
 from onestride.theory import plateau
 
@@ -40,15 +39,3 @@ def predict_grid(problem: Problem, exponents: ArrayLike, ridges: ArrayLike, *, m
     trained = plateau.errors(problem, list(steps), lams)
     untrained = plateau.errors(problem, [Step.none()], lams)
     return PredictionGrid(problem, chosen, alphas, lams, trained, untrained, ACCURACY[chosen])
-
-
-def grid_axis(name: str, values: ArrayLike, *, positive: bool = False) -> np.ndarray:
-    """A validated one-dimensional axis of a grid."""
-    allowed = "finite numbers above 0" if positive else "finite numbers"
-    try:
-        axis = np.atleast_1d(np.asarray(values, float))
-    except (TypeError, ValueError):
-        raise InputError(f"{name} must be a list of {allowed}, got {values!r}") from None
-    if axis.ndim != 1 or not axis.size or not np.isfinite(axis).all() or (positive and not (axis > 0).all()):
-        raise InputError(f"{name} must be a non-empty list of {allowed}, got {np.asarray(values).tolist()}")
-    return axis

@@ -1,0 +1,1 @@
+"""Measurements. Imports nothing from `onestride.theory`."""
