@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from math import factorial
 
@@ -35,6 +35,7 @@ class Function:
     raw: ScalarMap
     raw_derivative: ScalarMap | None = None
     centred: bool = True
+    exact: tuple[float, ...] | None = None  # Hermite coefficients when they are known, as for a polynomial
 
     def __call__(self, z: Array) -> Array:
         """f(z), centred if asked."""
@@ -56,6 +57,8 @@ class Function:
 
     @cached_property
     def _raw_coefficients(self) -> Array:
+        if self.exact is not None:
+            return np.pad(np.array(self.exact, float), (0, DEGREES + 1 - len(self.exact)))
         x, w = self.rule
         h = hermite_table(x, DEGREES)
         roots = np.sqrt([float(factorial(k)) for k in range(DEGREES + 1)])
@@ -72,6 +75,8 @@ class Function:
         c = self._raw_coefficients.copy()
         if self.centred:
             c[0] = 0.0
+        if self.exact is not None:
+            return c
         size = np.abs(c) * np.sqrt([float(factorial(k)) for k in range(DEGREES + 1)])
         c[size <= 1e-13 * np.sqrt(self._raw_square)] = 0.0
         return c
@@ -96,7 +101,7 @@ class Function:
     @cached_property
     def derivative_variance(self) -> float:
         """Var f'(Z) = E f'² − c_1²."""
-        x, w = self.rule
+        x, w = adapted_rule(self.derivative)  # its jumps are the kinks of f, which need finer panels here
         return max(float((w * gauss_density(x)) @ self.derivative(x) ** 2) - self.coefficients[1] ** 2, 0.0)
 
 
@@ -112,6 +117,7 @@ def hermite_polynomial(coefficients: Sequence[float]) -> Function:
         "[" + ", ".join(f"{v:g}" for v in c) + "]",
         lambda z: hermite_e.hermeval(z, c),
         lambda z: hermite_e.hermeval(z, derivative) + 0.0 * z,
+        exact=tuple(c.tolist()),
     )
 
 
@@ -176,18 +182,18 @@ def resolve(spec: str | tuple[float, ...] | ScalarMap, centred: bool) -> Functio
     if isinstance(spec, str):
         if spec not in _REGISTRY:
             close = difflib.get_close_matches(spec, _REGISTRY, n=1)
-            hint = f"; did you mean {close[0]!r}?" if close else ""
-            raise InputError(f"no function is called {spec!r}{hint} Known: {', '.join(_REGISTRY)}")
+            hint = f"; did you mean {close[0]!r}?" if close else ";"
+            raise InputError(f"no function is called {spec!r}{hint} known: {', '.join(_REGISTRY)}")
         f = _REGISTRY[spec]
-        return f if centred else Function(f.name, f.raw, f.raw_derivative, centred=False)
+        return f if f.centred == centred else replace(f, centred=centred)
     if isinstance(spec, Function):
-        return spec
+        return spec if spec.centred == centred else replace(spec, centred=centred)
     if callable(spec):
         f = Function(getattr(spec, "__name__", "callable"), spec, centred=centred)
         _check(f)
         return f
     f = hermite_polynomial(spec)
-    return f if centred else Function(f.name, f.raw, f.raw_derivative, centred=False)
+    return f if centred else replace(f, centred=False)
 
 
 def _check(f: Function) -> None:
@@ -209,6 +215,9 @@ def _check(f: Function) -> None:
         if f.raw_derivative is None:
             return
         _check_shape(f.name, "derivative", f.raw_derivative, grid)
+        if not np.isfinite(f.raw_derivative(grid)).all():
+            z = grid[~np.isfinite(f.raw_derivative(grid))][0]
+            raise InputError(f"the derivative of {f.name!r} is not finite at z = {z:.4g}; it must be on [-42, 42]")
         z, step = np.linspace(-4, 4, 161) + 1e-3 * np.e, 1e-5
         numeric = (f.raw(z + step) - f.raw(z - step)) / (2 * step)
         given = np.asarray(f.raw_derivative(z), float)
@@ -223,11 +232,13 @@ def _check(f: Function) -> None:
 
 def _check_shape(name: str, part: str, f: ScalarMap, grid: Array) -> None:
     try:
-        shape = np.shape(f(grid))
+        values = np.asarray(f(grid))
     except Exception as error:
         raise InputError(f"the {part} of function {name!r} must accept an array, but it raised: {error}") from None
-    if shape != grid.shape:
+    if values.shape != grid.shape:
         raise InputError(
             f"the {part} of function {name!r} must act elementwise: for an array of shape {grid.shape} "
-            f"it returned shape {shape}"
+            f"it returned shape {values.shape}"
         )
+    if values.dtype.kind not in "fiub":
+        raise InputError(f"the {part} of function {name!r} must return real numbers, got type {values.dtype}")

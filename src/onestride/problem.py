@@ -42,7 +42,7 @@ def _real(allowed: str, test: Any) -> Any:
     def check(value: Any) -> float:
         try:
             number = float(value) if not isinstance(value, str | bool) else math.nan
-        except (TypeError, ValueError):
+        except (TypeError, ValueError, OverflowError):
             number = math.nan
         if not (math.isfinite(number) and test(number)):
             raise _fail(allowed, value)
@@ -89,6 +89,9 @@ def _sentences(model: type[BaseModel], error: ValidationError) -> str:
             lines.append(f"{name} is missing")
         elif item["type"] == "literal_error":
             lines.append(f"{name} must be {item['ctx']['expected']}, got {item['input']!r}")  # pyright: ignore
+        elif item["type"] in ("model_type", "bool_type", "bool_parsing"):
+            kind = "a Step(constant, exponent)" if item["type"] == "model_type" else "True or False"
+            lines.append(f"{name} must be {kind}, got {item['input']!r}")
         elif item["type"] == "value_error":
             lines.append(f"{name}: {item['ctx']['error']}")  # pyright: ignore
         else:
@@ -109,7 +112,13 @@ class Step(_Frozen):
 
     def size(self, n: int) -> float:
         """η at sample size n."""
-        return self.constant * float(n) ** self.exponent
+        try:
+            eta = self.constant * float(n) ** self.exponent
+        except OverflowError:
+            eta = math.inf if self.constant else 0.0
+        if not math.isfinite(eta):
+            raise InputError(f"step: {self.constant:g} · n^{self.exponent:g} is too large a number at n = {n}")
+        return eta
 
 
 class Problem(_Frozen):
@@ -239,7 +248,7 @@ class Problem(_Frozen):
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> Problem:
         """The inverse of `to_dict`."""
-        return cls(**data)
+        return cls._from_parsed(data, "a dictionary")
 
     @classmethod
     def from_json(cls, text: str) -> Problem:
@@ -268,12 +277,16 @@ class Problem(_Frozen):
 
 def _spec(value: Any, callables: bool) -> Any:
     """A name, a tuple of finite floats, or (for teachers) a callable."""
-    if isinstance(value, str) or (callables and callable(value)):
+    if isinstance(value, str):
         return value
-    kinds = "a name, a list of Hermite coefficients" + (" or a function" if callables else "")
+    if callables and callable(value):
+        if type(value).__hash__ is None:
+            raise _fail("hashable when it is a function (wrap it: lambda z: f(z))", type(value).__name__)
+        return value
+    kinds = "a name, a list of Hermite coefficients or a function" if callables else "a name or Hermite coefficients"
     try:
         numbers = tuple(float(v) for v in value)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         raise _fail(kinds, value) from None
     if not numbers or not all(map(math.isfinite, numbers)):
         raise _fail(f"{kinds}, all finite", value)
