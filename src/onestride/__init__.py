@@ -5,15 +5,21 @@
 
 from __future__ import annotations
 
+import sys
 from importlib import import_module
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from onestride.compare import compare as compare
     from onestride.functions import InputError as InputError
+    from onestride.functions import activation as activation
     from onestride.functions import register as register
     from onestride.problem import Problem as Problem
     from onestride.problem import Step as Step
     from onestride.result import TheoryError as TheoryError
+    from onestride.simulate.run import simulate as simulate
+    from onestride.simulate.run import simulate_grid as simulate_grid
     from onestride.theory.predict import predict as predict
     from onestride.theory.predict import predict_grid as predict_grid
 
@@ -21,21 +27,36 @@ __version__ = "0.1.0"
 
 # Public names and the modules they live in, imported on first use so that `onestride --help` is instant.
 _HOME = {
+    "compare": "compare",
     "InputError": "functions",
+    "activation": "functions",
     "register": "functions",
     "Problem": "problem",
     "Step": "problem",
     "TheoryError": "result",
+    "simulate": "simulate.run",
+    "simulate_grid": "simulate.run",
     "predict": "theory.predict",
     "predict_grid": "theory.predict",
 }
-__all__ = [*_HOME, "__version__"]
+__all__ = [*_HOME, "__version__"]  # pyright: ignore[reportUnsupportedDunderAll]
 
 
 def __getattr__(name: str) -> Any:
     if name not in _HOME:
         raise AttributeError(f"module 'onestride' has no attribute {name!r}")
     return getattr(import_module(f"onestride.{_HOME[name]}"), name)
+
+
+class _Package(ModuleType):
+    """Keeps `onestride.simulate` the function when the submodule of that name is imported."""
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if not (name in _HOME and isinstance(value, ModuleType)):
+            super().__setattr__(name, value)
+
+
+sys.modules[__name__].__class__ = _Package
 
 
 def __dir__() -> list[str]:

@@ -189,6 +189,18 @@ class Simulation:
     exponents: Array | None = None
     ridges: Array | None = None
 
+    def cell(self, i: int, j: int) -> Simulation:
+        """One exponent and penalty of a grid."""
+        if self.exponents is None or self.ridges is None:
+            raise IndexError("this simulation is a single cell, not a grid")
+        problem = self.problem.at(exponent=float(self.exponents[i]), ridge=float(self.ridges[j]))
+
+        def one(s: Simulation, base: Simulation | None) -> Simulation:
+            at = (i, j)
+            return Simulation(problem, s.seeds, s.train_loss[at], s.train_mse[at], s.test_error[at], untrained=base)
+
+        return one(self, None if self.untrained is None else one(self.untrained, None))
+
     @property
     def train_gain(self) -> Estimate:
         """Fall of the ridge objective due to the step, paired by seed."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.linalg import lapack
+from scipy.linalg import get_lapack_funcs
 
 from onestride._numerics import Array
 
@@ -51,23 +51,25 @@ def solve_shifted(gram: Array, b: Array, shifts: Array) -> Array:
     m = b.size
     if m == 1:
         return b[:, None] / (gram[0, 0] + shifts)
-    work, _ = lapack.dsytrd_lwork(m, lower=1)
-    reflectors, diagonal, off, tau, info = lapack.dsytrd(gram.T, lower=1, lwork=int(work), overwrite_a=1)
+    names = ("sytrd", "sytrd_lwork", "ormqr", "ptsv")
+    sytrd, sytrd_lwork, ormqr, ptsv = get_lapack_funcs(names, (gram, b))
+    work, _ = sytrd_lwork(m, lower=1)
+    reflectors, diagonal, off, tau, info = sytrd(gram.T, lower=1, lwork=int(work), overwrite_a=1)
     _require(info == 0, info)
     below = np.asfortranarray(reflectors[1:, :-1])
 
     def apply_q(columns: Array, trans: str) -> Array:
         out = np.array(columns, order="F")
         rest = np.asfortranarray(out[1:])
-        size = lapack.dormqr("L", trans, below, tau, rest, -1)[1][0]
-        out[1:], _, info = lapack.dormqr("L", trans, below, tau, rest, int(size))
+        size = ormqr("L", trans, below, tau, rest, -1)[1][0]
+        out[1:], _, info = ormqr("L", trans, below, tau, rest, int(size))
         _require(info == 0, info)
         return out
 
     rotated = apply_q(b[:, None], "T")
     solutions = np.empty((m, shifts.size), order="F")
     for j, shift in enumerate(shifts):
-        *_, x, info = lapack.dptsv(diagonal + shift, off.copy(), rotated)
+        *_, x, info = ptsv(diagonal + shift, off.copy(), rotated)
         _require(info == 0, info)
         solutions[:, j] = x[:, 0]
     return apply_q(solutions, "N")

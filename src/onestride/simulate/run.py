@@ -27,9 +27,7 @@ def simulate(
     and the exact contribution of the label noise.
     """
     grid = simulate_grid(problem, [problem.step.exponent], [problem.ridge], seeds, n_test=n_test, progress=progress)
-    assert grid.untrained is not None
-    base = Simulation(problem, grid.seeds, *(getattr(grid.untrained, q)[0, 0] for q in QUANTITIES))
-    return Simulation(problem, grid.seeds, *(getattr(grid, q)[0, 0] for q in QUANTITIES), untrained=base)
+    return grid.cell(0, 0)
 
 
 def simulate_grid(
@@ -56,12 +54,17 @@ def simulate_grid(
     total = len(seed_list) * etas.size
     values = np.empty((len(QUANTITIES), len(seed_list), etas.size, lams.size))
     for i, seed in enumerate(seed_list):
-        tick = None if progress is None else (lambda k, i=i: progress(i * etas.size + k, total))
+
+        def tick(k: int, done: int = i * etas.size) -> None:
+            if progress is not None:
+                progress(done + k, total)
+
         values[:, i] = _one_seed(problem, etas, lams, seed, rows, tick)
     # η = 0 was measured once; broadcast it so that it pairs with every exponent
     base = np.broadcast_to(values[:, :, :1], (*values.shape[:2], alphas.size, lams.size))
-    untrained = Simulation(problem, seed_list, *map(Estimate, base), exponents=alphas, ridges=lams)
-    return Simulation(problem, seed_list, *map(Estimate, values[:, :, 1:]), untrained, alphas, lams)
+    untrained = Simulation(problem, seed_list, Estimate(base[0]), Estimate(base[1]), Estimate(base[2]))
+    loss, mse, test = (Estimate(v[:, 1:]) for v in values)
+    return Simulation(problem, seed_list, loss, mse, test, untrained, alphas, lams)
 
 
 def memory_needed(problem: Problem) -> float:
@@ -71,7 +74,7 @@ def memory_needed(problem: Problem) -> float:
 
 
 def _one_seed(
-    problem: Problem, etas: Array, ridges: Array, seed: int, n_test: int, tick: Callable[[int], None] | None
+    problem: Problem, etas: Array, ridges: Array, seed: int, n_test: int, tick: Callable[[int], None]
 ) -> Array:
     """Train loss, train MSE and test error, shape (3, steps, penalties), of one seed."""
     sigma = problem.sigma
@@ -91,9 +94,8 @@ def _one_seed(
         path = ridge_path(F, batch.y, ridges)
         coefficients[k] = path.coefficients
         out[0, k], out[1, k] = path.train_loss, path.train_mse
-        if tick is not None:
-            tick(k + 1)
-    del pre, shift, F
+        tick(k + 1)
+    del pre, shift
     out[2] = _test_error(problem, network.W0, G, etas, coefficients, seed, n_test)
     return out
 

@@ -1,0 +1,146 @@
+"""`measure_spectrum`: eigenvalues of FFᵀ/n after the exact step, and what the leading left singular vectors look like."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from scipy.linalg import eigh
+
+from onestride._backend import require_memory
+from onestride._numerics import Array, hermite_table
+from onestride.functions import InputError
+from onestride.problem import Problem
+from onestride.result import Estimate
+from onestride.simulate.network import draw_batch, draw_network, draw_teacher, step_gradient
+from onestride.simulate.run import memory_needed, seed_tuple
+
+HIGHEST_OVERLAP = 4  # overlaps are measured with H_0 … H_4
+DIRECTION_DEGREE = 10  # "all functions of z" means polynomials up to this degree
+SEPARATION = 0.03  # an eigenvalue counts as an outlier this far above the largest one of F₀, relative
+_VALUES = ("eigenvalues", "untrained_eigenvalues", "leading", "overlaps", "teacher_overlaps", "on_direction", "alignment")
+
+
+@dataclass(frozen=True)
+class MeasuredSpectrum:
+    """The spectrum of FFᵀ/n; the names of `theory.spectrum.Spectrum`, each an `Estimate` with seeds on the first axis.
+
+    eigenvalues, untrained_eigenvalues
+        All min(n, N) eigenvalues of FFᵀ/n and of F₀F₀ᵀ/n on the same draw, increasing.
+    leading
+        The largest eigenvalues of FFᵀ/n, decreasing; outliers or not.
+    overlaps, teacher_overlaps
+        Axes (seeds, leading, k): squared overlap of the left singular vector with H_k(X̃β/|β|), with H_k(X̃β⋆).
+    on_direction
+        Axes (seeds, leading): squared length of its projection on polynomials of X̃β/|β| of degree ≤ 10, less the
+        11/n expected of a random vector.
+    alignment
+        β⋆ᵀβ/|β| of the draw.
+    """
+
+    problem: Problem
+    seeds: tuple[int, ...]
+    eigenvalues: Estimate = field(repr=False)
+    untrained_eigenvalues: Estimate = field(repr=False)
+    leading: Estimate
+    overlaps: Estimate
+    teacher_overlaps: Estimate
+    on_direction: Estimate
+    alignment: Estimate
+
+    @property
+    def untrained_edge(self) -> Estimate:
+        """The largest eigenvalue of F₀F₀ᵀ/n."""
+        return Estimate(self.untrained_eigenvalues.values[:, -1])
+
+    @property
+    def outliers(self) -> Estimate:
+        """How many eigenvalues of FFᵀ/n lie more than 3 % above all of F₀F₀ᵀ/n: a count from data alone, per seed.
+
+        After a strong step the bulk itself widens; compare `leading` with the predicted `edge` then.
+        """
+        above = self.eigenvalues.values > (1 + SEPARATION) * self.untrained_eigenvalues.values[:, -1:]
+        return Estimate(above.sum(1).astype(float))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Means and standard errors of the leading eigenvalues and their overlaps, ready for JSON."""
+        row: dict[str, Any] = {"seeds": list(self.seeds)}
+        for name in ("leading", "overlaps", "teacher_overlaps", "on_direction", "alignment", "untrained_edge", "outliers"):
+            e: Estimate = getattr(self, name)
+            stderr = np.where(np.isfinite(e.stderr), e.stderr, None).tolist()
+            row[name] = {"mean": np.asarray(e.mean).tolist(), "stderr": stderr}
+        return row
+
+
+def measure_spectrum(
+    problem: Problem,
+    seeds: int | Iterable[int] = 4,
+    *,
+    count: int = 6,
+    progress: Callable[[int, int], None] | None = None,
+) -> MeasuredSpectrum:
+    """Measure the spectrum of FFᵀ/n and the overlaps of its `count` leading left singular vectors.
+
+    Draws are those of `simulate`, seed by seed. The features are those of the ridge regression: F = σ(X̃Wᵀ) on fresh X̃.
+    """
+    seed_list = seed_tuple(seeds)
+    top = min(problem.n, problem.N)
+    if isinstance(count, bool) or not isinstance(count, int | np.integer) or not 1 <= count <= top:
+        raise InputError(f"count must be a whole number from 1 to min(n, N) = {top}, got {count!r}")
+    require_memory(memory_needed(problem), f"n = {problem.n}, d = {problem.d}, N = {problem.N}")
+    rows: list[dict[str, Array]] = []
+    for i, seed in enumerate(seed_list):
+        rows.append(_one_seed(problem, seed, int(count)))
+        if progress is not None:
+            progress(i + 1, len(seed_list))
+    return MeasuredSpectrum(problem, seed_list, *(Estimate(np.stack([r[name] for r in rows])) for name in _VALUES))
+
+
+def _one_seed(problem: Problem, seed: int, count: int) -> dict[str, Array]:
+    sigma, n = problem.sigma, problem.n
+    beta_star = draw_teacher(problem, seed)
+    network = draw_network(problem, seed)
+    step = step_gradient(problem, network, seed)
+    X = draw_batch(problem, seed, "ridge_inputs", None, n).X
+    beta = step.beta / np.linalg.norm(step.beta)
+    before, _ = _decompose(sigma(X @ network.W0.T), 0)
+    after, vectors = _decompose(sigma(X @ (network.W0 + problem.eta * step.G).T), count)
+    polynomials = hermite_table(X @ beta, DIRECTION_DEGREE)
+    basis, _ = np.linalg.qr(polynomials.T)
+    chance = (DIRECTION_DEGREE + 1) / n
+    on_direction = ((basis.T @ vectors) ** 2).sum(0)
+    return {
+        "eigenvalues": after,
+        "untrained_eigenvalues": before,
+        "leading": after[::-1][:count],
+        "overlaps": _overlaps(vectors, polynomials[: HIGHEST_OVERLAP + 1]),
+        "teacher_overlaps": _overlaps(vectors, hermite_table(X @ beta_star, HIGHEST_OVERLAP)),
+        "on_direction": np.maximum(on_direction - chance, 0.0) / max(1 - chance, chance),
+        "alignment": np.array(beta @ beta_star),
+    }
+
+
+def _decompose(F: Array, count: int) -> tuple[Array, Array]:
+    """The min(n, N) eigenvalues of FFᵀ/n, increasing, and the `count` leading left singular vectors as columns."""
+    if not np.isfinite(F).all():
+        raise InputError("the activation overflows on the features of this step; use a smaller exponent or constant")
+    n, N = F.shape
+    gram = (F @ F.T if n <= N else F.T @ F) / n
+    m = gram.shape[0]
+    values = np.maximum(np.linalg.eigvalsh(gram), 0.0)
+    if not count:
+        return values, np.empty((n, 0))
+    _, vectors = eigh(gram, subset_by_index=[m - count, m - 1], overwrite_a=True, check_finite=False)
+    vectors = vectors[:, ::-1]
+    if n > N:  # right singular vectors: u = Fv/|Fv|
+        vectors = F @ vectors
+        vectors /= np.linalg.norm(vectors, axis=0)
+    return values, vectors
+
+
+def _overlaps(vectors: Array, polynomials: Array) -> Array:
+    """(uᵀh)²/|h|² for unit columns u and rows h: shape (leading, polynomials)."""
+    inner = polynomials @ vectors
+    return (inner**2 / (polynomials**2).sum(1)[:, None]).T
