@@ -14,6 +14,7 @@ from onestride._numerics import Array, hermite_table
 from onestride.functions import InputError
 from onestride.problem import Problem
 from onestride.result import Estimate
+from onestride.result import _plain as plain
 from onestride.simulate.network import draw_batch, draw_network, draw_teacher, step_gradient
 from onestride.simulate.ridge import ridge_path
 from onestride.simulate.run import memory_needed, seed_tuple
@@ -45,8 +46,7 @@ class MeasuredLearned:
         row: dict[str, Any] = {"seeds": list(self.seeds), "degrees": list(self.degrees)}
         for name in ("fraction", "unexplained"):
             e: Estimate = getattr(self, name)
-            stderr = np.where(np.isfinite(e.stderr), e.stderr, None).tolist()
-            row[name] = {"mean": np.asarray(e.mean).tolist(), "stderr": stderr}
+            row[name] = {"mean": plain(e.mean), "stderr": plain(e.stderr)}
         return row
 
 

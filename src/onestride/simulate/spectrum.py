@@ -1,4 +1,4 @@
-"""`measure_spectrum`: eigenvalues of FFᵀ/n after the exact step, and what the leading left singular vectors look like."""
+"""`measure_spectrum`: eigenvalues of FFᵀ/n after the exact step, and what its leading left singular vectors are."""
 
 from __future__ import annotations
 
@@ -14,13 +14,21 @@ from onestride._numerics import Array, hermite_table
 from onestride.functions import InputError
 from onestride.problem import Problem
 from onestride.result import Estimate
+from onestride.result import _plain as plain
 from onestride.simulate.network import draw_batch, draw_network, draw_teacher, step_gradient
 from onestride.simulate.run import memory_needed, seed_tuple
 
 HIGHEST_OVERLAP = 4  # overlaps are measured with H_0 … H_4
 DIRECTION_DEGREE = 10  # "all functions of z" means polynomials up to this degree
-SEPARATION = 0.03  # an eigenvalue counts as an outlier this far above the largest one of F₀, relative
-_VALUES = ("eigenvalues", "untrained_eigenvalues", "leading", "overlaps", "teacher_overlaps", "on_direction", "alignment")
+_VALUES = (
+    "eigenvalues",
+    "untrained_eigenvalues",
+    "leading",
+    "overlaps",
+    "teacher_overlaps",
+    "on_direction",
+    "alignment",
+)
 
 
 @dataclass(frozen=True)
@@ -57,20 +65,20 @@ class MeasuredSpectrum:
 
     @property
     def outliers(self) -> Estimate:
-        """How many eigenvalues of FFᵀ/n lie more than 3 % above all of F₀F₀ᵀ/n: a count from data alone, per seed.
+        """How many of `leading` are spikes, judged from data alone, per seed.
 
-        After a strong step the bulk itself widens; compare `leading` with the predicted `edge` then.
+        A spike lies above every eigenvalue of F₀F₀ᵀ/n and more than half of its vector is a function of X̃β. The first
+        condition alone would not do: after a strong step the bulk itself is wider.
         """
-        above = self.eigenvalues.values > (1 + SEPARATION) * self.untrained_eigenvalues.values[:, -1:]
-        return Estimate(above.sum(1).astype(float))
+        above = self.leading.values > self.untrained_eigenvalues.values[:, -1:]
+        return Estimate((above & (self.on_direction.values > 0.5)).sum(1).astype(float))
 
     def to_dict(self) -> dict[str, Any]:
         """Means and standard errors of the leading eigenvalues and their overlaps, ready for JSON."""
         row: dict[str, Any] = {"seeds": list(self.seeds)}
-        for name in ("leading", "overlaps", "teacher_overlaps", "on_direction", "alignment", "untrained_edge", "outliers"):
+        for name in (*_VALUES[2:], "untrained_edge", "outliers"):
             e: Estimate = getattr(self, name)
-            stderr = np.where(np.isfinite(e.stderr), e.stderr, None).tolist()
-            row[name] = {"mean": np.asarray(e.mean).tolist(), "stderr": stderr}
+            row[name] = {"mean": plain(e.mean), "stderr": plain(e.stderr)}
         return row
 
 
