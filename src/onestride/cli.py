@@ -1,0 +1,336 @@
+"""The command line: parse, call one function, print or write one thing. Heavy imports wait until they are needed."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+from cyclopts import App, CycloptsError, Parameter
+
+from onestride import __version__
+
+if TYPE_CHECKING:
+    from onestride.compare import Comparison
+    from onestride.problem import Problem
+    from onestride.result import Prediction, Simulation
+
+app = App(
+    name="onestride",
+    version=__version__,
+    help="What does a two-layer network learn in its first gradient step, and how much does that help?",
+)
+
+Flag = Annotated[bool, Parameter(negative="")]
+
+
+@Parameter(name="*")
+@dataclass(frozen=True)
+class ProblemOptions:
+    """The problem. With --problem FILE the file is read first and the options given here change it."""
+
+    problem: Path | None = None
+    "A TOML or JSON file with the fields of a Problem."
+    n: Annotated[int | None, Parameter(name="--n")] = None
+    "Samples of the ridge regression [2000]."
+    d: Annotated[int | None, Parameter(name="--d")] = None
+    "Inputs [1000]."
+    N: Annotated[int | None, Parameter(name="--N")] = None
+    "Neurons [3000]."
+    activation: str | None = None
+    "A name from `onestride functions`, or Hermite coefficients such as 0,1,0.3 [relu]."
+    teacher: str | None = None
+    "A name, or Hermite coefficients: 0,1,0.7071 is H1 + H2/√2 [0,1,0.7071]."
+    noise: float | None = None
+    "Standard deviation of the label noise [0.5]."
+    ridge: float | None = None
+    "Penalty λ [0.1]."
+    constant: float | None = None
+    "c in the step size η = c·n^α; 0 means no step [1]."
+    exponent: float | None = None
+    "α in the step size η = c·n^α [0.3]."
+    gradient: str | None = None
+    "full (the literal gradient) or labels (y in place of the residual) [full]."
+    weights: str | None = None
+    "sphere or gaussian rows of W₀ [sphere]."
+    readout: str | None = None
+    "gaussian, constant or rademacher [gaussian]."
+    n_step: int | None = None
+    "Samples of the gradient step [n]."
+
+    def build(self) -> Problem:
+        """The validated problem."""
+        from onestride.functions import InputError
+        from onestride.problem import Problem
+
+        default = {"n": 2000, "d": 1000, "N": 3000, "activation": "relu", "teacher": [0, 1, 0.7071], "noise": 0.5}
+        data: dict[str, Any] = default | {"ridge": 0.1, "step": {"constant": 1.0, "exponent": 0.3}}
+        if self.problem is not None:
+            try:
+                text = self.problem.read_text(encoding="utf-8")
+            except (OSError, UnicodeDecodeError) as error:
+                raise InputError(f"--problem {self.problem} cannot be read: {error}") from None
+            read = Problem.from_json if self.problem.suffix == ".json" else Problem.from_toml
+            data = read(text).to_dict()
+        for name in ("n", "d", "N", "noise", "ridge", "gradient", "weights", "readout", "n_step"):
+            if getattr(self, name) is not None:
+                data[name] = getattr(self, name)
+        for name in ("activation", "teacher"):
+            if getattr(self, name) is not None:
+                data[name] = _function(getattr(self, name))
+        step = {name: getattr(self, name) for name in ("constant", "exponent") if getattr(self, name) is not None}
+        data["step"] = data.get("step", {}) | step
+        return Problem(**data)
+
+
+def _function(text: str) -> str | list[Any]:
+    """'relu' stays a name; '0,1,0.7' and '[0, 1, 0.7]' become numbers (what is not a number is left to Problem)."""
+    stripped = text.strip().strip("[]")
+    if "," not in stripped:
+        return text
+
+    def number(part: str) -> float | str:
+        try:
+            return float(part)
+        except ValueError:
+            return part.strip()
+
+    return [number(part) for part in stripped.split(",")]
+
+
+@app.command
+def predict(
+    *, options: ProblemOptions | None = None, method: str = "auto", json_: Annotated[Flag, Parameter("--json")] = False
+) -> None:
+    """Predict train and test error after one step, and without it.
+
+    Parameters
+    ----------
+    method
+        Which theory: auto, or one of those listed in the documentation.
+    json_
+        Print JSON.
+    """
+    from onestride.theory.predict import predict as run
+
+    prediction = run((options or ProblemOptions()).build(), method=method)
+    _emit(prediction.to_dict(), json_) or _show_prediction(prediction)
+
+
+@app.command
+def simulate(
+    *, options: ProblemOptions | None = None, seeds: int = 8, json_: Annotated[Flag, Parameter("--json")] = False
+) -> None:
+    """Measure train and test error after one step, and without it.
+
+    Parameters
+    ----------
+    seeds
+        Number of independent repeats.
+    json_
+        Print JSON.
+    """
+    from onestride.simulate.run import simulate as run
+
+    problem = (options or ProblemOptions()).build()
+    with _progress("simulating") as progress:
+        simulation = run(problem, seeds, progress=progress)
+    _emit(simulation.to_dict(), json_) or _show_simulation(simulation)
+
+
+@app.command
+def compare(
+    *,
+    options: ProblemOptions | None = None,
+    seeds: int = 8,
+    method: str = "auto",
+    json_: Annotated[Flag, Parameter("--json")] = False,
+) -> None:
+    """Predict and simulate, and say whether they agree.
+
+    Parameters
+    ----------
+    seeds
+        Number of independent repeats.
+    method
+        Which theory: auto, or one of those listed in the documentation.
+    json_
+        Print JSON.
+    """
+    from onestride.compare import compare as run
+
+    problem = (options or ProblemOptions()).build()
+    with _progress("simulating") as progress:
+        comparison = run(problem, seeds, method=method, progress=progress)
+    _emit(comparison.to_dict(), json_) or _show_comparison(comparison)
+
+
+@app.command
+def functions(*, json_: Annotated[Flag, Parameter("--json")] = False) -> None:
+    """List activations and teachers with their Hermite coefficients.
+
+    Parameters
+    ----------
+    json_
+        Print JSON.
+    """
+    from onestride.functions import activation, function_names
+
+    known = [activation(name) for name in function_names()]
+    rows = {f.name: {"mean removed": f.shift, "coefficients": f.coefficients[:7].tolist()} for f in known}
+    if _emit(rows, json_):
+        return
+    table = _table("function", "mean removed", *(f"c{_subscript(k)}" for k in range(1, 6)))
+    for f in known:
+        shift = 0.0 if abs(f.shift) < 1e-15 else f.shift
+        table.add_row(f.name, f"{shift:.5f}", *(f"{c:.5f}" if c else "0" for c in f.coefficients[1:6]))
+    _print(table)
+    _print("c_k = E[f(Z)H_k(Z)]/k!, probabilists' Hermite polynomials. Functions are centred: the mean c₀ is removed.")
+
+
+@app.command
+def reproduce(
+    *,
+    size: Literal["small", "standard", "large"] = "standard",
+    out: Path = Path("reproduction"),
+    json_: Annotated[Flag, Parameter("--json")] = False,
+) -> None:
+    """Check every claim of the paper: prints the claims table, writes report.html, figures, numbers and provenance.
+
+    Parameters
+    ----------
+    size
+        small takes seconds, standard under four minutes on two cores, large much longer.
+    out
+        Folder to write.
+    json_
+        Print JSON instead of the table.
+    """
+    from onestride.experiments.reproduce import reproduce as run
+
+    with _progress("checking claims") as progress:
+        claims = run(size, out, progress=progress)
+    if _emit([claim.to_dict() for claim in claims], json_):
+        return
+    table = _table("", "claim", "predicted", "measured", "verdict")
+    for claim in claims:
+        table.add_row(claim.number, claim.statement, claim.predicted, claim.measured, claim.verdict)
+    _print(table)
+    _print(f"Report: {out / 'report.html'}")
+
+
+# ---------------------------------------------------------------------- printing
+
+
+def _emit(data: Any, as_json: bool) -> bool:
+    if as_json:
+        print(json.dumps(data, indent=2, ensure_ascii=False))
+    return as_json
+
+
+def _print(item: Any) -> None:
+    from rich.console import Console
+
+    Console(highlight=False, markup=False).print(item)
+
+
+def _table(*columns: str) -> Any:
+    from rich import box
+    from rich.table import Table
+
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    for i, name in enumerate(columns):
+        table.add_column(name, justify="left" if i == 0 or name in ("claim", "verdict") else "right")
+    return table
+
+
+def _subscript(k: int) -> str:
+    return "".join(chr(0x2080 + int(digit)) for digit in str(k))
+
+
+LABELS = {"train_loss": "ridge objective", "train_mse": "train MSE", "test_error": "test error"}
+LABELS |= {"train_gain": "gain, objective", "test_gain": "gain, test"}
+
+
+def _describe(problem: Problem) -> str:
+    return (
+        f"n = {problem.n}, d = {problem.d}, N = {problem.N}; {problem.sigma.name}, teacher {problem.target.name}, "
+        f"noise {problem.noise:g}, λ = {problem.ridge:g}, η = {problem.step.constant:g}·n^{problem.step.exponent:g} "
+        f"= {problem.eta:.4g}, {problem.gradient} gradient"
+    )
+
+
+def _show_prediction(p: Prediction) -> None:
+    table = _table("", "after the step", "untrained", "gain")
+    base = p.untrained or p
+    for name in ("train_loss", "train_mse", "test_error"):
+        after, before = getattr(p, name), getattr(base, name)
+        table.add_row(LABELS[name], f"{after:.5f}", f"{before:.5f}", f"{before - after:+.5f}")
+    _print(_describe(p.problem))
+    _print(table)
+    _print(f"method {p.method}: {p.accuracy}.")
+
+
+def _show_simulation(s: Simulation) -> None:
+    table = _table("", "after the step", "untrained")
+    base = s.untrained or s
+    for name in ("train_loss", "train_mse", "test_error"):
+        table.add_row(LABELS[name], f"{getattr(s, name):.5f}", f"{getattr(base, name):.5f}")
+    for name in ("train_gain", "test_gain"):
+        table.add_row(LABELS[name], f"{getattr(s, name):.5f}", "")
+    _print(_describe(s.problem))
+    _print(table)
+    _print(f"mean ± standard error over {len(s.seeds)} seeds; gains are paired by seed.")
+
+
+def _show_comparison(c: Comparison) -> None:
+    table = _table("", "predicted", "measured", "stderr", "gap", "z", "agrees")
+    for row in c.rows:
+        numbers = [f"{row.predicted:.5f}", f"{row.measured:.5f}", f"{row.stderr:.5f}", f"{row.gap:+.1%}"]
+        table.add_row(LABELS[row.quantity], *numbers, f"{row.z:+.1f}", "yes" if row.agrees else "no")
+    _print(_describe(c.problem))
+    _print(table)
+    _print(c.verdict)
+
+
+@contextmanager
+def _progress(label: str) -> Iterator[Any]:
+    """A progress bar on the terminal's error stream; nothing when that is not a terminal."""
+    if not sys.stderr.isatty():
+        yield None
+        return
+    from rich.console import Console
+    from rich.progress import (
+        BarColumn,
+        MofNCompleteColumn,
+        Progress,
+        TextColumn,
+        TimeElapsedColumn,
+        TimeRemainingColumn,
+    )
+
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    with Progress(*columns, TimeRemainingColumn(), console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task(label, total=None)
+        yield lambda done, total: bar.update(task, completed=done, total=total)
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Run the command line; every error is one sentence and exit code 2."""
+    try:
+        app(arguments, exit_on_error=False, print_error=False)
+    except CycloptsError as error:
+        _stop(" ".join(str(error).split()), 2)
+    except (ValueError, OSError) as error:
+        _stop(str(error), 2)
+    except KeyboardInterrupt:
+        _stop("interrupted; nothing half-written is left behind", 130)
+
+
+def _stop(sentence: str, code: int) -> None:
+    print(f"onestride: {sentence}", file=sys.stderr)
+    raise SystemExit(code)
