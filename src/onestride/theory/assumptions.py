@@ -1,0 +1,39 @@
+"""Which assumption of the finite-n theories fails for a problem, told in a sentence."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from onestride.problem import Problem
+
+SMALLEST_SIZE = 10
+
+
+def failed_assumption(problem: Problem) -> str | None:
+    """The first assumption of the profile and finite-step theories that `problem` breaks; None when all hold."""
+    sigma, step = problem.sigma, problem.step
+    if min(problem.n, problem.d, problem.N, problem.step_samples) < SMALLEST_SIZE:
+        return (
+            f"the theory describes large problems and needs n, d, N and n_step of at least {SMALLEST_SIZE}, got "
+            f"n = {problem.n}, d = {problem.d}, N = {problem.N}, n_step = {problem.step_samples}"
+        )
+    if step.constant == 0:
+        return None
+    if step.exponent > 0.5:
+        return (
+            f"the theory needs a step of at most c·√n, α ≤ 1/2; at α = {step.exponent:g} the fluctuations of the "
+            "gradient grow with n and no longer stay small beside the weights"
+        )
+    if sigma.coefficients[1] == 0:
+        return (
+            f"the theory needs c₁ ≠ 0, and activation {sigma.name!r} has c₁ = 0: "
+            "the gradient is then not close to rank one"
+        )
+    if problem.gradient == "full" and not problem.centred and abs(sigma.coefficients[0]) > 1e-12:
+        return (
+            f"with the full gradient the theory needs a centred activation, c₀ = 0, and {sigma.name!r} was left "
+            f"uncentred (c₀ = {sigma.coefficients[0]:.4g}): the network's output then has a random mean"
+        )
+    if not np.isfinite(problem.eta):
+        return f"the step η = {step.constant:g}·n^{step.exponent:g} is not a finite number"
+    return None

@@ -1,0 +1,94 @@
+"""The finite-step theory (T1): the step's mean spike exactly, the bulk frozen at that of the untrained network.
+
+With b_k = [μ(θ_k z); √(2/d) e(θ_k z)] as in the profile theory, ρ, q, U of the untrained bulk and D = ρ diag(w),
+
+    Y = hᵀ(D⁻¹ + q M₀)⁻¹h + U (E h1)² + ρ (E h1² − (E h1)² + E hr + σ_ε²),      M₀ = N Σ_k w_k b_k b_kᵀ,
+    ridge objective λY,   training error −λ² Y',   test error −Y'/ρ²;
+
+for the full gradient the direction a sees q_a = 1/(1 + ρ c_{>1}²) instead of q: q M₀ + (q_a − q) N m mᵀ, m = E[A b].
+One eigendecomposition of M₀ per step serves every λ.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from onestride._numerics import Array
+from onestride.problem import Problem, Step
+from onestride.result import Errors, Status
+from onestride.theory.assumptions import failed_assumption
+from onestride.theory.bulk import RESIDUAL_TOLERANCE, Bulk, solve_bulk
+from onestride.theory.profile import Profile, build_profile, out_of_range
+
+
+def errors(problem: Problem, steps: list[Step], ridges: ArrayLike) -> Errors:
+    """Train and test errors on steps × penalties."""
+    lam = np.asarray(ridges, float)
+    sigma = problem.sigma
+    bulk = solve_bulk(lam, problem.phi, problem.psi, sigma.coefficients[1], sigma.nonlinear_power)
+    shape = (len(steps), lam.size)
+    Y, dY = np.full(shape, np.nan), np.full(shape, np.nan)
+    status, message = np.full(shape, Status.SOLVED, object), np.full(shape, Status.SOLVED.value, object)
+    for i, step in enumerate(steps):
+        stepped = problem.replace(step=step)
+        reason = failed_assumption(stepped)
+        if reason is not None:
+            status[i], message[i] = Status.ASSUMPTION, reason
+            continue
+        profile = build_profile(stepped, "T2")
+        reason = out_of_range(profile)
+        if reason is not None:
+            status[i], message[i] = Status.NOT_CONVERGED, reason
+            continue
+        Y[i], dY[i] = quadratic_form(profile, bulk)
+    unsolved = np.broadcast_to(~(bulk.residual <= RESIDUAL_TOLERANCE), shape) & (status == Status.SOLVED)
+    status[unsolved], message[unsolved] = Status.NOT_CONVERGED, Status.NOT_CONVERGED.value
+    valid = np.where(status == Status.SOLVED, 1.0, np.nan)
+    return Errors(
+        train_loss=valid * lam * Y,
+        train_mse=valid * -(lam**2) * dY,
+        test_error=valid * -dY / bulk.rho**2,
+        residual=np.broadcast_to(bulk.residual, shape),
+        iterations=np.broadcast_to(bulk.iterations, shape),
+        status=status,
+        message=message,
+    )
+
+
+def quadratic_form(profile: Profile, bulk: Bulk) -> tuple[Array, Array]:
+    """Y and ∂Y/∂λ at every penalty of `bulk`."""
+    spike, d_spike = _spike(profile, bulk)
+    w, h1 = profile.w, profile.h1
+    linear = (w @ h1) ** 2
+    rest = w @ (h1**2 + profile.hr) - linear + profile.problem.noise**2
+    return spike + linear * bulk.U + rest * bulk.rho, d_spike + linear * bulk.d_U + rest * bulk.d_rho
+
+
+def _spike(profile: Profile, bulk: Bulk) -> tuple[Array, Array]:
+    """hᵀ(D⁻¹ + M)⁻¹h = ρ yᵀ(I + ρq Λ + κ u uᵀ)⁻¹y in the eigenbasis of M₀, κ = ρ(q_a − q), and its λ-derivative."""
+    b, extra, N = profile.row_mean, profile.length_mean, profile.problem.N
+    root = np.sqrt(np.tile(profile.w, 2))
+    M0 = (b.T * (N * profile.weight)) @ b
+    if extra is not None:
+        M0 += (extra.T * (N * profile.weight)) @ extra
+    eigenvalues, basis = np.linalg.eigh(root[:, None] * M0 * root)
+    eigenvalues = np.maximum(eigenvalues, 0.0)
+    y = basis.T @ (root * np.concatenate([profile.h0, np.zeros_like(profile.h0)]))
+    rho, q = bulk.rho[:, None], bulk.q[:, None]
+    inverse = 1 / (1 + rho * q * eigenvalues)  # λ × modes
+    x = inverse * y
+    d_rho_q = bulk.d_rho * bulk.q + bulk.rho * bulk.d_q
+    if not profile.learned.through_output:
+        form = x @ y
+        d_form = -d_rho_q * (x * x @ eigenvalues)
+        return bulk.rho * form, bulk.d_rho * form + bulk.rho * d_form
+    u = basis.T @ (root * (np.sqrt(N) * (profile.weight * profile.A) @ b))
+    power = profile.problem.sigma.nonlinear_power
+    q_a = 1 / (1 + bulk.rho * power)
+    kappa = bulk.rho * (q_a - bulk.q)
+    d_kappa = bulk.d_rho * (q_a - bulk.q) + bulk.rho * (-(q_a**2) * power * bulk.d_rho - bulk.d_q)
+    x = x - (kappa * (x @ u) / (1 + kappa * (inverse @ u**2)))[:, None] * (inverse * u)
+    form = x @ y
+    d_form = -d_rho_q * (x * x @ eigenvalues) - d_kappa * (x @ u) ** 2
+    return bulk.rho * form, bulk.d_rho * form + bulk.rho * d_form

@@ -1,0 +1,97 @@
+"""Quadrature nodes: a sample's coordinate z along the learned direction, a neuron's readout A and weight θ along it.
+
+After the step a neuron sees σ(θ z + rest). Along the learned direction its weight is
+
+    labels   θ = c₁ η s A/√N + O/√d,   direction β = Xᵀr/n,      overlap with β⋆: c⋆₁/s
+    full     θ = |t| A/√N + O/√d,      direction t = Wᵀa,        overlap with β⋆: c₁ η c⋆₁/|t|,
+             |t|² = (1 − c₁² η)² + (c₁ η)² (s² − c₁²)
+
+with A = √N a and O ~ N(0, 1). The literal ("full") gradient contains the network's own output f₀ and so depends on
+p = W₀ᵀa; conditioning on t = Wᵀa accounts for that, W = a tᵀ + (I − aaᵀ)W̃.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.special import roots_hermitenorm
+
+from onestride._numerics import Array
+from onestride.problem import Problem
+from onestride.theory.direction import direction
+
+_FARTHEST = 7.5  # standard normal nodes end here: weight 1e-12
+_OFFSETS = 5  # Gauss-Hermite nodes in O; they spread θ by 1/√d only
+
+
+@dataclass(frozen=True)
+class Learned:
+    """The learned direction: θ = amplitude·A + O/√d, and its overlap with β⋆."""
+
+    amplitude: float
+    overlap: float
+    through_output: bool  # the direction is t = Wᵀa (full gradient), not β
+
+
+@dataclass(frozen=True)
+class Neurons:
+    """Nodes k of the joint law of (A, θ) with their weights."""
+
+    A: Array
+    theta: Array
+    weight: Array
+
+
+def learned_direction(problem: Problem, eta: float, *, through_output: bool | None = None) -> Learned:
+    """Amplitude and overlap of the learned direction for a step of size η.
+
+    `through_output` chooses the form by hand: in labels mode both are right, t = p + c₁ηβ then, and differ by O(1/d).
+    """
+    beta, c1, teacher_c1 = direction(problem), problem.sigma.coefficients[1], problem.target.coefficients[1]
+    full = problem.gradient == "full"
+    if not (full if through_output is None else through_output):
+        return Learned(c1 * eta * beta.s / np.sqrt(problem.N), beta.overlap, False)
+    kept = 1 - c1**2 * eta if full else 1.0  # what is left of p = W₀ᵀa
+    length = np.hypot(kept, c1 * eta * np.sqrt(max(beta.s**2 - (c1**2 if full else 0.0), 0.0)))
+    overlap = c1 * eta * teacher_c1 / length if length > 0 else 0.0
+    return Learned(float(length / np.sqrt(problem.N)), float(overlap), True)
+
+
+def normal_rule(nodes: int, scale: float = 1.0) -> tuple[Array, Array]:
+    """Nodes and probabilities for N(0, 1): the trapezoid rule in u, x = scale·sinh u, |x| ≤ 7.5.
+
+    Nodes crowd near 0 on the given scale: functions of θz vary over |z| ~ 1/θ, which defeats Gauss-Hermite at large θ.
+    """
+    u = np.linspace(-1, 1, nodes) * np.arcsinh(_FARTHEST / scale)
+    x = scale * np.sinh(u)
+    w = np.exp(-x * x / 2) * np.cosh(u)
+    return x, w / w.sum()
+
+
+def readout_rule(problem: Problem, nodes: int, scale: float = 1.0) -> tuple[Array, Array]:
+    """Nodes and probabilities for A = √N a."""
+    if problem.readout == "constant":
+        return np.ones(1), np.ones(1)
+    if problem.readout == "rademacher":
+        return np.array([-1.0, 1.0]), np.full(2, 0.5)
+    return normal_rule(nodes, scale)
+
+
+def neuron_nodes(
+    problem: Problem, learned: Learned, nodes: int, *, joint: bool, min_weight: float, scale: float = 1.0
+) -> Neurons:
+    """Nodes of (A, θ). When only θ matters (`joint=False`) and a is Gaussian, so is θ, and one dimension is enough."""
+    spread = 1 / np.sqrt(problem.d)
+    if not joint and problem.readout == "gaussian" and not learned.through_output:
+        A, weight = normal_rule(nodes, scale)
+        theta = A * np.hypot(learned.amplitude, spread)
+    else:
+        A, wa = readout_rule(problem, nodes, scale)
+        O, wo = roots_hermitenorm(_OFFSETS)
+        wo = wo / wo.sum()
+        A, O = (x.ravel() for x in np.meshgrid(A, O, indexing="ij"))
+        theta = learned.amplitude * A + spread * O
+        weight = np.outer(wa, wo).ravel()
+    kept = weight > min_weight
+    return Neurons(A[kept], theta[kept], weight[kept] / weight[kept].sum())

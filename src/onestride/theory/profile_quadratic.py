@@ -1,0 +1,96 @@
+"""Y = yᵀRy and its derivatives: the errors of the ridge fit, read off a solution of the profile equations.
+
+The mean feature vectors b_k = [μ(θ_k z); √(2/d) e(θ_k z)] span a "special sector" with Gram matrix
+
+    M = N Σ_k w_k q_k b_k b_kᵀ,      D₂ = D twice,      h = [h0; 0],
+    Y = hᵀ(D₂⁻¹ + M)⁻¹h + Σ_p π_p h1ᵀ U_p h1 + Σ_i w_i ρ_i (hr_i + σ_ε²).
+
+When the learned direction is t = Wᵀa the linear part has no component along a, which adds to M
+
+    Xᵀ(D⁻¹ + V₀ − V_aa)⁻¹X,   X = √N Σ_k w_k q_k A_k √G_k K_k b_kᵀ,   V_aa = Σ_k w_k q_k A_k² G_k K_k K_kᵀ.
+
+Ridge objective λY, training error −λ² ∂Y/∂λ, and by the leave-one-out identity the test error is −∂Y/∂t at
+λ_i = λ + t/ρ_i².
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from onestride._numerics import Array
+from onestride.theory.profile_equations import Solution, linear_sector
+from onestride.theory.profile_model import Profile
+
+
+def special_gram(profile: Profile, rho: Array, q: Array) -> Array:
+    """M of the special sector, 2i × 2i."""
+    return gram_and_derivative(profile, rho, q, None, None)[0]
+
+
+def gram_and_derivative(
+    profile: Profile, rho: Array, q: Array, d_rho: Array | None, d_q: Array | None
+) -> tuple[Array, Array]:
+    """M and its derivative along (dρ, dq); the derivative is 0 when they are None."""
+    N, weight, K, b, extra = profile.problem.N, profile.weight, profile.K, profile.row_mean, profile.length_mean
+
+    def gram(q: Array) -> Array:
+        plain = (b.T * (N * weight * q)) @ b
+        return plain if extra is None else plain + (extra.T * (N * weight * q)) @ extra
+
+    M = gram(q)
+    dM = np.zeros_like(M) if d_q is None else gram(d_q)
+    if not profile.learned.through_output:
+        return M, dM
+    G = profile.G @ profile.pi  # the linear part's strength, averaged over the spectrum
+    a = profile.A * np.sqrt(G)
+    D = profile.w * rho
+
+    def cross(q: Array) -> Array:
+        return (K.T * (np.sqrt(N) * weight * q * a)) @ b
+
+    def rest(q: Array) -> Array:  # V₀ − V_aa
+        return (K.T * (weight * q * G * (1 / profile.psi - profile.A**2))) @ K
+
+    X, C = cross(q), rest(q)
+    E = np.linalg.inv(np.eye(D.size) + D[:, None] * C)
+    Y = E @ (D[:, None] * X)
+    M = M + X.T @ Y
+    if d_q is not None and d_rho is not None:
+        Z, dX = E.T @ X, cross(d_q)
+        dM = dM + dX.T @ Y + Y.T @ dX + Z.T @ ((profile.w * d_rho)[:, None] * Z) - Y.T @ rest(d_q) @ Y
+    return M, dM
+
+
+def quadratic_form(
+    profile: Profile, solution: Solution, tangents: list[tuple[Array, Array]] | None = None
+) -> tuple[Any, list[Any]]:
+    """Y and its derivative along each tangent (dρ, dq) of the solution."""
+    rho, q = solution.rho, solution.q
+    D = profile.w * rho
+    h = np.concatenate([profile.h0, np.zeros_like(profile.h0)])
+    tail = profile.hr + profile.problem.noise**2
+    M = special_gram(profile, rho, q)
+    D2 = np.tile(D, 2)
+    root = np.sqrt(D2 if np.iscomplexobj(D2) or D2.min() > 0 else D2.astype(complex))
+    # (D₂⁻¹ + M)⁻¹h in a form whose matrix has eigenvalues ≥ 1 for λ > 0
+    x = root * np.linalg.solve(np.eye(D2.size) + root[:, None] * M * root, root * h)
+    b = h - M @ x
+    Y = h @ x + D @ tail
+    linear = []
+    for p, probability in enumerate(profile.pi_teacher):
+        V0, E = linear_sector(profile, D, q, profile.G_teacher[:, p])
+        x1 = E @ (D * profile.h1)
+        Y += probability * (profile.h1 @ x1)
+        linear.append((probability, profile.G_teacher[:, p], x1, profile.h1 - V0 @ x1))
+    derivatives = []
+    for d_rho, d_q in tangents or []:
+        _, dM = gram_and_derivative(profile, rho, q, d_rho, d_q)
+        dD = profile.w * d_rho
+        dY = b @ (np.tile(dD, 2) * b) - x @ dM @ x + dD @ tail
+        for probability, G, x1, b1 in linear:
+            Kx = profile.K @ x1
+            dY += probability * (b1 @ (dD * b1) - (profile.weight * d_q * G / profile.psi) @ (Kx * Kx))
+        derivatives.append(dY)
+    return Y, derivatives

@@ -1,0 +1,170 @@
+"""A scalar function seen through Gaussian noise: f(t + √v g) = μ + k √v g + e (g² − 1) + rest, g ~ N(0, 1).
+
+    μ(t; v) = E f(t + √v g),   k = E f'(t + √v g) = ∂μ/∂t,   e = (v/2) E f'' = (v/2) ∂k/∂t,   k₂ = Var f − v k².
+
+Smoothing is a semigroup: noise of variance v is noise of variance v₀ followed by v − v₀. So f is integrated once, with
+its own quadrature rule, at variance v₀ on a uniform grid x_j; there it is an entire function, and the second smoothing
+is a short sum of Gaussian weights that the trapezoid rule makes exact to rounding. Coarser grids, v₀ = 4^j·0.4, are
+made from finer ones the same way, for large v. No derivative of f is needed.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import NamedTuple
+
+import numpy as np
+from scipy.special import roots_hermitenorm
+
+from onestride._numerics import _ORDER, Array, gauss_density
+from onestride.functions import Function
+
+_BASE = 0.4  # v₀ of the finest grid
+_SPACING = 0.36  # its step: aliasing is below 1e-14 for v ≥ 1
+_WINDOW = 8.6  # Gaussian weights beyond this many standard deviations are dropped
+_NEAR = 30.0  # the function's own rule reaches 42; further out it is taken to be smooth
+LARGEST_REACH = 2.0**15  # pre-activations beyond this are refused
+
+
+class Smoothed(NamedTuple):
+    """μ, k = μ', k₂ = Var f − v k² and e = (v/2) μ'' at the same points."""
+
+    mu: Array
+    k: Array
+    k2: Array
+    e: Array
+
+
+class _Table(NamedTuple):
+    """μ, k, k₂ at variance v on the grid x_j = j·step, |j| ≤ half."""
+
+    v: float
+    step: float
+    half: int
+    mu: Array
+    k: Array
+    k2: Array
+
+
+def smooth(f: Function, t: Array, v: Array | float) -> Smoothed:
+    """μ, k, k₂, e of f at means t and variances v ≥ 0.5 (broadcast together)."""
+    t, v = (np.ascontiguousarray(x, float) for x in np.broadcast_arrays(t, v))
+    out = np.empty((4, t.size))
+    flat_t, flat_v = t.ravel(), v.ravel()
+    if not flat_t.size:
+        return Smoothed(*out.reshape(4, *t.shape))
+    reach = np.abs(flat_t).max() + (_WINDOW + 12) * np.sqrt(max(flat_v.max(), 1.0))
+    if not reach <= LARGEST_REACH:
+        return Smoothed(*np.full((4, *t.shape), np.nan))
+    level = np.floor(np.log(np.maximum(flat_v, 1.0)) / np.log(4.0) + 1e-12).astype(int)
+    log_reach = int(np.ceil(np.log2(max(reach, 64.0))))
+    with np.errstate(over="ignore", invalid="ignore"):  # an overflowing activation ends as NaN, which callers report
+        for j in np.unique(level):
+            table = _table(f, int(j), log_reach)
+            chosen = np.flatnonzero(level == j)
+            # points that need windows of similar width go together
+            width = np.ceil(4 * np.log2(flat_v[chosen] - table.v))
+            for value in np.unique(width):
+                group = chosen[width == value]
+                for part in np.array_split(group, group.size // 20_000 + 1):
+                    out[:, part] = _from_table(table, flat_t[part], flat_v[part])
+    return Smoothed(*out.reshape(4, *t.shape))
+
+
+def _from_table(table: _Table, t: Array, v: Array) -> Smoothed:
+    """Smooth the tabulated function with what is left of the variance, τ = v − v₀.
+
+    k₂ = E_τ[k₂⁰] + v₀ E_τ[(k⁰)²] + Var_τ(μ⁰) − v k²: no large numbers cancel, however large t is.
+    """
+    tau = v - table.v
+    reach = int(np.ceil(_WINDOW * np.sqrt(tau.max()) / table.step))
+    centre = np.rint(t / table.step).astype(int)
+    index = centre[:, None] + np.arange(-reach, reach + 1)
+    offset = index * table.step - t[:, None]
+    weight = np.exp(-(offset**2) / (2 * tau[:, None]))
+    weight /= weight.sum(1, keepdims=True)
+    index += table.half
+    mu0, k0 = table.mu[index], table.k[index]
+    mu = np.einsum("ij,ij->i", weight, mu0)
+    k = np.einsum("ij,ij->i", weight, k0)
+    spread = np.einsum("ij,ij->i", weight, (mu0 - mu[:, None]) ** 2) + table.v * np.einsum(
+        "ij,ij->i", weight, (k0 - k[:, None]) ** 2
+    )
+    k2 = np.einsum("ij,ij->i", weight, table.k2[index]) + spread - tau * k * k
+    slope = np.einsum("ij,ij,ij->i", weight, offset, k0 - k[:, None]) / tau
+    return Smoothed(mu, k, np.maximum(k2, 0.0), v / 2 * slope)
+
+
+@lru_cache(maxsize=128)
+def _table(f: Function, level: int, log_reach: int) -> _Table:
+    """Level `level`: v₀ = 0.4·4^level. It reaches 2^log_reach, less what the windows of the coarser levels need."""
+    step = _SPACING * 2.0**level
+    half = int(np.ceil((2.0**log_reach - 12 * 2.0**level) / step)) + 1
+    x = step * np.arange(-half, half + 1)
+    if level == 0:
+        near = np.abs(x) <= _NEAR
+        mu, k, k2 = np.empty((3, x.size))
+        mu[near], k[near], k2[near] = smooth_directly(f, x[near], _BASE)[:3]
+        mu[~near], k[~near], k2[~near] = _gauss_hermite(f, x[~near], _BASE)[:3]
+        return _Table(_BASE, step, half, mu, k, k2)
+    finer = _table(f, level - 1, log_reach)
+    v = _BASE * 4.0**level
+    parts = [_from_table(finer, part, np.full(part.size, v)) for part in np.array_split(x, x.size // 20_000 + 1)]
+    mu, k, k2, _ = (np.concatenate(column) for column in zip(*parts, strict=True))
+    return _Table(v, step, half, mu, k, k2)
+
+
+def smooth_directly(f: Function, t: Array, v: float) -> Smoothed:
+    """The same four functions by quadrature with the function's own rule, for any v ≤ 1: slower, kinks resolved.
+
+    Panels are cut until none is wider than √v. Below v = 1e-6 a kink is seen by no node and Gauss-Hermite takes over.
+    """
+    t = np.asarray(t, float)
+    if v < 1e-6:
+        return _gauss_hermite(f, t, v)
+    x, w = _fine_rule(f, int(np.ceil(np.log2(max(1 / np.sqrt(v), 1.0)))))
+    out = np.empty((4, t.size))
+    fx, root = f(x), np.sqrt(v)
+    for i, mean in enumerate(t.ravel()):
+        lo, hi = np.searchsorted(x, (mean - _WINDOW * root, mean + _WINDOW * root))
+        g = (x[lo:hi] - mean) / root
+        p = gauss_density(g) * w[lo:hi] / root
+        out[:, i] = _moments(p / p.sum(), g, fx[lo:hi], v)
+    return Smoothed(*out.reshape(4, *t.shape))
+
+
+def _gauss_hermite(f: Function, t: Array, v: float) -> Smoothed:
+    g, p = roots_hermitenorm(48)
+    p = p / p.sum()
+    parts = np.array_split(t, t.size // 20_000 + 1)
+    out = [_moments(p, g, f(part[:, None] + np.sqrt(v) * g), v) for part in parts]
+    return Smoothed(*(np.concatenate(column) for column in zip(*out, strict=True)))
+
+
+def _moments(p: Array, g: Array, values: Array, v: float) -> Smoothed:
+    """μ, k, k₂, e from values at t + √v g with probabilities p."""
+    mu = values @ p
+    rest = values - np.asarray(mu)[..., None]
+    k1 = rest @ (p * g)
+    k2 = (rest - np.asarray(k1)[..., None] * g) ** 2 @ p
+    e = rest @ (p * (g * g - 1)) / 2
+    if v == 0:
+        return Smoothed(mu, 0 * mu, 0 * mu, 0 * mu)
+    return Smoothed(mu, k1 / np.sqrt(v), k2, e)
+
+
+@lru_cache(maxsize=64)
+def _fine_rule(f: Function, halvings: int) -> tuple[Array, Array]:
+    """The rule of f with every panel wider than 2^(−halvings) cut into that width."""
+    x, w = (a.reshape(-1, _ORDER) for a in f.rule)
+    width = w.sum(1)
+    pieces = np.maximum(1, np.rint(width * 2.0**halvings).astype(int))
+    if pieces.max() == 1:
+        return f.rule
+    left = (x[:, 0] + x[:, -1]) / 2 - width / 2
+    unit, share = (x[0] - left[0]) / width[0], w[0] / width[0]
+    panel = np.repeat(np.arange(width.size), pieces)
+    which = np.arange(panel.size) - np.repeat(np.cumsum(pieces) - pieces, pieces)
+    piece = (width / pieces)[panel]
+    start = left[panel] + which * piece
+    return (start[:, None] + piece[:, None] * unit).ravel(), (piece[:, None] * share).ravel()
