@@ -1,0 +1,176 @@
+"""Eigenvalues of FFᵀ/n that leave the bulk at a finite step, and the functions their left singular vectors are.
+
+At λ = −E, E above the bulk, the profile equations have a real solution with ρ_i < 0 and q_k > 0. With the Gram matrix M
+of the special sector and D₂ = diag(w_i ρ_i) twice,
+
+    outlier at E   ⇔   an eigenvalue of |D₂|^½ M |D₂|^½ equals 1     (all of them fall as E grows).
+
+At the bulk edge these eigenvalues are the *strengths*: the k-th spike separates iff the k-th strength exceeds 1.
+The residue of (D₂⁻¹ + M)⁻¹ at the outlier gives the overlaps: with x the unit eigenvector, v = |D₂|^½x and
+δ = vᵀ(∂/∂λ)(D₂⁻¹ + M)v, the squared overlap of the unit left singular vector with f(z), E f² = 1, is
+
+    (Σ_i v_i f(z_i))²/δ.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy.optimize import brentq
+
+from onestride._numerics import Array, hermite_table
+from onestride.problem import Problem
+from onestride.theory.direction import direction
+from onestride.theory.profile_equations import Solution, newton
+from onestride.theory.profile_model import Profile, build_profile
+from onestride.theory.profile_quadratic import gram_and_derivative, special_gram
+
+HIGHEST_OVERLAP = 4  # overlaps are given with H_0 … H_4
+_ALL_DEGREES = 40  # enough for sums over every degree
+_RARE = 0.03  # neuron nodes of weight below this over N are dropped: no neuron of a real network is there
+_EDGE_ACCURACY = 1e-4
+_STRENGTHS = 6
+
+
+@dataclass(frozen=True)
+class Outliers:
+    """Predicted outliers of FFᵀ/n, largest first.
+
+    edge: upper end of the bulk. leading: positions. overlaps, teacher_overlaps (outliers × 5): squared overlaps with
+    H_k(β̂ᵀx) and H_k(β⋆ᵀx), k = 0 … 4. on_direction: squared length on all functions of β̂ᵀx. strengths: what the
+    special sector reaches at the edge, 1 being the threshold, separated or not, with the degree of each in `degrees`
+    (0: about the norm of x, not about a direction).
+    """
+
+    edge: float
+    leading: Array
+    overlaps: Array
+    teacher_overlaps: Array
+    on_direction: Array
+    strengths: Array
+    degrees: tuple[int, ...]
+    converged: bool
+
+
+def find_outliers(problem: Problem, level: str = "T2i", *, nodes: int = 41) -> Outliers:
+    """Positions and overlaps of the outliers after the step, by the profile theory at `level`."""
+    profile = build_profile(problem, level, nodes=nodes, min_weight=_RARE / problem.N)
+    path = real_path(profile)
+    if not path:
+        none = np.empty(0)
+        empty = np.empty((0, HIGHEST_OVERLAP + 1))
+        return Outliers(np.nan, none, empty, empty, none, none, (), False)
+    spectra = np.array([special_eigenvalues(profile, s)[:_STRENGTHS] for s in path])
+    found = []
+    for k in range(spectra.shape[1]):
+        crossing = np.flatnonzero((spectra[:-1, k] < 1) & (spectra[1:, k] >= 1))
+        if crossing.size:
+            found.append(_refine(profile, path[crossing[0]], path[crossing[0] + 1], k))
+    overlaps = np.array([o for _, o, _ in found]).reshape(-1, _ALL_DEGREES + 1)
+    towards = direction_cosine(problem, profile) ** (2 * np.arange(_ALL_DEGREES + 1))
+    teacher = profile.learned.overlap ** (2 * np.arange(_ALL_DEGREES + 1))
+    same = towards[1] == 1
+    kept = slice(0, HIGHEST_OVERLAP + 1)
+    return Outliers(
+        edge=_energy(path[-1]),
+        leading=np.array([E for E, _, _ in found]),
+        overlaps=(overlaps * towards)[:, kept],
+        teacher_overlaps=(overlaps * teacher)[:, kept],
+        on_direction=np.array([total for _, _, total in found]) if same else (overlaps * towards).sum(1),
+        strengths=spectra[-1],
+        degrees=tuple(_degree(profile, path[-1], k) for k in range(spectra.shape[1])),
+        converged=True,
+    )
+
+
+def direction_cosine(problem: Problem, profile: Profile) -> float:
+    """β̂ᵀt̂ of the profile's direction: 1 when that is β, else t = (1 − c₁²η)p + c₁η(β + c₁p) and βᵀp = −c₁ (full)."""
+    if not profile.learned.through_output:
+        return 1.0
+    c1, s, eta = problem.sigma.coefficients[1], direction(problem).s, profile.eta
+    length = profile.learned.amplitude * np.sqrt(problem.N)
+    if problem.gradient == "labels":
+        return float(c1 * eta * s / length)
+    return float((c1 * eta * (s * s - c1**2) - c1 * (1 - c1**2 * eta)) / (length * s))
+
+
+def real_path(profile: Profile) -> list[Solution]:
+    """Solutions at λ = −E from far above the spectrum down to the bulk edge, the last one at it to 1e-4."""
+    size, kind = profile.w.size, profile.theta.size
+    plain = np.ones(kind)
+    mean = profile.row_mean
+    start = (mean.T * (profile.problem.N * profile.weight)) @ mean
+    root = np.sqrt(np.tile(profile.w, 2))
+    trace = profile.weight @ ((profile.K2 + profile.v[:, None] * profile.K**2) @ profile.w) / profile.n_over_N
+    E = 4 * float(np.linalg.eigvalsh(root[:, None] * start * root)[-1]) + 20 * float(trace) * (1 + profile.phi)
+    path: list[Solution] = []
+    rho, q, ratio = np.full(size, -1 / E), plain, 1.25
+    with np.errstate(all="ignore"):
+        while ratio - 1 > _EDGE_ACCURACY:
+            found = newton(profile, -E, rho, q, cap=0.3, steps=30)
+            if _physical(profile, found):
+                path.append(found)
+                rho, q = found.rho, found.q
+            elif not path:
+                return []
+            else:
+                ratio = 1 + (ratio - 1) / 2
+            E = _energy(path[-1]) / ratio
+    return path
+
+
+def _physical(profile: Profile, s: Solution) -> bool:
+    """Above the bulk: ρ < 0, q > 0 and ∂/∂λ tr R < 0; a solution that fails this is on another branch."""
+    if not (s.converged and (s.rho < 0).all() and (s.q > 0).all()):
+        return False
+    return bool(profile.w @ s.tangent(1.0)[0] < 0)
+
+
+def _energy(s: Solution) -> float:
+    return -float(np.real(s.lam))
+
+
+def _symmetric(profile: Profile, s: Solution) -> tuple[Array, Array]:
+    root = np.sqrt(np.tile(-profile.w * s.rho, 2))
+    return root, root[:, None] * special_gram(profile, s.rho, s.q) * root
+
+
+def special_eigenvalues(profile: Profile, s: Solution) -> Array:
+    """Eigenvalues of |D₂|^½ M |D₂|^½, decreasing."""
+    return np.linalg.eigvalsh(_symmetric(profile, s)[1])[::-1]
+
+
+def _refine(profile: Profile, above: Solution, below: Solution, k: int) -> tuple[float, Array, float]:
+    """Position, overlaps with H_0 … H_40(z) and with all functions of z, of the outlier between two solutions."""
+    last = above
+
+    def excess(E: float) -> float:
+        nonlocal last
+        last = newton(profile, -E, last.rho, last.q, cap=0.3)
+        return float(special_eigenvalues(profile, last)[k]) - 1
+
+    root_found: Any = brentq(excess, _energy(below), _energy(above), xtol=1e-10 * _energy(above))
+    E = float(root_found)
+    at = newton(profile, -E, last.rho, last.q, cap=0.3)
+    root, matrix = _symmetric(profile, at)
+    x = np.linalg.eigh(matrix)[1][:, -1 - k]
+    v = root * x
+    d_rho, d_q = at.tangent(1.0)
+    _, dM = gram_and_derivative(profile, at.rho, at.q, d_rho, d_q)
+    residue = -np.sum(np.tile(profile.w * d_rho, 2) * x * x / root**2) + v @ dM @ v
+    on_z = v[: profile.w.size]
+    overlaps = (hermite_table(profile.z, _ALL_DEGREES) @ on_z) ** 2 / residue
+    return E, overlaps, float(np.sum(on_z**2 / profile.w) / residue)
+
+
+def _degree(profile: Profile, s: Solution, k: int) -> int:
+    """The Hermite degree ≥ 1 that dominates the k-th eigenvector; 0 when it is mostly about the norm of x, g·f(z)."""
+    root, matrix = _symmetric(profile, s)
+    x = np.linalg.eigh(matrix)[1][:, -1 - k]
+    size = profile.w.size
+    if np.sum(x[:size] ** 2) < 0.5:
+        return 0
+    overlaps = (hermite_table(profile.z, 8) @ (root * x)[:size]) ** 2
+    return int(np.argmax(overlaps[1:])) + 1

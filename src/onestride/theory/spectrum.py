@@ -1,0 +1,202 @@
+"""`spectrum`: what theory says about the eigenvalues of FFᵀ/n before and after the step.
+
+Before the step: `density`. After it the bulk density is Σ_i w_i Im ρ_i/π of the profile equations at λ = −E − i0, and
+`outliers` gives what leaves the bulk. Section by section the names are those of `simulate.spectrum.MeasuredSpectrum`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from onestride._numerics import Array
+from onestride.functions import InputError
+from onestride.problem import Problem
+from onestride.result import TheoryError, _plain
+from onestride.theory.density import Law, atom_at_zero, band_grid, untrained_law
+from onestride.theory.outliers import Outliers, find_outliers
+from onestride.theory.plateau import active_powers, failed_assumption, window
+from onestride.theory.profile_equations import newton
+from onestride.theory.profile_model import LEVELS, Profile, build_profile
+
+BLUR = 1e-3  # the density after the step is read at E(1 + iε): relative width of its smoothing
+_NODES = 17  # of z and A for the density: 1e-5 of what 41 give
+_POINTS = 160
+
+
+@dataclass(frozen=True)
+class Spectrum:
+    """The predicted spectrum of FFᵀ/n.
+
+    untrained, trained
+        `Law` of the bulk of F₀F₀ᵀ/n and FFᵀ/n: `grid`, `density`, `bands`, `atom` (at 0), `edge`. The density after the
+        step is smoothed by 0.1 % of E; it is None when it was not asked for.
+    edge
+        Upper end of the bulk after the step.
+    leading
+        Positions of the outliers, decreasing.
+    overlaps, teacher_overlaps
+        outliers × 5: squared overlap of the left singular vector with H_k(X̃β/|β|), with H_k(X̃β⋆), k = 0 … 4.
+    on_direction
+        Squared length of its projection on all functions of X̃β/|β|.
+    degrees
+        The Hermite degree that dominates each outlier (besides the constant): the second spike is z², not H₂.
+    expected
+        Degrees whose spike the n → ∞ theory puts in this window of α: k ≤ ℓ with c_k ≠ 0.
+    strengths
+        degree → what that spike reaches at this n and c; it is visible iff above 1.
+    """
+
+    problem: Problem
+    level: str
+    untrained: Law = field(repr=False)
+    trained: Law | None = field(repr=False)
+    edge: float
+    leading: Array
+    overlaps: Array
+    teacher_overlaps: Array
+    on_direction: Array
+    degrees: tuple[int, ...]
+    expected: tuple[int, ...]
+    strengths: dict[int, float]
+    message: str
+
+    @property
+    def untrained_edge(self) -> float:
+        """Upper end of the bulk without the step."""
+        return self.untrained.edge
+
+    @property
+    def outliers(self) -> int:
+        """How many eigenvalues leave the bulk."""
+        return int(self.leading.size)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Numbers and words, ready for JSON."""
+        names = ("leading", "overlaps", "teacher_overlaps", "on_direction")
+        row: dict[str, Any] = {name: _plain(getattr(self, name)) for name in names}
+        row |= {"edge": self.edge, "untrained_edge": self.untrained_edge, "outliers": self.outliers}
+        row |= {"degrees": list(self.degrees), "expected": list(self.expected), "message": self.message}
+        row |= {"strengths": {str(k): v for k, v in self.strengths.items()}, "level": self.level}
+        for name, law in (("untrained", self.untrained), ("trained", self.trained)):
+            if law is not None:
+                row[name] = {"grid": _plain(law.grid), "density": _plain(law.density)}
+                row[name] |= {"bands": [list(b) for b in law.bands], "atom": law.atom}
+        return row
+
+
+def spectrum(problem: Problem, *, level: str = "T2i", density: bool = True) -> Spectrum:
+    """Predict bulk, outliers and overlaps of FFᵀ/n.
+
+    `level` is that of the profile theory: T2i for the literal gradient (its fluctuations move the second outlier by
+    tens of percent), T2 for an exact rank-one step. `density=False` skips the bulk density after the step, the slow
+    part. For α ≥ 0.45 the real edge is soft: a few eigenvalues lie above the predicted one.
+    """
+    if level not in LEVELS:
+        raise InputError(f"level must be one of {', '.join(LEVELS)}, got {level!r}")
+    reason = unsupported(problem)
+    if reason is not None:
+        raise TheoryError(reason)
+    untrained = untrained_law(problem)
+    found = find_outliers(problem, level)
+    if not found.converged:
+        raise TheoryError("the profile equations were not solved above the spectrum, so its edge is not known")
+    ell = window(problem.step.exponent) if problem.eta > 0 else 0.0
+    expected = () if np.isnan(ell) else tuple(active_powers(problem, ell))
+    strengths: dict[int, float] = {}
+    for degree, value in zip(found.degrees, found.strengths, strict=True):
+        if degree:
+            strengths.setdefault(degree, float(value))
+    degrees = tuple(_named(row) for row in found.overlaps)
+    return Spectrum(
+        problem=problem,
+        level=level,
+        untrained=untrained,
+        trained=trained_law(problem, level, untrained, found) if density else None,
+        edge=found.edge,
+        leading=found.leading,
+        overlaps=found.overlaps,
+        teacher_overlaps=found.teacher_overlaps,
+        on_direction=found.on_direction,
+        degrees=degrees,
+        expected=expected,
+        strengths=strengths,
+        message=_sentence(problem, found, degrees, expected, ell),
+    )
+
+
+def unsupported(problem: Problem) -> str | None:
+    """Which assumption of the profile theory fails, if any."""
+    reason = failed_assumption(problem)
+    if reason is not None:
+        return reason.replace("plateau", "profile")
+    if problem.eta > 0 and problem.step.exponent > 0.5:
+        return f"the profile theory needs α ≤ 1/2, got α = {problem.step.exponent:g}"
+    return None
+
+
+def trained_law(problem: Problem, level: str, untrained: Law, found: Outliers) -> Law:
+    """The bulk density after the step; each E is continued separately from a large imaginary part."""
+    if not untrained.bands:
+        return untrained
+    profile = build_profile(problem, level, nodes=_NODES, min_weight=1e-7)
+    edge = max(found.edge, untrained.edge)
+    lower = max(untrained.bands[0][0] / 4, 1e-7 * edge)
+    grid = band_grid(lower, 1.1 * edge, _POINTS)
+    atom = atom_at_zero(problem)
+    density = np.array([_density(profile, E, 10 * edge, atom) for E in grid])
+    bright = density * grid > 10 * BLUR
+    turns = np.flatnonzero(np.diff(np.concatenate([[False], bright, [False]]).astype(int)))
+    ends = [float(grid[min(i, grid.size - 1)]) for i in turns]
+    if ends:
+        ends[-1] = found.edge
+    return Law(grid, density, tuple(zip(ends[::2], ends[1::2], strict=True)), atom)
+
+
+def _density(profile: Profile, E: float, far: float, atom: float) -> float:
+    """Σ_i w_i Im ρ_i/π at one E, NaN when the continuation fails."""
+    for ratio in (5.0, 1.6):
+        heights = np.geomspace(
+            max(far, E), BLUR * E, int(np.ceil(np.log(max(far, E) / (BLUR * E)) / np.log(ratio))) + 1
+        )
+        rho, q = np.full(profile.w.size, 1 / (-E - 1j * heights[0])), np.ones(profile.theta.size, complex)
+        good = True
+        with np.errstate(all="ignore"):
+            for height in heights:
+                last = height == heights[-1]
+                s = newton(profile, -E - 1j * height, rho, q, tolerance=1e-9 if last else 1e-3, steps=60, cap=0.7)
+                rho, q = s.rho, s.q
+                if not (s.residual < 1e-2 and (np.imag(rho) > 0).all()):
+                    good = False
+                    break
+        if good:
+            leak = (atom / (-E - 1j * heights[-1])).imag
+            return max(float(np.imag(profile.w @ rho)) - leak, 0.0) / np.pi
+    return float("nan")
+
+
+def _named(overlaps: Array) -> int:
+    return int(np.argmax(overlaps[1:])) + 1
+
+
+def _sentence(
+    problem: Problem, found: Outliers, degrees: tuple[int, ...], expected: tuple[int, ...], ell: float
+) -> str:
+    if problem.eta == 0:
+        return "no step was taken: the spectrum is that of random features"
+    many = {0: "no eigenvalue leaves", 1: "1 eigenvalue leaves"}.get(len(degrees), f"{len(degrees)} eigenvalues leave")
+    names = f" (degree {', '.join(map(str, degrees))})" if degrees else ""
+    text = f"{many} the bulk, which ends at {found.edge:.4g}{names}"
+    if np.isnan(ell):
+        return f"{text}; α = {problem.step.exponent:g} is a threshold between two windows"
+    missing = [k for k in expected if k not in degrees and k <= 4]
+    if missing:
+        hidden = f"not visible at n = {problem.n}, c = {problem.step.constant:g}: {', '.join(map(str, missing))}"
+        return f"{text}; as n → ∞ this window has spikes of degree {_degree_list(expected)}; {hidden}"
+    return text
+
+
+def _degree_list(expected: tuple[int, ...]) -> str:
+    return ", ".join(map(str, expected[:4])) + (", …" if len(expected) > 4 else "")
