@@ -8,7 +8,7 @@ from typing import Literal
 import numpy as np
 import psutil
 
-from onestride.functions import InputError
+from onestride._errors import InputError
 
 Role = Literal[
     "teacher", "weights", "readout", "step_inputs", "step_noise", "ridge_inputs", "ridge_noise", "test_inputs", "probe"

@@ -16,15 +16,12 @@ import numpy as np
 from numpy.polynomial import hermite_e
 from scipy.special import erf, expit, ndtr
 
+from onestride._errors import InputError as InputError
 from onestride._numerics import Array, adapted_rule, gauss_density, hermite_table
 
 ScalarMap = Callable[[Array], Array]
 
 DEGREES = 64  # Hermite coefficients kept
-
-
-class InputError(ValueError):
-    """A wrong argument, told in a sentence: which one, what was given, what is allowed."""
 
 
 @dataclass(frozen=True, eq=False)
