@@ -41,7 +41,7 @@ class Outliers:
     edge: upper end of the bulk. leading: positions. overlaps, teacher_overlaps (outliers × 5): squared overlaps with
     H_k(β̂ᵀx) and H_k(β⋆ᵀx), k = 0 … 4. on_direction: squared length on all functions of β̂ᵀx. strengths: what the
     special sector reaches at the edge, 1 being the threshold, separated or not, with the degree of each in `degrees`
-    (0: about the norm of x, not about a direction).
+    (0: about the norm of x or a constant, not about a direction).
     """
 
     edge: float
@@ -166,11 +166,11 @@ def _refine(profile: Profile, above: Solution, below: Solution, k: int) -> tuple
 
 
 def _degree(profile: Profile, s: Solution, k: int) -> int:
-    """The Hermite degree ≥ 1 that dominates the k-th eigenvector; 0 when it is mostly about the norm of x, g·f(z)."""
+    """The Hermite degree ≥ 1 that dominates the k-th eigenvector; 0 when it is constant or about |x|, g·f(z)."""
     root, matrix = _symmetric(profile, s)
     x = np.linalg.eigh(matrix)[1][:, -1 - k]
     size = profile.w.size
     if np.sum(x[:size] ** 2) < 0.5:
         return 0
     overlaps = (hermite_table(profile.z, 8) @ (root * x)[:size]) ** 2
-    return int(np.argmax(overlaps[1:])) + 1
+    return 0 if overlaps[0] > 10 * overlaps[1:].max() else int(np.argmax(overlaps[1:])) + 1

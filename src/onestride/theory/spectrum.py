@@ -15,9 +15,10 @@ from onestride._numerics import Array
 from onestride.functions import InputError
 from onestride.problem import Problem
 from onestride.result import TheoryError, _plain
+from onestride.theory.assumptions import failed_assumption
 from onestride.theory.density import Law, atom_at_zero, band_grid, untrained_law
 from onestride.theory.outliers import Outliers, find_outliers
-from onestride.theory.plateau import active_powers, failed_assumption, window
+from onestride.theory.plateau import active_powers, window
 from onestride.theory.profile_equations import newton
 from onestride.theory.profile_model import LEVELS, Profile, build_profile
 
@@ -96,7 +97,7 @@ def spectrum(problem: Problem, *, level: str = "T2i", density: bool = True) -> S
     """
     if level not in LEVELS:
         raise InputError(f"level must be one of {', '.join(LEVELS)}, got {level!r}")
-    reason = unsupported(problem)
+    reason = failed_assumption(problem)
     if reason is not None:
         raise TheoryError(reason)
     untrained = untrained_law(problem)
@@ -125,16 +126,6 @@ def spectrum(problem: Problem, *, level: str = "T2i", density: bool = True) -> S
         strengths=strengths,
         message=_sentence(problem, found, degrees, expected, ell),
     )
-
-
-def unsupported(problem: Problem) -> str | None:
-    """Which assumption of the profile theory fails, if any."""
-    reason = failed_assumption(problem)
-    if reason is not None:
-        return reason.replace("plateau", "profile")
-    if problem.eta > 0 and problem.step.exponent > 0.5:
-        return f"the profile theory needs α ≤ 1/2, got α = {problem.step.exponent:g}"
-    return None
 
 
 def trained_law(problem: Problem, level: str, untrained: Law, found: Outliers) -> Law:
@@ -178,7 +169,8 @@ def _density(profile: Profile, E: float, far: float, atom: float) -> float:
 
 
 def _named(overlaps: Array) -> int:
-    return int(np.argmax(overlaps[1:])) + 1
+    """The dominant degree besides the constant; 0 for a spike that is the constant (features that are not centred)."""
+    return 0 if overlaps[0] > 10 * overlaps[1:].max() else int(np.argmax(overlaps[1:])) + 1
 
 
 def _sentence(

@@ -1,0 +1,93 @@
+"""`baselines`: what simpler predictors reach on the same problem; all test errors contain the label noise."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from onestride.problem import Problem, Step
+from onestride.result import Status, _number
+from onestride.theory.direction import direction
+from onestride.theory.predict import predict
+
+BASELINES = ("random-features", "linear-ridge", "best-linear", "kernel", "direction-only", "bayes")
+
+
+@dataclass(frozen=True)
+class Baseline:
+    """The test error of a reference predictor and a sentence on what it is; the names of `Prediction`."""
+
+    problem: Problem
+    method: str
+    test_error: float
+    status: Status
+    message: str
+
+    def to_dict(self) -> dict[str, Any]:
+        """Numbers and words, ready for JSON."""
+        row = {"method": self.method, "test_error": _number(self.test_error)}
+        return row | {"status": self.status.name.lower(), "message": self.message}
+
+
+def baselines(problem: Problem) -> dict[str, Baseline]:
+    """Test errors of the predictors that a trained network should be measured against, by name.
+
+    random-features   no step, the same ridge regression
+    linear-ridge      ridge regression on the inputs, n samples, best penalty
+    best-linear       the best linear function of x:       E σ⋆² − c⋆₁² + σ_ε²
+    kernel            the lower bound of kernel methods, n ~ d:  the same number (Ba et al. 2022)
+    direction-only    E[y | βᵀx]:                          Σ_k c⋆_k² k! (1 − ϱ^{2k}) + σ_ε²,  ϱ = β⋆ᵀβ/|β|
+    bayes             σ⋆(β⋆ᵀx):                            σ_ε²
+    """
+    noise, nonlinear = problem.noise**2, problem.target.nonlinear_power
+    found = direction(problem).overlap
+    untrained = predict(problem.replace(step=Step.none()), throw=False)
+    rows = {
+        "random-features": (untrained.test_error, "the untrained network's features with the same ridge regression"),
+        "linear-ridge": (linear_ridge(problem), "ridge regression on the inputs with its best penalty, n samples"),
+        "best-linear": (nonlinear + noise, "the best linear function of the inputs, infinitely many samples"),
+        "kernel": (
+            nonlinear + noise,
+            "no kernel or random-features method goes below this while n, d, N are of the same order: "
+            "the teacher's nonlinear power plus the noise",
+        ),
+        "direction-only": (
+            direction_only(problem),
+            f"the best function of βᵀx alone, the direction the gradient finds (overlap {found:.3g} with the teacher)",
+        ),
+        "bayes": (noise, "the teacher itself: only the label noise is left"),
+    }
+    status = {"random-features": untrained.status}
+    return {
+        name: Baseline(problem, name, float(value), status.get(name, Status.SOLVED), sentence)
+        for name, (value, sentence) in rows.items()
+    }
+
+
+def linear_ridge(problem: Problem, ridge: float | None = None) -> float:
+    """Test error of ridge regression on the n inputs themselves; the best penalty when none is given.
+
+    1/ρ = λ + φ/(1 + ρ), U = ρ/(1 + ρ), Y = c⋆₁²U + (rest)ρ and the error is −Y'/ρ² (leave-one-out). The noise seen by
+    the linear fit is everything else, rest = E σ⋆² − c⋆₁² + σ_ε²; the best λ is φ·rest/c⋆₁².
+    """
+    linear = problem.target.coefficients[1] ** 2
+    rest, phi = problem.target.nonlinear_power + problem.noise**2, problem.phi
+    if ridge is None and linear == 0:
+        return rest
+    lam = max(phi * rest / linear, 1e-12) if ridge is None else ridge
+    b = 1 - phi - lam
+    root = float(np.hypot(b, 2 * np.sqrt(lam)))
+    rho = (b + root) / (2 * lam) if b > 0 else 2 / (root - b)
+    d_rho = -1 / (1 / rho**2 - phi / (1 + rho) ** 2)
+    return float(-(linear / (1 + rho) ** 2 + rest) * d_rho / rho**2)
+
+
+def direction_only(problem: Problem) -> float:
+    """E Var(y | βᵀx): the risk of the best predictor that sees only the direction found by the gradient."""
+    target, overlap = problem.target, direction(problem).overlap
+    c = target.coefficients
+    factorials = np.cumprod(np.maximum(np.arange(c.size), 1.0))
+    seen = float(np.sum(c**2 * factorials * overlap ** (2 * np.arange(c.size))))
+    return max(target.second_moment - seen, 0.0) + problem.noise**2

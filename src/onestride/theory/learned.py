@@ -1,0 +1,144 @@
+"""`learned`: how much of each Hermite degree of the teacher the trained predictor f̂ recovers.
+
+The residual of sample i when it is left out of the fit is [Ry]_i/R_ii, and R_ii = ρ(z_i)/n. So for any function g
+
+    E[g(x)(y − f̂(x))] = lim (g/ρ)ᵀ R y,
+
+a bilinear form of the same resolvent as Y = yᵀRy. Split g = h_k(β⋆ᵀx), h_k = H_k/√k!, along the learned direction,
+g = g0(z) + g1(z)ζ + rest, as the teacher is split into h0, h1 and a rest:
+
+    (g/ρ)ᵀRy = (g0/ρ)ᵀ(D₂⁻¹ + M)⁻¹h + Σ_p π_p (g1/ρ)ᵀU_p h1 + Σ_i w_i Cov(rest_g, rest_y | z_i),
+    g0 = ϱ^k h_k(z),   g1 = √k ϱ^{k−1} √(1−ϱ²) h_{k−1}(z),
+
+with ϱ the overlap of the learned direction and β⋆. E[f̂ h_k] = c⋆_k√k! − E[h_k(y − f̂)], and E f̂² follows from the test
+error, L = E σ⋆² − 2E[σ⋆f̂] + E f̂² + σ_ε².
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from math import factorial
+from typing import Any
+
+import numpy as np
+
+from onestride._numerics import Array, hermite_table
+from onestride.problem import Problem, Step
+from onestride.result import TheoryError, _plain
+from onestride.theory.assumptions import failed_assumption
+from onestride.theory.profile import build_profile, out_of_range, solve
+from onestride.theory.profile import errors_at as profile_errors_at
+from onestride.theory.profile_equations import Solution, linear_sector
+from onestride.theory.profile_model import Profile
+from onestride.theory.profile_quadratic import special_gram
+
+DEGREE = 4
+
+
+@dataclass(frozen=True)
+class Learned:
+    """Predicted components of f̂; `untrained` holds those without the step.
+
+    degrees: the k ≤ 4 with c⋆_k ≠ 0. fraction: E[f̂ H_k(β⋆ᵀx)]/(c⋆_k k!) for each; 1 is fully learned. unexplained: E f̂²
+    outside the span of H_0 … H_4 of β⋆ᵀx.
+    """
+
+    problem: Problem
+    level: str
+    degrees: tuple[int, ...]
+    fraction: Array
+    unexplained: float
+    untrained: Learned | None = field(default=None, repr=False)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Numbers, ready for JSON."""
+        row = {"degrees": list(self.degrees), "fraction": _plain(self.fraction), "level": self.level}
+        return row | {"unexplained": _plain(self.unexplained)}
+
+
+def learned(problem: Problem, *, level: str = "T2M") -> Learned:
+    """Predict the learned fraction of each Hermite degree of the teacher, with and without the step."""
+    before = _components(problem.replace(step=Step.none()), level)
+    after = before if problem.eta == 0 else _components(problem, level)
+    degrees = tuple(k for k in range(1, DEGREE + 1) if problem.target.coefficients[k] != 0)
+
+    def wrap(components: Array, unexplained: float, untrained: Learned | None) -> Learned:
+        scale = np.array([problem.target.coefficients[k] * np.sqrt(factorial(k)) for k in degrees])
+        return Learned(problem, level, degrees, components[list(degrees)] / scale, unexplained, untrained)
+
+    return wrap(*after, wrap(*before, None))
+
+
+def _components(problem: Problem, level: str) -> tuple[Array, float]:
+    """E[f̂ h_k], k = 0 … 4, and the power of f̂ outside their span."""
+    reason = failed_assumption(problem)
+    if reason is not None:
+        raise TheoryError(reason)
+    profile = build_profile(problem, level)
+    reason = out_of_range(profile)
+    if reason is not None:
+        raise TheoryError(reason)
+    solution = solve(profile, problem.ridge)
+    if not solution.converged:
+        raise TheoryError(f"the profile equations were not solved: residual {solution.residual:.1e}")
+    left_over = residual_moments(profile, solution)
+    target = problem.target
+    c = target.coefficients[: DEGREE + 1] * np.sqrt([float(factorial(k)) for k in range(DEGREE + 1)])
+    components = c - left_over[:-1]
+    test_error = profile_errors_at(profile, solution)[2]
+    # L − σ_ε² = E(σ⋆ − f̂)², and left_over[-1] = E[σ⋆(y − f̂)] = E σ⋆² − E[σ⋆f̂]
+    power = test_error - problem.noise**2 - target.second_moment + 2 * (target.second_moment - left_over[-1])
+    return components, float(max(power - (components**2).sum(), 0.0))
+
+
+def residual_moments(profile: Profile, solution: Solution) -> Array:
+    """E[g(x)(y − f̂(x))] for g = h_0 … h_4 of β⋆ᵀx, and last for g = σ⋆(β⋆ᵀx)."""
+    rho, q, w = np.real(solution.rho), np.real(solution.q), profile.w
+    D, size = w * rho, w.size
+    D2 = np.tile(D, 2)
+    root = np.sqrt(D2)
+    h = np.concatenate([profile.h0, np.zeros(size)])
+    M = special_gram(profile, rho, q)
+    special = (root * np.linalg.solve(np.eye(2 * size) + root[:, None] * M * root, root * h))[:size]
+    linear = np.zeros(size)
+    for p, probability in enumerate(profile.pi_teacher):
+        _, E = linear_sector(profile, D, q, profile.G_teacher[:, p])
+        linear += probability * (E @ (D * profile.h1))
+    g0, g1, rest = _split_probes(profile)
+    return (g0 / rho) @ special + (g1 / rho) @ linear + rest @ w
+
+
+def _split_probes(profile: Profile) -> tuple[Array, Array, Array]:
+    """g0 and g1 on the nodes and Cov(rest_g, rest_y | z), for the probes h_0 … h_4 and σ⋆."""
+    overlap, z, c = profile.learned.overlap, profile.z, profile.problem.target.coefficients
+    aside = np.sqrt(1 - overlap**2)
+    h = hermite_table(z, DEGREE)
+    k = np.arange(DEGREE + 1)
+    g0 = overlap ** k[:, None] * h
+    g1 = np.zeros_like(g0)
+    g1[1:] = (np.sqrt(k[1:]) * overlap ** k[:-1] * aside)[:, None] * h[:-1]
+    # rest of h_k: Σ_{j≥2} √C(k,j) ϱ^{k−j} aside^j h_{k−j}(z) h_j(ζ), and the same for the teacher: match each h_j(ζ)
+    count = c.size
+    roots = np.sqrt([float(factorial(i)) for i in range(count)])
+    table = hermite_table(z, count - 1)
+    rest = np.zeros_like(g0)
+    for j in range(2, DEGREE + 1):
+        teacher_j = _component(c * roots, j, overlap, aside, table)
+        for degree in range(j, DEGREE + 1):
+            weight = np.sqrt(_choose(degree, j)) * overlap ** (degree - j) * aside**j
+            rest[degree] += weight * table[degree - j] * teacher_j
+    append = (profile.h0, profile.h1, profile.hr)
+    return tuple(np.vstack([g, own]) for g, own in zip((g0, g1, rest), append, strict=True))  # pyright: ignore
+
+
+def _component(c: Array, j: int, overlap: float, aside: float, table: Array) -> Array:
+    """The coefficient of h_j(ζ) in Σ_m c_m h_m(ϱz + aside·ζ), as a function of z."""
+    out = np.zeros(table.shape[1])
+    for m in range(j, c.size):
+        if c[m] != 0:
+            out += c[m] * np.sqrt(_choose(m, j)) * overlap ** (m - j) * aside**j * table[m - j]
+    return out
+
+
+def _choose(m: int, j: int) -> float:
+    return factorial(m) / (factorial(j) * factorial(m - j))
