@@ -110,6 +110,8 @@ def spectrum(problem: Problem, *, level: str = "T2i", density: bool = True) -> S
     for degree, value in zip(found.degrees, found.strengths, strict=True):
         if degree:
             strengths.setdefault(degree, float(value))
+    for degree, value in zip(expected, found.strengths, strict=False):  # one that is too weak to be told apart
+        strengths.setdefault(degree, float(value))
     degrees = tuple(_named(row) for row in found.overlaps)
     return Spectrum(
         problem=problem,

@@ -1,0 +1,254 @@
+"""`diagnose`: why a problem shows no spike or generalises poorly, in words, with the numbers and what to change."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from math import factorial
+from typing import Any
+
+import numpy as np
+
+from onestride.problem import Problem
+from onestride.theory.assumptions import failed_assumption
+from onestride.theory.optimal import optimal_ridge
+from onestride.theory.outliers import find_outliers
+from onestride.theory.plateau import window
+from onestride.theory.predict import predict, predict_grid
+from onestride.theory.spectrum import Spectrum, spectrum
+
+DEGREES = 4  # Hermite degrees of the teacher that are looked at
+SMALL_SHARE = 0.01  # parts of the teacher below this share of its power are left alone
+EXCESS = 0.05  # a penalty costs too much when it adds this much to the error above the noise
+STEP_EXCESS = 0.02  # the same for the step
+STEP_FACTORS = np.array([1 / 16, 1 / 8, 1 / 4, 1 / 2, 1, 2, 4])
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One cause: its name, a sentence, the numbers behind it, and what to change."""
+
+    cause: str
+    sentence: str
+    numbers: dict[str, float]
+    change: str
+
+    def __str__(self) -> str:
+        return f"{self.cause}: {self.sentence}. {self.change}."
+
+
+@dataclass(frozen=True)
+class Diagnosis:
+    """All findings, gravest first; none means that nothing known to go wrong does."""
+
+    problem: Problem
+    findings: tuple[Finding, ...]
+    summary: str
+
+    @property
+    def causes(self) -> tuple[str, ...]:
+        """The names of the findings."""
+        return tuple(f.cause for f in self.findings)
+
+    def __str__(self) -> str:
+        return "\n".join([self.summary, *map(str, self.findings)])
+
+    def to_dict(self) -> dict[str, Any]:
+        """Numbers and words, ready for JSON."""
+        return {"summary": self.summary, "findings": [vars(f) for f in self.findings]}
+
+
+def diagnose(problem: Problem) -> Diagnosis:
+    """Look for the known causes of missing spikes and of poor generalisation.
+
+    Causes: no-step, no-linear-part (c₁ = 0), step-beyond-theory (α > 1/2), teacher-without-linear-part (c⋆₁ = 0),
+    activation-misses-degree, wrong-window, prefactor-too-small, penalty, step-too-large, step-too-small.
+    """
+    findings = _structural(problem)
+    if failed_assumption(problem) is not None:
+        if not findings:
+            findings.append(Finding("no-theory", str(failed_assumption(problem)), {}, "Choose another problem"))
+        return Diagnosis(
+            problem, tuple(findings), "no finite-n theory holds here, so only causes by structure are named"
+        )
+    seen = spectrum(problem, density=False)
+    if problem.eta > 0:
+        findings += _spikes(problem, seen)
+    here = predict(problem)
+    findings += _penalty(problem, here.test_error)
+    if problem.eta > 0:
+        findings += _step_size(problem, here.test_error)
+    gain = (
+        f"the step lowers the predicted test error from {here.test_error + here.test_gain:.4g} to {here.test_error:.4g}"
+    )
+    if here.test_gain <= 0 and problem.eta > 0:
+        gain = (
+            f"the step does not help: test error {here.test_error:.4g}, {here.test_error + here.test_gain:.4g} without"
+        )
+    return Diagnosis(problem, tuple(findings), f"{seen.message}; {gain}" if problem.eta > 0 else seen.message)
+
+
+def _structural(problem: Problem) -> list[Finding]:
+    """Causes that need no computation: they follow from Hermite coefficients and the exponent."""
+    sigma, target, alpha = problem.sigma, problem.target, problem.step.exponent
+    found = []
+    if problem.eta == 0:
+        found.append(
+            Finding("no-step", "the step has size 0: these are random features", {"eta": 0.0}, "Take a step, c > 0")
+        )
+        return found
+    if sigma.coefficients[1] == 0:
+        found.append(
+            Finding(
+                "no-linear-part",
+                f"activation {sigma.name!r} has c₁ = 0, so the gradient is not close to rank one and no spike forms",
+                {"c1": 0.0},
+                "Use an activation with c₁ ≠ 0 or shift this one",
+            )
+        )
+    if alpha > 0.5:
+        found.append(
+            Finding(
+                "step-beyond-theory",
+                f"α = {alpha:g} is above 1/2: noise in the gradient outgrows the weights",
+                {"alpha": alpha},
+                "Use α ≤ 1/2",
+            )
+        )
+    if target.coefficients[1] == 0:
+        found.append(
+            Finding(
+                "teacher-without-linear-part",
+                "the teacher has c⋆₁ = 0, so β = Xᵀy/n does not point to β⋆: its overlap is 0 and spikes carry noise",
+                {"teacher_c1": 0.0, "overlap": 0.0},
+                "One step cannot learn this teacher (information exponent above 1); use one with a linear part",
+            )
+        )
+    for k in _teacher_degrees(problem):
+        if k > 1 and sigma.coefficients[k] == 0 and target.coefficients[1] != 0:
+            found.append(
+                Finding(
+                    "activation-misses-degree",
+                    f"the teacher has degree {k} ({_share(problem, k):.0%} of its power) but activation "
+                    f"{sigma.name!r} has c_{k} = 0: no spike of that degree forms at any α below 1/2",
+                    {"degree": float(k), "share": _share(problem, k)},
+                    f"Use an activation with c_{k} ≠ 0" + (", such as relu or softplus" if k == 2 else ""),
+                )
+            )
+    return found
+
+
+def _spikes(problem: Problem, seen: Spectrum) -> list[Finding]:
+    """Spikes that this window does not have, or that are too weak at this n and c."""
+    sigma, alpha, c = problem.sigma, problem.step.exponent, problem.step.constant
+    ell = window(alpha)
+    found = []
+    for k in sorted({1, *_teacher_degrees(problem)}):
+        if sigma.coefficients[k] == 0 or k in seen.degrees:
+            continue
+        threshold = (k - 1) / (2 * k)
+        share = _share(problem, k)
+        if (math.isnan(ell) and alpha <= threshold + 1e-12) or ell < k:
+            found.append(
+                Finding(
+                    "wrong-window",
+                    f"α = {alpha:g} is not above {threshold:.4g}, where the spike of degree {k} ({share:.0%} of the "
+                    "teacher's power) appears",
+                    {"degree": float(k), "alpha": alpha, "threshold": threshold, "share": share},
+                    f"Use α above {threshold:.4g}",
+                )
+            )
+            continue
+        strength = seen.strengths.get(k, 0.0)
+        needed = needed_constant(problem, k)
+        advice = f"Use c ≥ {needed:.3g}" if math.isfinite(needed) else "Use a larger α or more samples"
+        found.append(
+            Finding(
+                "prefactor-too-small",
+                f"the spike of degree {k} reaches {strength:.2g} of what it needs to leave the bulk at n = {problem.n}, "
+                f"c = {c:g}, α = {alpha:g}, although the window has it as n → ∞",
+                {"degree": float(k), "strength": strength, "c": c, "needed_c": needed},
+                advice,
+            )
+        )
+    return found
+
+
+def needed_constant(problem: Problem, degree: int, *, largest: float = 1e3) -> float:
+    """The smallest c at which the spike of this degree leaves the bulk (to 2 %); ∞ when none up to `largest`·c does.
+
+    A spike's strength grows like c^{2k} while it is weak, which the search uses as its first guess.
+    """
+    c = problem.step.constant
+
+    def visible(factor: float) -> bool:
+        step = problem.step.replace(constant=c * factor)
+        found = find_outliers(problem.replace(step=step), nodes=25)
+        return found.converged and any(
+            value > 1 and k == degree for value, k in zip(found.strengths, found.degrees, strict=True)
+        )
+
+    low, high = 1.0, 1.5
+    while not visible(high):
+        low, high = high, 1.5 * high
+        if high > largest:
+            return math.inf
+    while high / low > 1.02:
+        middle = math.sqrt(low * high)
+        low, high = (low, middle) if visible(middle) else (middle, high)
+    return c * high
+
+
+def _penalty(problem: Problem, error: float) -> list[Finding]:
+    best = optimal_ridge(problem, level="T2i")
+    here = predict(problem, level="T2i").test_error
+    noise = problem.noise**2
+    if here - best.test_error <= EXCESS * max(best.test_error - noise, 1e-12):
+        return []
+    size = "small" if problem.ridge < best.ridge else "large"
+    return [
+        Finding(
+            "penalty",
+            f"λ = {problem.ridge:g} is too {size}: the predicted test error is {error:.4g}, and {best.test_error:.4g} "
+            f"at λ = {best.ridge:.3g}",
+            {"ridge": problem.ridge, "best_ridge": best.ridge, "test_error": error, "best_error": best.test_error},
+            f"Use λ near {best.ridge:.2g}" + (" or beyond: the error still falls there" if best.at_boundary else ""),
+        )
+    ]
+
+
+def _step_size(problem: Problem, error: float) -> list[Finding]:
+    """Compare with steps of other sizes at the same penalty; c·n^α·m is α + log m/log n in the exponent."""
+    exponents = problem.step.exponent + np.log(STEP_FACTORS) / np.log(problem.n)
+    errors = predict_grid(problem, exponents, [problem.ridge], level="T2i", method="profile").test_error[:, 0]
+    untrained = predict(problem, level="T2i")
+    errors = np.append(errors, untrained.test_error + untrained.test_gain)
+    factors = np.append(STEP_FACTORS, 0.0)
+    if not np.isfinite(errors).any():
+        return []
+    at = int(np.nanargmin(errors))
+    here, best = untrained.test_error, float(errors[at])
+    if here - best <= STEP_EXCESS * max(best - problem.noise**2, 1e-12):
+        return []
+    numbers = {"eta": problem.eta, "better_eta": problem.eta * factors[at], "test_error": error, "better_error": best}
+    cause, word = ("step-too-large", "smaller") if factors[at] < 1 else ("step-too-small", "larger")
+    advice = "Take no step" if factors[at] == 0 else f"Use c near {problem.step.constant * factors[at]:.3g}"
+    return [
+        Finding(
+            cause,
+            f"a {word} step is better at this λ: the predicted test error is {error:.4g} at η = {problem.eta:.3g} and "
+            f"{best:.4g} at η = {numbers['better_eta']:.3g}",
+            numbers,
+            advice,
+        )
+    ]
+
+
+def _teacher_degrees(problem: Problem) -> list[int]:
+    return [k for k in range(1, DEGREES + 1) if _share(problem, k) >= SMALL_SHARE]
+
+
+def _share(problem: Problem, k: int) -> float:
+    """Share of the teacher's power in degree k."""
+    target = problem.target
+    return float(target.coefficients[k] ** 2 * factorial(k) / target.second_moment)
