@@ -20,7 +20,7 @@ LAYERS = [
     ("_numerics", "_backend"),
     ("functions",),
     ("problem",),
-    ("result",),
+    ("result", "conventions"),
     ("theory", "simulate"),
     ("compare", "store"),
     ("plot", "sweep", "estimator"),

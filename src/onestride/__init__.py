@@ -11,6 +11,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from onestride import conventions as conventions
     from onestride.compare import compare as compare
     from onestride.functions import InputError as InputError
     from onestride.functions import activation as activation
@@ -18,10 +19,18 @@ if TYPE_CHECKING:
     from onestride.problem import Problem as Problem
     from onestride.problem import Step as Step
     from onestride.result import TheoryError as TheoryError
+    from onestride.simulate.learned import measure_learned as measure_learned
     from onestride.simulate.run import simulate as simulate
     from onestride.simulate.run import simulate_grid as simulate_grid
+    from onestride.simulate.spectrum import measure_spectrum as measure_spectrum
+    from onestride.theory.baselines import baselines as baselines
+    from onestride.theory.diagnose import diagnose as diagnose
+    from onestride.theory.giant_step import giant_step as giant_step
+    from onestride.theory.learned import learned as learned
+    from onestride.theory.optimal import optimal_ridge as optimal_ridge
     from onestride.theory.predict import predict as predict
     from onestride.theory.predict import predict_grid as predict_grid
+    from onestride.theory.spectrum import spectrum as spectrum
 
 __version__ = "0.1.0"
 
@@ -38,6 +47,15 @@ _HOME = {
     "simulate_grid": "simulate.run",
     "predict": "theory.predict",
     "predict_grid": "theory.predict",
+    "spectrum": "theory.spectrum",
+    "measure_spectrum": "simulate.spectrum",
+    "learned": "theory.learned",
+    "measure_learned": "simulate.learned",
+    "baselines": "theory.baselines",
+    "optimal_ridge": "theory.optimal",
+    "diagnose": "theory.diagnose",
+    "giant_step": "theory.giant_step",
+    "conventions": "conventions",
 }
 __all__ = [*_HOME, "__version__"]  # pyright: ignore[reportUnsupportedDunderAll]
 
@@ -45,7 +63,8 @@ __all__ = [*_HOME, "__version__"]  # pyright: ignore[reportUnsupportedDunderAll]
 def __getattr__(name: str) -> Any:
     if name not in _HOME:
         raise AttributeError(f"module 'onestride' has no attribute {name!r}")
-    return getattr(import_module(f"onestride.{_HOME[name]}"), name)
+    module = import_module(f"onestride.{_HOME[name]}")
+    return module if name == "conventions" else getattr(module, name)
 
 
 class _Package(ModuleType):
