@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 from scipy.optimize import brentq
 
-from onestride._numerics import Array, hermite_table
+from onestride._numerics import Array, hermite_table, monomials_in_hermite
 from onestride.problem import Problem
 from onestride.theory.direction import direction
 from onestride.theory.profile_equations import Solution, newton
@@ -39,7 +39,7 @@ class Outliers:
     """Predicted outliers of FFᵀ/n, largest first.
 
     edge: upper end of the bulk. leading: positions. overlaps, teacher_overlaps (outliers × 5): squared overlaps with
-    H_k(β̂ᵀx) and H_k(β⋆ᵀx), k = 0 … 4. on_direction: squared length on all functions of β̂ᵀx. strengths: what the
+    H_k(β̂ᵀx) and H_k(β⋆ᵀx), k = 0 … 4. power_overlaps (outliers × 4): with (βᵀx)^k, k = 1 … 4. on_direction: squared length on all functions of β̂ᵀx. strengths: what the
     special sector reaches at the edge, 1 being the threshold, separated or not, with the degree of each in `degrees`
     (0: about the norm of x or a constant, not about a direction).
     """
@@ -48,6 +48,7 @@ class Outliers:
     leading: Array
     overlaps: Array
     teacher_overlaps: Array
+    power_overlaps: Array
     on_direction: Array
     strengths: Array
     degrees: tuple[int, ...]
@@ -61,24 +62,29 @@ def find_outliers(problem: Problem, level: str = "T2i", *, nodes: int = 41) -> O
     if not path:
         none = np.empty(0)
         empty = np.empty((0, HIGHEST_OVERLAP + 1))
-        return Outliers(np.nan, none, empty, empty, none, none, (), False)
+        return Outliers(np.nan, none, empty, empty, empty[:, 1:], none, none, (), False)
     spectra = np.array([special_eigenvalues(profile, s)[:_STRENGTHS] for s in path])
     found = []
     for k in range(spectra.shape[1]):
         crossing = np.flatnonzero((spectra[:-1, k] < 1) & (spectra[1:, k] >= 1))
         if crossing.size:
             found.append(_refine(profile, path[crossing[0]], path[crossing[0] + 1], k))
-    overlaps = np.array([o for _, o, _ in found]).reshape(-1, _ALL_DEGREES + 1)
-    towards = direction_cosine(problem, profile) ** (2 * np.arange(_ALL_DEGREES + 1))
-    teacher = profile.learned.overlap ** (2 * np.arange(_ALL_DEGREES + 1))
-    same = towards[1] == 1
+    # the part of a vector that is h_k(t̂ᵀx) has inner product cos^k with h_k(uᵀx), cos = uᵀt̂
+    amplitudes = np.array([a for _, a, _ in found]).reshape(-1, _ALL_DEGREES + 1)
+    k = np.arange(_ALL_DEGREES + 1)
+    along_beta = amplitudes * direction_cosine(problem, profile) ** k
+    along_teacher = amplitudes * profile.learned.overlap**k
+    same = not profile.learned.through_output
     kept = slice(0, HIGHEST_OVERLAP + 1)
+    powers = monomials_in_hermite(HIGHEST_OVERLAP)[1:]
+    powers /= np.linalg.norm(powers, axis=1, keepdims=True)
     return Outliers(
         edge=_energy(path[-1]),
         leading=np.array([E for E, _, _ in found]),
-        overlaps=(overlaps * towards)[:, kept],
-        teacher_overlaps=(overlaps * teacher)[:, kept],
-        on_direction=np.array([total for _, _, total in found]) if same else (overlaps * towards).sum(1),
+        overlaps=along_beta[:, kept] ** 2,
+        teacher_overlaps=along_teacher[:, kept] ** 2,
+        power_overlaps=(along_beta[:, kept] @ powers.T) ** 2,
+        on_direction=np.array([total for _, _, total in found]) if same else (along_beta**2).sum(1),
         strengths=spectra[-1],
         degrees=tuple(_degree(profile, path[-1], k) for k in range(spectra.shape[1])),
         converged=True,
@@ -143,7 +149,7 @@ def special_eigenvalues(profile: Profile, s: Solution) -> Array:
 
 
 def _refine(profile: Profile, above: Solution, below: Solution, k: int) -> tuple[float, Array, float]:
-    """Position, overlaps with H_0 … H_40(z) and with all functions of z, of the outlier between two solutions."""
+    """Position, inner products with h_0 … h_40(z) and squared length on all functions of z, between two solutions."""
     last = above
 
     def excess(E: float) -> float:
@@ -161,8 +167,8 @@ def _refine(profile: Profile, above: Solution, below: Solution, k: int) -> tuple
     _, dM = gram_and_derivative(profile, at.rho, at.q, d_rho, d_q)
     residue = -np.sum(np.tile(profile.w * d_rho, 2) * x * x / root**2) + v @ dM @ v
     on_z = v[: profile.w.size]
-    overlaps = (hermite_table(profile.z, _ALL_DEGREES) @ on_z) ** 2 / residue
-    return E, overlaps, float(np.sum(on_z**2 / profile.w) / residue)
+    amplitudes = hermite_table(profile.z, _ALL_DEGREES) @ on_z / np.sqrt(residue)
+    return E, amplitudes, float(np.sum(on_z**2 / profile.w) / residue)
 
 
 def _degree(profile: Profile, s: Solution, k: int) -> int:

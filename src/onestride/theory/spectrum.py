@@ -40,6 +40,8 @@ class Spectrum:
         Positions of the outliers, decreasing.
     overlaps, teacher_overlaps
         outliers × 5: squared overlap of the left singular vector with H_k(X̃β/|β|), with H_k(X̃β⋆), k = 0 … 4.
+    power_overlaps
+        outliers × 4: the same with the power (X̃β)^k, k = 1 … 4.
     on_direction
         Squared length of its projection on all functions of X̃β/|β|.
     degrees
@@ -58,6 +60,7 @@ class Spectrum:
     leading: Array
     overlaps: Array
     teacher_overlaps: Array
+    power_overlaps: Array
     on_direction: Array
     degrees: tuple[int, ...]
     expected: tuple[int, ...]
@@ -76,7 +79,7 @@ class Spectrum:
 
     def to_dict(self) -> dict[str, Any]:
         """Numbers and words, ready for JSON."""
-        names = ("leading", "overlaps", "teacher_overlaps", "on_direction")
+        names = ("leading", "overlaps", "teacher_overlaps", "power_overlaps", "on_direction")
         row: dict[str, Any] = {name: _plain(getattr(self, name)) for name in names}
         row |= {"edge": self.edge, "untrained_edge": self.untrained_edge, "outliers": self.outliers}
         row |= {"degrees": list(self.degrees), "expected": list(self.expected), "message": self.message}
@@ -122,6 +125,7 @@ def spectrum(problem: Problem, *, level: str = "T2i", density: bool = True) -> S
         leading=found.leading,
         overlaps=found.overlaps,
         teacher_overlaps=found.teacher_overlaps,
+        power_overlaps=found.power_overlaps,
         on_direction=found.on_direction,
         degrees=degrees,
         expected=expected,
