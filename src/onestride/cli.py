@@ -211,16 +211,18 @@ def reproduce(
         Print JSON instead of the table.
     """
     from onestride.experiments.reproduce import reproduce as run
+    from onestride.report import write_report
 
     with _progress("checking claims") as progress:
-        claims = run(size, out, progress=progress)
-    if _emit([claim.to_dict() for claim in claims], json_):
+        reproduction = run(size, progress=progress)
+    page = write_report(reproduction, out)
+    if _emit([claim.to_dict() for claim in reproduction.claims], json_):
         return
     table = _table("", "claim", "predicted", "measured", "verdict")
-    for claim in claims:
+    for claim in reproduction.claims:
         table.add_row(claim.number, claim.statement, claim.predicted, claim.measured, claim.verdict)
     _print(table)
-    _print(f"Report: {out / 'report.html'}")
+    _print(f"Report: {page}")
 
 
 # ---------------------------------------------------------------------- printing

@@ -26,6 +26,7 @@ _VALUES = (
     "leading",
     "overlaps",
     "teacher_overlaps",
+    "power_overlaps",
     "on_direction",
     "alignment",
 )
@@ -41,6 +42,8 @@ class MeasuredSpectrum:
         The largest eigenvalues of FFᵀ/n, decreasing; outliers or not.
     overlaps, teacher_overlaps
         Axes (seeds, leading, k): squared overlap of the left singular vector with H_k(X̃β/|β|), with H_k(X̃β⋆).
+    power_overlaps
+        Axes (seeds, leading, k − 1): squared overlap with the power (X̃β)^k, k = 1 … 4, the spikes of the paper.
     on_direction
         Axes (seeds, leading): squared length of its projection on polynomials of X̃β/|β| of degree ≤ 10, less the
         11/n expected of a random vector.
@@ -55,6 +58,7 @@ class MeasuredSpectrum:
     leading: Estimate
     overlaps: Estimate
     teacher_overlaps: Estimate
+    power_overlaps: Estimate
     on_direction: Estimate
     alignment: Estimate
 
@@ -125,6 +129,7 @@ def _one_seed(problem: Problem, seed: int, count: int) -> dict[str, Array]:
         "leading": after[::-1][:count],
         "overlaps": _overlaps(vectors, polynomials[: HIGHEST_OVERLAP + 1]),
         "teacher_overlaps": _overlaps(vectors, hermite_table(X @ beta_star, HIGHEST_OVERLAP)),
+        "power_overlaps": _overlaps(vectors, np.stack([polynomials[1] ** k for k in range(1, HIGHEST_OVERLAP + 1)])),
         "on_direction": np.maximum(on_direction - chance, 0.0) / max(1 - chance, chance),
         "alignment": np.array(beta @ beta_star),
     }

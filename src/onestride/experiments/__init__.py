@@ -1,0 +1,1 @@
+"""Named experiments: settings, data, verdict, figure."""

@@ -1,0 +1,173 @@
+"""Figures as data first: a figure is a list of panels, a panel a list of series; one function draws any of them.
+
+Theory is drawn as lines, simulation as points with error bars, limits as dotted lines. A theory and the simulation it is
+compared with share a colour; colours also differ in lightness, line style and marker, so a grey copy stays readable.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+COLOURS = ("#0b3c6f", "#d55e00", "#009e73", "#cc79a7", "#7a7a7a")
+DASHES: tuple[Any, ...] = ("-", (0, (6, 2)), (0, (4, 1.5, 1, 1.5)), (0, (2, 1)), (0, (8, 3, 2, 3)))
+MARKERS = ("o", "s", "^", "D", "v")
+
+STYLE: Any = {
+    "font.family": ["STIXGeneral", "DejaVu Serif", "DejaVu Sans"],  # the later ones lend glyphs such as ᵀ and ₁
+    "mathtext.fontset": "stix",
+    "font.size": 9,
+    "axes.titlesize": 9.5,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.linewidth": 0.7,
+    "legend.frameon": False,
+    "legend.fontsize": 8,
+    "lines.linewidth": 1.4,
+    "figure.constrained_layout.use": True,
+    "pdf.fonttype": 42,
+    "svg.hashsalt": "onestride",
+    "savefig.dpi": 200,
+}
+
+
+@dataclass(frozen=True)
+class Series:
+    """One curve, one set of points, or one histogram (x are the bin edges)."""
+
+    label: str
+    x: ArrayLike
+    y: ArrayLike
+    error: ArrayLike | None = None
+    kind: Literal["theory", "simulation", "limit", "histogram", "scatter"] = "theory"
+    colour: int = 0
+
+
+@dataclass(frozen=True)
+class Panel:
+    """One set of axes: what is drawn and how the axes read. Lines are (position, label) pairs."""
+
+    title: str
+    xlabel: str
+    ylabel: str
+    series: Sequence[Series]
+    logx: bool = False
+    logy: bool = False
+    verticals: Sequence[tuple[float, str]] = ()
+    horizontals: Sequence[tuple[float, str]] = ()
+    xticks: Sequence[float] = ()
+    xlim: tuple[float, float] | None = None
+    ylim: tuple[float, float] | None = None
+
+
+def draw(panels: Sequence[Panel], *, columns: int = 2) -> Figure:
+    """Draw the panels in a grid."""
+    import matplotlib
+
+    matplotlib.use("Agg", force=False)
+    import matplotlib.pyplot as plt
+
+    columns = min(columns, len(panels))
+    rows = math.ceil(len(panels) / columns)
+    with plt.rc_context(STYLE):
+        figure, axes = plt.subplots(rows, columns, figsize=(3.5 * columns, 3.1 * rows), squeeze=False)
+        for axis in axes.flat[len(panels) :]:
+            axis.set_visible(False)
+        for axis, panel in zip(axes.flat, panels, strict=False):
+            _draw_panel(axis, panel)
+    plt.close(figure)
+    return figure
+
+
+def _draw_panel(axis: Any, panel: Panel) -> None:
+    for s in panel.series:
+        _draw_series(axis, s)
+    for position, label in panel.verticals:
+        axis.axvline(position, color="0.75", linewidth=0.7, zorder=0)
+        if label:
+            place = axis.get_xaxis_transform()
+            axis.text(position, 1.0, label, transform=place, ha="center", va="bottom", fontsize=7, color="0.35")
+    for i, (position, label) in enumerate(panel.horizontals):
+        axis.axhline(position, color="0.45", linewidth=0.9, linestyle=DASHES[1 + i % 4], label=label, zorder=0)
+    axis.set_xlabel(panel.xlabel)
+    axis.set_ylabel(panel.ylabel)
+    axis.set_title(panel.title, pad=14 if panel.verticals else 6)
+    if panel.logx:
+        axis.set_xscale("log")
+    if len(panel.xticks):
+        axis.set_xticks(panel.xticks, [f"{t:g}" for t in panel.xticks])
+        axis.set_xticks([], minor=True)
+    if panel.logy:
+        axis.set_yscale("log")
+    if panel.xlim:
+        axis.set_xlim(*panel.xlim)
+    if panel.ylim:
+        axis.set_ylim(*panel.ylim)
+    if len(axis.get_legend_handles_labels()[1]) > 0:
+        axis.legend(loc="upper center", bbox_to_anchor=(0.5, -0.2), ncols=1 if len(panel.series) < 3 else 2)
+
+
+def _draw_series(axis: Any, s: Series) -> None:
+    x, y = np.asarray(s.x, float), np.asarray(s.y, float)
+    colour, dash, marker = (palette[s.colour % len(palette)] for palette in (COLOURS, DASHES, MARKERS))
+    if s.kind == "theory":
+        axis.plot(x, y, color=colour, linestyle=dash, label=s.label, zorder=2)
+    elif s.kind == "limit":
+        axis.plot(x, y, color=colour, linestyle=":", linewidth=1.1, label=s.label, zorder=1)
+    elif s.kind == "histogram":
+        axis.stairs(y, x, fill=True, color="0.82", label=s.label, zorder=0)  # x are the edges
+    elif s.kind == "scatter":
+        axis.plot(x, y, ".", color=colour, markersize=1.6, alpha=0.35, label=s.label, zorder=1, rasterized=True)
+    else:
+        error = None if s.error is None else np.nan_to_num(np.asarray(s.error, float))
+        options = {"markersize": 4, "capsize": 2, "elinewidth": 0.9, "markerfacecolor": "white", "zorder": 3}
+        axis.errorbar(x, y, error, fmt=marker, color=colour, label=s.label, **options)
+
+
+def to_csv(panels: Sequence[Panel]) -> str:
+    """The numbers behind a figure: panel, series, kind, x, y, error."""
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(["panel", "series", "kind", "x", "y", "error"])
+    for panel in panels:
+        for s in panel.series:
+            x, y = np.atleast_1d(np.asarray(s.x, float)), np.atleast_1d(np.asarray(s.y, float))
+            error = np.full(y.shape, np.nan) if s.error is None else np.asarray(s.error, float)
+            for xi, yi, ei in zip(x, y, np.broadcast_to(error, y.shape), strict=False):
+                row = [f"{v:.10g}" if math.isfinite(v) else "" for v in (xi, yi, ei)]
+                writer.writerow([panel.title, s.label, s.kind, *row])
+    return text.getvalue()
+
+
+def save(panels: Sequence[Panel], stem: Path, *, columns: int = 2) -> None:
+    """Write stem.pdf, stem.png and stem.csv."""
+    import matplotlib
+
+    figure = draw(panels, columns=columns)
+    stem.with_suffix(".csv").write_text(to_csv(panels), encoding="utf-8")
+    for suffix in (".pdf", ".png"):
+        metadata = {"CreationDate": None} if suffix == ".pdf" else None  # the same numbers give the same file
+        with matplotlib.rc_context(STYLE):
+            figure.savefig(stem.with_suffix(suffix), metadata=metadata)
+
+
+def to_svg(panels: Sequence[Panel], *, columns: int = 2) -> str:
+    """Inline SVG for a self-contained page."""
+    import matplotlib
+
+    text = io.StringIO()
+    with matplotlib.rc_context(STYLE):
+        draw(panels, columns=columns).savefig(text, format="svg", metadata={"Date": None})
+    svg = text.getvalue()
+    return svg[svg.index("<svg") :]
