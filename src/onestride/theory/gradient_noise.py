@@ -2,11 +2,13 @@
 
     M = (1/n) Xᵀ diag(r) X,     r the residual in the gradient,  r = σ⋆(z⋆) + N(0, σ_ε² (+ Var f₀ in full mode)).
 
-M has a limiting spectral law, seen by the bulk of directions, and another one seen by e = β⋆ minus its part along β:
+Each direction u sees M through its own spectral law, with transform uᵀ(M − x)⁻¹u. With φ₀ = d/n_step, β the learned
+direction less its part along p = W₀ᵀa, s = |β| and A_ab = E[r z⋆^{a+b}/(1 + φ₀ r m)], these transforms are
 
-    bulk   m(x) = 1/(−x + E[r/(1 + φ₀ r m)]),                                  φ₀ = d/n_step
-    e      G_e(x) = 1/((1 − ρ_e²)(A₁₁ − x − A₀₁²/A₀₀)),  A_ab = E[r z⋆^{a+b}/(1 + φ₀ r m)],
-           ρ_e² = c⋆₁²/(c⋆₁² + φ₀ E r²)
+    bulk, and p      m(x) = 1/(−x + E[r/(1 + φ₀ r m)])
+    β⋆               g(x) = 1/(A₁₁ − x)
+    β⋆ with β̂        A₀₁ g/s
+    β̂                (A₀₁² g − A₀₀)/s²
 
 The higher orders have covariance ∝ S = (1/n) Xᵀ diag(r²) X, which is large where M is large: along an eigenvector of M
 with eigenvalue x its mean is Im[m E r²/(1 + φ₀ r m)]/Im m.
@@ -50,11 +52,48 @@ class ResidualLaw:
     weight: Array
 
 
-def spectral_laws(problem: Problem, nodes: int = 20) -> tuple[SpectralNodes, SpectralNodes]:
-    """The laws of M seen by the bulk and by the teacher's direction."""
-    beta = direction(problem)
-    extra = problem.noise**2 + beta.output_power
-    return _laws(problem.target, extra, problem.d / problem.step_samples, nodes)
+@dataclass(frozen=True)
+class GradientNoise:
+    """Transforms of M on a grid x + i0 of the real line, the mean of S along it, and the length of β."""
+
+    x: Array
+    bulk: Array
+    star: Array
+    cross: Array
+    beta: Array
+    projected: Array
+    local_power: Array
+    sd: float
+    power: float
+    overlap: float
+
+    def bulk_law(self) -> SpectralNodes:
+        """The law seen by all but a few directions; mean 0 and variance φ₀ E r² are imposed, being exact."""
+        law = _bins(self.x, np.imag(self.bulk), self.local_power, self.sd)
+        eigenvalue = law.eigenvalue - law.weight @ law.eigenvalue
+        eigenvalue *= self.sd / np.sqrt(law.weight @ eigenvalue**2)
+        return SpectralNodes(eigenvalue, law.weight, law.power * (self.power / (law.weight @ law.power)))
+
+    def projected_teacher_law(self) -> SpectralNodes:
+        """The law seen by the teacher's unlearned direction when M is first projected off β (level T2M)."""
+        return _bins(self.x, np.imag(self.projected), self.local_power, self.sd)
+
+    def teacher_law(self, tilt: float) -> SpectralNodes:
+        """The law seen by e, β⋆ less its part along the learned direction t̂ = √(1 − tilt²) β̂ + tilt p̂."""
+        rho, straight = self.overlap, 1 - tilt**2
+        e = self.star - rho * straight * (2 * self.cross - rho * straight * self.beta)
+        e = e + rho**2 * straight * tilt**2 * self.bulk
+        return _bins(self.x, np.imag(e) / (1 - rho**2 * straight), self.local_power, self.sd)
+
+    def learned_law(self, tilt: float) -> SpectralNodes:
+        """The law seen by the learned direction t̂ itself."""
+        return _bins(self.x, np.imag((1 - tilt**2) * self.beta + tilt**2 * self.bulk), self.local_power, self.sd)
+
+
+def gradient_noise(problem: Problem) -> GradientNoise:
+    """The spectral laws of M for this problem; they do not depend on the size of the step and are cached."""
+    extra = problem.noise**2 + direction(problem).output_power
+    return _gradient_noise(problem.target, extra, problem.d / problem.step_samples)
 
 
 def residual_law(target: Function, extra: float) -> ResidualLaw:
@@ -82,36 +121,47 @@ def residual_law(target: Function, extra: float) -> ResidualLaw:
 
 
 @lru_cache(maxsize=64)
-def _laws(target: Function, extra: float, phi: float, nodes: int) -> tuple[SpectralNodes, SpectralNodes]:
+def _gradient_noise(target: Function, extra: float, phi: float) -> GradientNoise:
     law = residual_law(target, extra)
     power = target.second_moment + extra
-    sd = np.sqrt(phi * power)
-    if not sd > 0:
-        point = SpectralNodes(np.zeros(1), np.ones(1), np.zeros(1))
-        return point, point
-    linear = target.coefficients[1] ** 2
-    unseen = phi * power / (linear + phi * power)  # 1 − ρ_e²
+    sd = float(np.sqrt(phi * power))
+    length = np.hypot(target.coefficients[1], sd)
     far = np.arcsinh(40 * (14 + 1 / sd))
     x = sd * np.sinh(np.linspace(-far, far, _GRID)) / 40
     m = _stieltjes(x, law, phi, sd)
-    for _ in range(9):  # refine where the e-law turns fast: an eigenvalue of M that sticks out along the teacher
-        e = _teacher_transform(x, m, law, phi, unseen, sd)
-        turn = np.abs(np.diff(np.angle(e)))
-        wide = (turn > 0.25) & (np.diff(x) > _HEIGHT * sd / 4)
+    for _ in range(9):  # refine where β⋆'s transform turns fast: an eigenvalue of M that sticks out along the teacher
+        A00, A01, A11 = _resolvent_means(m, law, phi)
+        star = 1 / (A11 - (x + 1j * _HEIGHT * sd))
+        wide = (np.abs(np.diff(np.angle(star))) > 0.25) & (np.diff(x) > _HEIGHT * sd / 4)
         if not wide.any():
             break
         new = (x[:-1][wide] + x[1:][wide]) / 2
         at = np.searchsorted(x, new)
         x, m = np.insert(x, at, new), np.insert(m, at, _stieltjes(new, law, phi, sd))
-    e = _teacher_transform(x, m, law, phi, unseen, sd)
+    A00, A01, A11 = _resolvent_means(m, law, phi)
+    height = x + 1j * _HEIGHT * sd
+    star = 1 / (A11 - height)
     spread = m * (law.weight @ (law.rr[:, None] / (1 + phi * law.r[:, None] * m)))
     with np.errstate(divide="ignore", invalid="ignore"):
-        local = np.where(np.imag(m) > 1e-12, np.imag(spread) / np.imag(m), power)
-    bulk = _bins(x, np.imag(m), local, sd, nodes)
-    eigenvalue = bulk.eigenvalue - bulk.weight @ bulk.eigenvalue  # two exact moments: mean 0, variance φ₀ E r²
-    eigenvalue *= sd / np.sqrt(bulk.weight @ eigenvalue**2)
-    bulk = SpectralNodes(eigenvalue, bulk.weight, bulk.power * (power / (bulk.weight @ bulk.power)))
-    return bulk, _bins(x, np.imag(e), local, sd, nodes)
+        local_power = np.where(np.imag(m) > 1e-12, np.imag(spread) / np.imag(m), power)
+    return GradientNoise(
+        x=x,
+        bulk=m,
+        star=star,
+        cross=A01 * star / length,
+        beta=(A01**2 * star - A00) / length**2,
+        projected=length**2 / (sd**2 * (A11 - height - A01**2 / A00)),
+        local_power=local_power,
+        sd=sd,
+        power=power,
+        overlap=float(target.coefficients[1] / length),
+    )
+
+
+def _resolvent_means(m: Array, law: ResidualLaw, phi: float) -> tuple[Array, Array, Array]:
+    """A₀₀, A₀₁ and A₁₁ = E[r z⋆^{a+b}/(1 + φ₀ r m)]."""
+    part = 1 / (1 + phi * law.r[:, None] * m)
+    return (law.weight * law.r) @ part, (law.weight * law.rz) @ part, (law.weight * law.rzz) @ part
 
 
 def _stieltjes(x: Array, law: ResidualLaw, phi: float, sd: float) -> Array:
@@ -136,13 +186,7 @@ def _stieltjes(x: Array, law: ResidualLaw, phi: float, sd: float) -> Array:
     return m
 
 
-def _teacher_transform(x: Array, m: Array, law: ResidualLaw, phi: float, unseen: float, sd: float) -> Array:
-    part = 1 / (1 + phi * law.r[:, None] * m)
-    A00, A01, A11 = ((law.weight * v) @ part for v in (law.r, law.rz, law.rzz))
-    return 1 / (unseen * (A11 - (x + 1j * _HEIGHT * sd) - A01**2 / A00))
-
-
-def _bins(x: Array, density: Array, power: Array, sd: float, nodes: int) -> SpectralNodes:
+def _bins(x: Array, density: Array, power: Array, sd: float, nodes: int = 20) -> SpectralNodes:
     """Cut a law into bins of equal ∫ density (1 + x²/var); each becomes one node at its mean."""
     mass = np.where(density > 6e-5 / sd, density, 0.0) * np.gradient(x) / np.pi
     share = np.cumsum(mass * (1 + (x / sd) ** 2))

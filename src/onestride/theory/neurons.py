@@ -12,6 +12,7 @@ p = W₀ᵀa; conditioning on t = Wᵀa accounts for that, W = a tᵀ + (I − a
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -32,6 +33,7 @@ class Learned:
     amplitude: float
     overlap: float
     through_output: bool  # the direction is t = Wᵀa (full gradient), not β
+    tilt: float  # its cosine with p = W₀ᵀa
 
 
 @dataclass(frozen=True)
@@ -51,11 +53,12 @@ def learned_direction(problem: Problem, eta: float, *, through_output: bool | No
     beta, c1, teacher_c1 = direction(problem), problem.sigma.coefficients[1], problem.target.coefficients[1]
     full = problem.gradient == "full"
     if not (full if through_output is None else through_output):
-        return Learned(c1 * eta * beta.s / np.sqrt(problem.N), beta.overlap, False)
+        return Learned(c1 * eta * beta.s / np.sqrt(problem.N), beta.overlap, False, 0.0)
     kept = 1 - c1**2 * eta if full else 1.0  # what is left of p = W₀ᵀa
     length = np.hypot(kept, c1 * eta * np.sqrt(max(beta.s**2 - (c1**2 if full else 0.0), 0.0)))
     overlap = c1 * eta * teacher_c1 / length if length > 0 else 0.0
-    return Learned(float(length / np.sqrt(problem.N)), float(overlap), True)
+    tilt = abs(kept) / length if length > 0 else 0.0
+    return Learned(float(length / np.sqrt(problem.N)), float(overlap), True, float(tilt))
 
 
 def normal_rule(nodes: int, scale: float = 1.0) -> tuple[Array, Array]:
@@ -69,29 +72,34 @@ def normal_rule(nodes: int, scale: float = 1.0) -> tuple[Array, Array]:
     return x, w / w.sum()
 
 
-def readout_rule(problem: Problem, nodes: int, scale: float = 1.0) -> tuple[Array, Array]:
+def readout_rule(problem: Problem, nodes: int) -> tuple[Array, Array]:
     """Nodes and probabilities for A = √N a."""
     if problem.readout == "constant":
         return np.ones(1), np.ones(1)
     if problem.readout == "rademacher":
         return np.array([-1.0, 1.0]), np.full(2, 0.5)
-    return normal_rule(nodes, scale)
+    return normal_rule(nodes)
 
 
 def neuron_nodes(
-    problem: Problem, learned: Learned, nodes: int, *, joint: bool, min_weight: float, scale: float = 1.0
+    problem: Problem, learned: Learned, nodes: int, *, min_weight: float, strength: Callable[[Array], Array] | None
 ) -> Neurons:
-    """Nodes of (A, θ). When only θ matters (`joint=False`) and a is Gaussian, so is θ, and one dimension is enough."""
+    """Nodes of (A, θ).
+
+    `strength` gives the factor by which the step changes the variance of O at a given A. Without it only θ matters; then
+    θ is Gaussian if a is, and one dimension is enough.
+    """
     spread = 1 / np.sqrt(problem.d)
-    if not joint and problem.readout == "gaussian" and not learned.through_output:
-        A, weight = normal_rule(nodes, scale)
+    if strength is None and problem.readout == "gaussian" and not learned.through_output:
+        A, weight = normal_rule(nodes)
         theta = A * np.hypot(learned.amplitude, spread)
     else:
-        A, wa = readout_rule(problem, nodes, scale)
+        A, wa = readout_rule(problem, nodes)
         O, wo = roots_hermitenorm(_OFFSETS)
         wo = wo / wo.sum()
         A, O = (x.ravel() for x in np.meshgrid(A, O, indexing="ij"))
-        theta = learned.amplitude * A + spread * O
+        inflated = 1.0 if strength is None else np.sqrt(strength(A))
+        theta = learned.amplitude * A + spread * inflated * O
         weight = np.outer(wa, wo).ravel()
     kept = weight > min_weight
     return Neurons(A[kept], theta[kept], weight[kept] / weight[kept].sum())

@@ -1,4 +1,4 @@
-"""The profile theory: errors at finite n for every step from 0 to c√n (levels T2, T2i, T2M).
+"""The profile theory: errors at finite n for every step from 0 to c√n (levels T2, T2i, T2M, T2S).
 
 `build_profile` sets the equations up, `solve` solves them at one λ, `quadratic_form` reads errors off the solution;
 `errors` does so on a grid, walking down in λ with the tangent of each solution as the start of the next.
@@ -13,11 +13,12 @@ from onestride.problem import Problem, Step
 from onestride.result import Errors, Status
 from onestride.theory.assumptions import failed_assumption
 from onestride.theory.profile_equations import Solution, solve
-from onestride.theory.profile_model import LEVELS, NODES, Profile, build_profile
+from onestride.theory.profile_model import BEST_LEVEL, LEVELS, NODES, Profile, build_profile
 from onestride.theory.profile_quadratic import gram_and_derivative, quadratic_form, special_gram
 from onestride.theory.smoothing import LARGEST_REACH
 
 __all__ = [
+    "BEST_LEVEL",
     "LEVELS",
     "Profile",
     "Solution",
@@ -31,7 +32,9 @@ __all__ = [
 ]
 
 
-def errors(problem: Problem, steps: list[Step], ridges: ArrayLike, *, level: str = "T2M", nodes: int = NODES) -> Errors:
+def errors(
+    problem: Problem, steps: list[Step], ridges: ArrayLike, *, level: str = BEST_LEVEL, nodes: int = NODES
+) -> Errors:
     """Train and test errors on steps × penalties; cells that could not be solved are NaN with a sentence."""
     lam = np.asarray(ridges, float)
     shape = (len(steps), lam.size)

@@ -5,16 +5,19 @@ With z_i the samples' coordinate along the learned direction and θ_j the neuron
     F_ij = μ(θ_j z_i) + k(θ_j z_i) (w_⊥j · x_⊥i) + √k₂(θ_j z_i) Z_ij + √(2/d) e(θ_j z_i) g_i,
 
 a low-rank mean plus a matrix with a variance profile (μ, k, k₂, e: `smoothing`, at the variance v_j of a
-pre-activation). Three levels differ in the strength G of w_⊥ after the step; p runs over the spectrum of M:
+pre-activation). The levels differ in the strength G of w_⊥ after the step. With τ = ηA/√N, φ₀ = d/n_step and p running
+over the spectrum of M = (1/n) Xᵀ diag(r) X (`gradient_noise`), G/(1 − 1/d) is
 
-    T2    G = 1 − 1/d                                             the exact rank-one step
-    T2i   G = (1 − 1/d) (1 + (η²/N) φ₀ E r² Var σ' A²)            isotropic fluctuations of the gradient
-    T2M   G_p = (1 − 1/d) ((1 + 2c₂ηA m_p/√N)² + (η²/N) φ₀ E r² (Var σ' − 4c₂²) A²)     resolved along M
+    T2    1                                                    the exact rank-one step
+    T2i   1 + τ² φ₀ E r² Var σ'                                isotropic fluctuations of the gradient
+    T2M   (1 + 2c₂τ m_p)² + τ² φ₀ E r² (Var σ' − 4c₂²)         resolved along M
+    T2S   (1 + 2c₂τ m_p)² + τ² φ₀ S_p (Var σ' − 4c₂²)          the noise of higher order too, S = (1/n) Xᵀ diag(r²) X,
+                                                               and M's action on the learned direction itself
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -22,11 +25,12 @@ from onestride._numerics import Array
 from onestride.functions import InputError
 from onestride.problem import Problem
 from onestride.theory.direction import direction
-from onestride.theory.gradient_noise import SpectralNodes, spectral_laws
+from onestride.theory.gradient_noise import SpectralNodes, gradient_noise
 from onestride.theory.neurons import Learned, learned_direction, neuron_nodes, normal_rule
 from onestride.theory.smoothing import smooth, smooth_directly
 
-LEVELS = ("T2", "T2i", "T2M")
+LEVELS = ("T2", "T2i", "T2M", "T2S")
+BEST_LEVEL = "T2S"
 NODES = 41
 
 
@@ -92,7 +96,7 @@ class Profile:
 
 def build_profile(
     problem: Problem,
-    level: str = "T2M",
+    level: str = BEST_LEVEL,
     *,
     nodes: int = NODES,
     min_weight: float = 1e-12,
@@ -109,9 +113,15 @@ def build_profile(
     learned = learned_direction(problem, eta, through_output=through_output)
     count, scale = _resolution(learned.amplitude, nodes)
     z, w = normal_rule(count, scale)
-    joint = level != "T2" and eta > 0
-    neurons = neuron_nodes(problem, learned, nodes, joint=joint, min_weight=min_weight)
-    G, pi, G_teacher, pi_teacher = _strengths(problem, level, neurons.A)
+    strength = _strength(problem, level, learned)
+    along = None if strength is None else strength.along_learned
+    neurons = neuron_nodes(problem, learned, nodes, min_weight=min_weight, strength=along)
+    if strength is None:
+        G = G_teacher = np.full((neurons.A.size, 1), 1 - 1 / problem.d)
+        pi = pi_teacher = np.ones(1)
+    else:
+        G, pi = strength.on(strength.bulk, neurons.A), strength.bulk.weight
+        G_teacher, pi_teacher = strength.on(strength.teacher, neurons.A), strength.teacher.weight
     v = G @ pi
     s = smooth(sigma, neurons.theta[:, None] * z, v[:, None])
     teacher = smooth_directly(problem.target, learned.overlap * z, 1 - learned.overlap**2)
@@ -146,24 +156,42 @@ def _resolution(amplitude: float, nodes: int) -> tuple[int, float]:
     return 2 * round(nodes * np.arcsinh(7.5 / scale) / np.arcsinh(7.5) / 2 - 0.5) + 1, scale
 
 
-def _strengths(problem: Problem, level: str, A: Array) -> tuple[Array, Array, Array, Array]:
-    """G and π on the spectrum of M seen by the bulk, and the same along the teacher's direction."""
-    shrink, one = 1 - 1 / problem.d, np.ones(1)
+@dataclass(frozen=True)
+class _Strength:
+    """G = (1 − 1/d)((1 + quadratic·τ m)² + higher·τ² S), τ = ηA/√N, on three spectral laws of M."""
+
+    problem: Problem
+    quadratic: float
+    higher: float
+    bulk: SpectralNodes
+    teacher: SpectralNodes
+    learned: SpectralNodes | None
+
+    def on(self, law: SpectralNodes, A: Array) -> Array:
+        """G, neurons × nodes of the law."""
+        tau = self.problem.eta * A[:, None] / np.sqrt(self.problem.N)
+        moved = (1 + self.quadratic * tau * law.eigenvalue) ** 2
+        return (1 - 1 / self.problem.d) * (moved + self.higher * tau**2 * law.power)
+
+    def along_learned(self, A: Array) -> Array:
+        """The factor by which the step changes the variance of θ at fixed A."""
+        return np.ones_like(A) if self.learned is None else self.on(self.learned, A) @ self.learned.weight
+
+
+def _strength(problem: Problem, level: str, learned: Learned) -> _Strength | None:
+    """How strong w_⊥ is after the step; None when the step leaves it alone (level T2, or no step)."""
     if level == "T2" or problem.eta == 0:
-        G = np.full((A.size, 1), shrink)
-        return G, one, G, one
-    sigma, beta = problem.sigma, direction(problem)
-    phi0 = problem.d / problem.step_samples
-    size = problem.eta * A / np.sqrt(problem.N)
-    quadratic = 4 * sigma.coefficients[2] ** 2
+        return None
+    phi0, power = problem.d / problem.step_samples, direction(problem).residual_power
+    slope_variance, c2 = problem.sigma.derivative_variance, problem.sigma.coefficients[2]
     if level == "T2i":
-        G = shrink * (1 + phi0 * beta.residual_power * sigma.derivative_variance * size**2)[:, None]
-        return G, one, G, one
-    higher = phi0 * max(sigma.derivative_variance - quadratic, 0.0) * size**2
-
-    def strength(law: SpectralNodes) -> Array:
-        moved = (1 + np.sqrt(quadratic) * np.sign(sigma.coefficients[2]) * size[:, None] * law.eigenvalue) ** 2
-        return shrink * (moved + higher[:, None] * beta.residual_power)
-
-    bulk, teacher = spectral_laws(problem)
-    return strength(bulk), bulk.weight, strength(teacher), teacher.weight
+        point = SpectralNodes(np.zeros(1), np.ones(1), np.full(1, power))
+        return _Strength(problem, 0.0, phi0 * slope_variance, point, point, None)
+    noise = gradient_noise(problem)
+    if level == "T2M":
+        laws = (noise.bulk_law(), noise.projected_teacher_law())
+        bulk, teacher = (replace(law, power=np.full_like(law.power, power)) for law in laws)
+        along = None
+    else:
+        bulk, teacher, along = noise.bulk_law(), noise.teacher_law(learned.tilt), noise.learned_law(learned.tilt)
+    return _Strength(problem, 2 * c2, phi0 * max(slope_variance - 4 * c2**2, 0.0), bulk, teacher, along)
