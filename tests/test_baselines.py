@@ -1,0 +1,91 @@
+"""Baselines: closed forms, their order, and a direct simulation of the linear one."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import onestride as one
+from onestride.theory.baselines import BASELINES, linear_ridge
+from tolerances import EXACT, assert_agrees, assert_close
+
+
+def problem(**changes):
+    fields = {
+        "n": 1000,
+        "d": 500,
+        "N": 1500,
+        "teacher": [0, 1, 2**-0.5],
+        "noise": 0.5,
+        "step": one.Step(constant=1, exponent=0.4),
+    }
+    return one.Problem(**(fields | changes))
+
+
+def test_every_baseline_has_a_value_and_a_sentence():
+    rows = one.baselines(problem())
+    assert tuple(rows) == BASELINES
+    for name, row in rows.items():
+        assert row.method == name
+        assert np.isfinite(row.test_error)
+        assert len(row.message) > 20
+        assert row.to_dict()["test_error"] == row.test_error
+
+
+def test_closed_forms():
+    rows = one.baselines(problem())
+    assert_close(rows["bayes"].test_error, 0.25, rel=EXACT)
+    assert_close(rows["best-linear"].test_error, 1.25, rel=EXACT)
+    assert_close(rows["kernel"].test_error, 1.25, rel=EXACT)
+
+
+def test_direction_only_is_the_conditional_variance():
+    """Labels gradient: ϱ² = 1/(1 + φ(2 + 0.25)); risk (1 − ϱ²) + (1 − ϱ⁴) + noise²."""
+    square = 1 / (1 + 0.5 * 2.25)
+    value = one.baselines(problem(gradient="labels"))["direction-only"].test_error
+    assert_close(value, (1 - square) + (1 - square**2) + 0.25, rel=EXACT)
+
+
+def test_random_features_is_the_untrained_prediction():
+    p = problem()
+    untrained = one.predict(p).untrained
+    assert untrained is not None
+    assert_close(one.baselines(p)["random-features"].test_error, untrained.test_error, rel=EXACT)
+
+
+@pytest.mark.parametrize("ridge", [1e-3, 0.1, 10.0])
+def test_baselines_are_in_order(ridge):
+    rows = {k: v.test_error for k, v in one.baselines(problem(ridge=ridge)).items()}
+    assert rows["bayes"] <= rows["direction-only"]
+    assert rows["bayes"] <= rows["kernel"] <= rows["random-features"]
+    assert rows["best-linear"] <= rows["linear-ridge"]
+
+
+def test_linear_ridge_has_its_best_penalty():
+    p = problem()
+    best = linear_ridge(p)
+    optimum = p.phi * 1.25 / 1.0
+    assert_close(best, linear_ridge(p, optimum), rel=EXACT)
+    assert all(linear_ridge(p, optimum * f) > best for f in (0.5, 0.9, 1.1, 2.0))
+
+
+def test_linear_ridge_is_what_ridge_regression_gets():
+    """n = 400, d = 200, 40 seeds, k = 5, floor 1 %: false-alarm rate below 2e-5 per penalty."""
+    n, d = 400, 200
+    p = problem(n=n, d=d, N=600)
+    rng = np.random.default_rng(1)
+    for lam in (0.05, 0.625, 3.0):
+        errors = []
+        for _ in range(40):
+            X = rng.standard_normal((n, d))
+            y = p.target(X[:, 0]) + p.noise * rng.standard_normal(n)
+            w = np.linalg.solve(X.T @ X / n + lam * np.eye(d), X.T @ y / n)
+            w[0] -= 1
+            errors.append(w @ w + 1.25)
+        assert_agrees(linear_ridge(p, lam), np.array(errors), floor=0.01)
+
+
+def test_purely_nonlinear_teacher_leaves_the_linear_fit_nothing():
+    rows = one.baselines(problem(teacher=[0, 0, 1.0], gradient="labels"))
+    assert_close(rows["linear-ridge"].test_error, 2.25, rel=EXACT)
+    assert_close(rows["direction-only"].test_error, 2.25, rel=EXACT)

@@ -1,0 +1,136 @@
+"""Diagnosis and the optimal penalty: each failure is produced on purpose and must be named."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import onestride as one
+from onestride.theory.diagnose import needed_constant
+from tolerances import assert_close
+
+
+def problem(alpha=0.45, c=1.0, **changes):
+    fields = {
+        "n": 1000,
+        "d": 500,
+        "N": 1500,
+        "teacher": [0, 1, 2**-0.5],
+        "gradient": "labels",
+        "ridge": 0.7,
+        "activation": "relu",
+    }
+    return one.Problem(**(fields | {"step": one.Step(constant=c, exponent=alpha)} | changes))
+
+
+def test_activation_without_linear_part():
+    found = one.diagnose(problem(activation=(0, 0, 1.0)))
+    assert "no-linear-part" in found.causes
+    assert "c₁ = 0" in str(found)
+
+
+def test_teacher_without_linear_part():
+    assert "teacher-without-linear-part" in one.diagnose(problem(teacher=[0, 0, 1.0])).causes
+
+
+def test_wrong_window():
+    found = one.diagnose(problem(alpha=0.2, c=0.5))
+    finding = next(f for f in found.findings if f.cause == "wrong-window")
+    assert finding.numbers["degree"] == 2
+    assert_close(finding.numbers["threshold"], 0.25, rel=1e-12)
+
+
+def test_prefactor_too_small_names_the_one_that_is_enough():
+    p = problem(alpha=0.3)
+    found = one.diagnose(p)
+    finding = next(f for f in found.findings if f.cause == "prefactor-too-small")
+    assert finding.numbers["degree"] == 2
+    needed = finding.numbers["needed_c"]
+    assert 1 < needed < 3
+    enough = one.spectrum(p.replace(step=p.step.replace(constant=1.05 * needed)), density=False)
+    short = one.spectrum(p.replace(step=p.step.replace(constant=0.93 * needed)), density=False)
+    assert 2 in enough.degrees
+    assert 2 not in short.degrees
+
+
+def test_odd_activation_misses_the_square():
+    found = one.diagnose(problem(activation="tanh"))
+    finding = next(f for f in found.findings if f.cause == "activation-misses-degree")
+    assert finding.numbers == {"degree": 2.0, "share": pytest.approx(0.5)}
+
+
+def test_penalty_far_from_optimal():
+    found = one.diagnose(problem(ridge=1e-4))
+    finding = next(f for f in found.findings if f.cause == "penalty")
+    assert 0.3 < finding.numbers["best_ridge"] < 2
+    assert finding.numbers["best_error"] < finding.numbers["test_error"]
+
+
+def test_step_too_large():
+    found = one.diagnose(problem(alpha=0.5, c=40, teacher=[0, 1.0], noise=0.5, ridge=0.1))
+    finding = next(f for f in found.findings if f.cause == "step-too-large")
+    assert finding.numbers["better_eta"] < finding.numbers["eta"] / 2
+
+
+def test_no_step():
+    assert one.diagnose(problem(c=0.0)).causes[0] == "no-step"
+
+
+def test_step_beyond_theory():
+    assert one.diagnose(problem(alpha=0.7)).causes == ("step-beyond-theory",)
+
+
+def test_healthy_problem_has_no_findings():
+    found = one.diagnose(problem(alpha=0.45, c=1.5))
+    assert found.causes == ()
+    assert "lowers the predicted test error" in found.summary
+
+
+def test_diagnosis_is_ready_for_json():
+    import json
+
+    assert json.loads(json.dumps(one.diagnose(problem(alpha=0.7)).to_dict(), allow_nan=False))["findings"]
+
+
+def test_spike_that_is_visible_needs_less_than_what_it_has():
+    assert needed_constant(problem(alpha=0.3, c=1.0), 7, largest=3) == np.inf
+
+
+# ---------------------------------------------------------------------- the optimal penalty
+
+
+@pytest.mark.parametrize("method", ["profile", "plateau"])
+def test_optimal_penalty_beats_its_neighbours(method):
+    best = one.optimal_ridge(problem(alpha=0.3), method=method)
+    assert not best.at_boundary
+    for factor in (0.5, 0.9, 1.1, 2):
+        other = one.predict(best.problem.at(ridge=best.ridge * factor), method=method)
+        assert other.test_error > best.test_error
+
+
+def test_optimal_penalty_of_random_features_with_linear_activation_is_known():
+    """σ(z) = z and N ≫ n, d: ridge regression on the inputs, whose best λ is φ·rest/c⋆₁² (times N/d for the scaling)."""
+    p = problem(activation=(0, 1.0), c=0.0, n=2000, d=1000, N=10**7, noise=0.5)
+    best = one.optimal_ridge(p, method="plateau", bounds=(1e-3, 1e8))
+    expected = p.phi * 1.25 / 1.0 * p.N / p.d
+    assert_close(best.ridge, expected, rel=0.01)
+    from onestride.theory.baselines import linear_ridge
+
+    assert_close(best.test_error, linear_ridge(p), rel=1e-3)
+
+
+def test_minimum_outside_the_range_is_reported():
+    best = one.optimal_ridge(problem(alpha=0.3), bounds=(1e-6, 1e-3), level="T2", method="profile")
+    assert best.at_boundary
+    assert best.ridge == pytest.approx(1e-3)
+    assert "upper end" in best.message
+
+
+def test_starting_penalty_plays_no_part():
+    a, b = (one.optimal_ridge(problem(ridge=r), method="finite-step") for r in (1e-3, 10.0))
+    assert_close(a.ridge, b.ridge, rel=1e-12)
+
+
+def test_bad_bounds_are_named():
+    with pytest.raises(one.InputError, match="bounds"):
+        one.optimal_ridge(problem(), bounds=(1.0, 0.1))

@@ -1,0 +1,127 @@
+"""Learned components: predicted by the leave-one-out bilinear form, measured by regression on fresh inputs."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import onestride as one
+from onestride.theory.learned import residual_moments
+from onestride.theory.profile import build_profile, quadratic_form, solve
+from tolerances import assert_agrees, assert_close
+
+
+def problem(alpha=0.45, **changes):
+    fields = {
+        "n": 600,
+        "d": 300,
+        "N": 900,
+        "activation": "relu",
+        "teacher": [0, 1, 2**-0.5],
+        "ridge": 0.05,
+        "gradient": "labels",
+    }
+    fields |= {"step": one.Step(constant=2, exponent=alpha)} | changes
+    return one.Problem(**fields)
+
+
+def test_only_degrees_of_the_teacher_are_listed():
+    assert one.learned(problem(teacher=[0, 1, 0, 0.2])).degrees == (1, 3)
+    assert one.measure_learned(problem(n=60, d=30, N=90, teacher=[0, 1, 0, 0.2]), 1).degrees == (1, 3)
+
+
+def test_random_features_learn_only_the_linear_part():
+    """Exactly 0 in the limit; at finite d the theory keeps O(1/d) of degree 2."""
+    untrained = one.learned(problem(n=60000, d=30000, N=90000)).untrained
+    assert untrained is not None
+    assert 0.5 < untrained.fraction[0] < 1
+    assert abs(untrained.fraction[1]) < 1e-3
+
+
+def test_random_features_fraction_is_the_closed_form():
+    """E[f̂ H₁] = c⋆₁(1 − U/ρ) for η = 0: the bilinear form between H₁/ρ and c⋆₁H₁."""
+    from onestride.theory.bulk import solve_bulk
+
+    p = problem(n=10**7, d=5 * 10**6, N=15 * 10**6)
+    untrained = one.learned(p).untrained
+    bulk = solve_bulk(p.ridge, p.phi, p.psi, p.sigma.coefficients[1], p.sigma.nonlinear_power)
+    assert untrained is not None
+    assert_close(untrained.fraction[0], 1 - float(bulk.U / bulk.rho), rel=1e-5)
+
+
+def test_full_penalty_learns_nothing_and_large_samples_learn_the_linear_part():
+    assert np.abs(one.learned(problem(ridge=1e8)).fraction).max() < 1e-4
+    assert one.learned(problem(n=30000, ridge=1e-3, N=3000)).fraction[0] > 0.97
+
+
+def test_teacher_moment_is_the_sum_of_its_hermite_moments():
+    """For a teacher of degree ≤ 4, E[σ⋆(y − f̂)] = Σ_k c⋆_k√k! E[h_k(y − f̂)]."""
+    p = problem(teacher=[0, 0.8, 0.5, 0.2, 0.1])
+    profile = build_profile(p, "T2M")
+    moments = residual_moments(profile, solve(profile, p.ridge))
+    c = p.target.coefficients[:5] * np.sqrt([1, 1, 2, 6, 24])
+    assert_close(moments[-1], moments[:-1] @ c, rel=1e-9)
+
+
+def test_constant_rho_makes_the_moment_the_quadratic_form():
+    """At η = 0 ρ is constant up to O(1/d), and E[y(y − f̂)] = Y/ρ."""
+    p = problem(n=10**7, d=5 * 10**6, N=15 * 10**6, step=one.Step.none(), noise=0.3)
+    profile = build_profile(p, "T2")
+    solution = solve(profile, p.ridge)
+    Y, _ = quadratic_form(profile, solution)
+    moment = residual_moments(profile, solution)[-1] + p.noise**2
+    assert_close(moment, float(np.real(Y)) / solution.rho[0], rel=1e-5)
+
+
+def test_power_of_the_predictor_is_not_negative():
+    for ridge in (1e-4, 0.1, 100.0):
+        assert one.learned(problem(ridge=ridge)).unexplained >= 0
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {},
+        {"gradient": "full", "activation": "softplus", "noise": 0.5, "ridge": 0.1},
+        {"d": 600, "N": 300, "teacher": "relu", "activation": "tanh", "ridge": 0.01},
+    ],
+    ids=["relu", "softplus-full-noise", "tanh-wide-input"],
+)
+def test_measured_components_are_the_predicted_ones(changes):
+    """n = 600, 10 seeds, k = 5, floor 0.05 of full learning: false-alarm rate below 8e-4 per number."""
+    p = problem(**changes)
+    predicted, measured = one.learned(p), one.measure_learned(p, 10)
+    for a, b in ((predicted, measured), (predicted.untrained, measured.untrained)):
+        assert a is not None
+        assert b is not None
+        for j in range(len(a.degrees)):
+            assert_agrees(1 + a.fraction[j], 1 + b.fraction.values[:, j], floor=0.05)
+        assert_agrees(a.unexplained, b.unexplained.values, floor=0.06)
+
+
+def test_measured_components_rebuild_the_test_error():
+    """E(σ⋆ − f̂)² = Σ_k (c⋆_k√k!)²(1 − fraction_k)² + unexplained, up to degrees the teacher lacks: 3 % here."""
+    p = problem(noise=0.5, n=300, d=150, N=450)
+    m, s = one.measure_learned(p, 3, n_test=20_000), one.simulate(p, 3, n_test=20_000)
+    power = np.array([1.0, 1.0])
+    rebuilt = ((1 - m.fraction.values) ** 2 @ power) + m.unexplained.values + p.noise**2
+    assert_close(rebuilt, s.test_error.values, rel=0.03)
+
+
+def test_bad_arguments_are_named():
+    with pytest.raises(one.InputError, match="n_test"):
+        one.measure_learned(problem(), 1, n_test=3)
+    with pytest.raises(one.TheoryError, match="c₁"):
+        one.learned(problem(activation=(0, 0, 1.0)))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("alpha", [0.2, 0.35, 0.5])
+@pytest.mark.parametrize("gradient", ["labels", "full"])
+def test_components_at_larger_size(alpha, gradient):
+    """n = 2000, 10 seeds, k = 5, floor 0.02: false-alarm rate below 8e-4 per number."""
+    p = problem(alpha, n=2000, d=1000, N=3000, gradient=gradient, noise=0.3)
+    predicted, measured = one.learned(p), one.measure_learned(p, 10)
+    for j in range(2):
+        assert_agrees(1 + predicted.fraction[j], 1 + measured.fraction.values[:, j], floor=0.02)
+    assert_agrees(predicted.unexplained, measured.unexplained.values, floor=0.03)
