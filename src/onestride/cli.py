@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 app = App(
     name="onestride",
     version=__version__,
+    suppress_keyboard_interrupt=False,  # main() says a sentence
     help="What does a two-layer network learn in its first gradient step, and how much does that help?",
 )
 
@@ -118,7 +119,8 @@ def predict(
     from onestride.theory.predict import predict as run
 
     prediction = run((options or ProblemOptions()).build(), method=method)
-    _emit(prediction.to_dict(), json_) or _show_prediction(prediction)
+    if not _emit(prediction.to_dict(), json_):
+        _show_prediction(prediction)
 
 
 @app.command
@@ -139,7 +141,8 @@ def simulate(
     problem = (options or ProblemOptions()).build()
     with _progress("simulating") as progress:
         simulation = run(problem, seeds, progress=progress)
-    _emit(simulation.to_dict(), json_) or _show_simulation(simulation)
+    if not _emit(simulation.to_dict(), json_):
+        _show_simulation(simulation)
 
 
 @app.command
@@ -166,7 +169,8 @@ def compare(
     problem = (options or ProblemOptions()).build()
     with _progress("simulating") as progress:
         comparison = run(problem, seeds, method=method, progress=progress)
-    _emit(comparison.to_dict(), json_) or _show_comparison(comparison)
+    if not _emit(comparison.to_dict(), json_):
+        _show_comparison(comparison)
 
 
 @app.command
