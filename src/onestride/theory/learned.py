@@ -23,13 +23,14 @@ from typing import Any
 import numpy as np
 
 from onestride._numerics import Array, hermite_table
+from onestride.functions import InputError
 from onestride.problem import Problem, Step
 from onestride.result import TheoryError, _plain
 from onestride.theory.assumptions import failed_assumption
 from onestride.theory.profile import build_profile, out_of_range, solve
 from onestride.theory.profile import errors_at as profile_errors_at
 from onestride.theory.profile_equations import Solution, linear_sector
-from onestride.theory.profile_model import Profile
+from onestride.theory.profile_model import BEST_LEVEL, LEVELS, Profile
 from onestride.theory.profile_quadratic import special_gram
 
 DEGREE = 4
@@ -56,8 +57,10 @@ class Learned:
         return row | {"unexplained": _plain(self.unexplained)}
 
 
-def learned(problem: Problem, *, level: str = "T2M") -> Learned:
+def learned(problem: Problem, *, level: str = BEST_LEVEL) -> Learned:
     """Predict the learned fraction of each Hermite degree of the teacher, with and without the step."""
+    if level not in LEVELS:
+        raise InputError(f"level must be one of {', '.join(LEVELS)}, got {level!r}")
     before = _components(problem.replace(step=Step.none()), level)
     after = before if problem.eta == 0 else _components(problem, level)
     degrees = tuple(k for k in range(1, DEGREE + 1) if problem.target.coefficients[k] != 0)

@@ -56,9 +56,17 @@ class Outliers:
 
 
 def find_outliers(problem: Problem, level: str = "T2i", *, nodes: int = 41) -> Outliers:
-    """Positions and overlaps of the outliers after the step, by the profile theory at `level`."""
-    profile = build_profile(problem, level, nodes=nodes, min_weight=_RARE / problem.N)
-    path = real_path(profile)
+    """Positions and overlaps of the outliers after the step, by the profile theory at `level`.
+
+    Levels that resolve the spectrum of M do so on a few nodes, which leave gaps inside the bulk; their walk ends at the
+    edge of level T2i at the latest.
+    """
+    floor, rare = 0.0, _RARE / problem.N
+    if level not in ("T2", "T2i"):
+        isotropic = real_path(build_profile(problem, "T2i", nodes=nodes, min_weight=rare))
+        floor = _energy(isotropic[-1]) if isotropic else 0.0
+    profile = build_profile(problem, level, nodes=nodes, min_weight=rare)
+    path = real_path(profile, floor)
     if not path:
         none = np.empty(0)
         empty = np.empty((0, HIGHEST_OVERLAP + 1))
@@ -102,8 +110,8 @@ def direction_cosine(problem: Problem, profile: Profile) -> float:
     return float((c1 * eta * (s * s - c1**2) - c1 * (1 - c1**2 * eta)) / (length * s))
 
 
-def real_path(profile: Profile) -> list[Solution]:
-    """Solutions at λ = −E from far above the spectrum down to the bulk edge, the last one at it to 1e-4."""
+def real_path(profile: Profile, floor: float = 0.0) -> list[Solution]:
+    """Solutions at λ = −E from far above the spectrum down to the bulk edge (or `floor`), to 1e-4 of it."""
     size, kind = profile.w.size, profile.theta.size
     plain = np.ones(kind)
     mean = profile.row_mean
@@ -124,6 +132,10 @@ def real_path(profile: Profile) -> list[Solution]:
             else:
                 ratio = 1 + (ratio - 1) / 2
             E = _energy(path[-1]) / ratio
+            if floor > 0 and E / floor < 1:
+                if _energy(path[-1]) / floor < 1 + _EDGE_ACCURACY:
+                    break
+                E = floor
     return path
 
 
