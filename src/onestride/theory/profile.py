@@ -9,6 +9,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike
 
+from onestride._numerics import Array
 from onestride.problem import Problem, Step
 from onestride.result import Errors, Status
 from onestride.theory.assumptions import failed_assumption
@@ -32,6 +33,10 @@ __all__ = [
 ]
 
 
+STRONG = 3.0  # of a row's length: for weaker steps the default nodes are accurate to 1e-4 or much better
+NODE_TOLERANCE = 0.01
+
+
 def errors(
     problem: Problem, steps: list[Step], ridges: ArrayLike, *, level: str = BEST_LEVEL, nodes: int = NODES
 ) -> Errors:
@@ -52,22 +57,41 @@ def errors(
         if reason is not None:
             status[i], message[i] = Status.NOT_CONVERGED, reason
             continue
-        previous: Solution | None = None
-        for j in np.argsort(-lam, kind="stable"):
-            near = previous is not None and previous.lam.real < 30 * lam[j]
-            solution = solve(profile, float(lam[j]), previous if near else None)
-            residual[i, j], iterations[i, j] = solution.residual, solution.iterations
-            if solution.converged:
-                values[:, i, j] = errors_at(profile, solution)
-                previous = solution
-            if not np.isfinite(values[:, i, j]).all():
-                values[:, i, j] = np.nan
-                status[i, j] = Status.NOT_CONVERGED
+        values[:, i], residual[i], iterations[i], message[i] = _walk(profile, lam)
+        if profile.learned.amplitude > STRONG:  # quadrature is what can fail now: compare with more nodes
+            finer = build_profile(stepped, level, nodes=round(1.5 * nodes))
+            coarse = values[:, i].copy()
+            values[:, i], residual[i], iterations[i], message[i] = _walk(finer, lam)
+            change = np.abs(values[:, i] / coarse - 1).max(0)
+            for j in np.flatnonzero(change > NODE_TOLERANCE):
                 message[i, j] = (
-                    f"{Status.NOT_CONVERGED.value}: residual {solution.residual:.1e} after "
-                    f"{solution.iterations} steps at λ = {lam[j]:g}"
+                    f"the step is so strong that {nodes} quadrature nodes are too few: more of them change the answer "
+                    f"by {100 * change[j]:.0f} % (weights along the learned direction are now about "
+                    f"{profile.learned.amplitude:.2g} times the length of a row)"
                 )
+        failed = message[i] != Status.SOLVED.value
+        status[i, failed], values[:, i, failed] = Status.NOT_CONVERGED, np.nan
     return Errors(values[0], values[1], values[2], residual, iterations, status, message)
+
+
+def _walk(profile: Profile, lam: Array) -> tuple[Array, Array, Array, Array]:
+    """Errors, residuals, iterations and messages at every λ, from the largest down."""
+    values, residual, iterations = np.full((3, lam.size), np.nan), np.full(lam.size, np.nan), np.zeros(lam.size, int)
+    message = np.full(lam.size, Status.SOLVED.value, object)
+    previous: Solution | None = None
+    for j in np.argsort(-lam, kind="stable"):
+        near = previous is not None and previous.lam.real < 30 * lam[j]
+        solution = solve(profile, float(lam[j]), previous if near else None)
+        residual[j], iterations[j] = solution.residual, solution.iterations
+        if solution.converged:
+            values[:, j] = errors_at(profile, solution)
+            previous = solution
+        if not np.isfinite(values[:, j]).all():
+            message[j] = (
+                f"{Status.NOT_CONVERGED.value}: residual {solution.residual:.1e} after "
+                f"{solution.iterations} steps at λ = {lam[j]:g}"
+            )
+    return values, residual, iterations, message
 
 
 def errors_at(profile: Profile, solution: Solution) -> tuple[float, float, float]:

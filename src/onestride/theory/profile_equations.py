@@ -7,7 +7,8 @@ Unknowns: ρ_i, n times the diagonal of R = (FFᵀ + λn)⁻¹ at samples with z
     row      1/ρ_i = λ_i + (1/r) Σ_k w_k q_k k₂(θ_k z_i) + φ Σ_p π_p V_ii
     column   1/q_k = 1 + Σ_i w_i ρ_i k₂(θ_k z_i) + Σ_p π_p G_k K_kᵀ U K_k
 
-Newton's method in (log ρ, log q) with a capped step; the rows of residual and Jacobian are scaled by ρ_i and q_k.
+Newton's method in (log ρ, log q) with a capped step, after half-steps of the fixed-point map while far away; the rows of
+residual and Jacobian are scaled by ρ_i and q_k.
 """
 
 from __future__ import annotations
@@ -87,6 +88,7 @@ def newton(
 ) -> Solution:
     """Newton's method from (ρ, q) at λ (a number, or one per row)."""
     size, best, taken = rho.size, np.inf, 0
+    positive = not np.iscomplexobj(lam) and bool(np.min(lam) > 0)
     residual, jacobian = residual_and_jacobian(profile, lam, rho, q)
     while taken < steps:
         error = float(np.abs(residual).max())
@@ -94,11 +96,14 @@ def newton(
         if not np.isfinite(error) or error <= tolerance or (error < 0.1 * TOLERANCE and error > 0.5 * best):
             break
         best = min(best, error)
-        try:
-            step = np.linalg.solve(jacobian, -residual)
-        except np.linalg.LinAlgError:
-            break
-        step *= min(1.0, cap / max(float(np.abs(step).max()), 1e-300))
+        if error > 1 and positive:  # far away: half a step of the fixed-point map, in logarithms
+            step = -0.5 * np.log1p(-residual)
+        else:
+            try:
+                step = np.linalg.solve(jacobian, -residual)
+            except np.linalg.LinAlgError:
+                break
+            step *= min(1.0, cap / max(float(np.abs(step).max()), 1e-300))
         taken += 1
         rho, q = rho * np.exp(step[:size]), q * np.exp(step[size:])
         residual, jacobian = residual_and_jacobian(profile, lam, rho, q)
