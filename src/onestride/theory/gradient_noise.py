@@ -126,7 +126,7 @@ def _gradient_noise(target: Function, extra: float, phi: float) -> GradientNoise
     power = target.second_moment + extra
     sd = float(np.sqrt(phi * power))
     length = np.hypot(target.coefficients[1], sd)
-    far = np.arcsinh(40 * (14 + 1 / sd))
+    far = np.arcsinh(40 * (14 + 4 / np.sqrt(phi)))  # β⋆ᵀMβ⋆ ≤ √(3 E r²) may lie far out when φ₀ is small
     x = sd * np.sinh(np.linspace(-far, far, _GRID)) / 40
     m = _stieltjes(x, law, phi, sd)
     for _ in range(9):  # refine where β⋆'s transform turns fast: an eigenvalue of M that sticks out along the teacher

@@ -1,0 +1,336 @@
+"""The profile theory: limits, published numbers, derivatives, nodes, certificates, and simulation for every readout."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import onestride as one
+from onestride import InputError, Problem, Step, TheoryError
+from onestride.result import Status
+from onestride.simulate.run import simulate_grid
+from onestride.theory import plateau, profile
+from onestride.theory.bulk import solve_bulk
+from onestride.theory.gradient_noise import gradient_noise, residual_law
+from onestride.theory.profile import build_profile, errors_at, quadratic_form, solve
+from onestride.theory.profile_equations import newton, residual_and_jacobian
+from tolerances import K, assert_agrees, assert_close, false_alarm_rate
+
+TEACHER = (0.0, 1.0, 2**-0.5)
+NAMES = ("train_loss", "train_mse", "test_error")
+
+
+def problem(n=1500, shape=(0.5, 1.5), activation="relu", gradient="labels", step=None, **rest) -> Problem:
+    d, N = round(shape[0] * n), round(shape[1] * n)
+    rest = {"teacher": TEACHER} | rest
+    return Problem(n=n, d=d, N=N, activation=activation, gradient=gradient, step=step or Step.none(), **rest)
+
+
+# ------------------------------------------------------------------ limits
+
+
+@pytest.mark.parametrize("lam", [1e-8, 1e-3, 1.0])
+@pytest.mark.parametrize("shape", [(0.5, 1.5), (1.0, 0.5), (0.01, 2.0), (100.0, 1.0)])
+def test_zero_step_solves_the_bulk_equations(shape, lam):
+    """T2 at η = 0 and n = 1e12, where O(1/d) is gone: ρ and U of the (m₁, m₂) theory to 1e-8."""
+    p = build_profile(problem(n=10**12, shape=shape), "T2")
+    s, sigma = solve(p, lam), p.problem.sigma
+    bulk = solve_bulk(lam, p.phi, p.psi, sigma.coefficients[1], sigma.nonlinear_power)
+    assert_close(s.rho, np.full_like(s.rho, bulk.rho), rel=1e-8)
+    assert_close(s.q, np.full_like(s.q, bulk.q), rel=1e-8)
+
+
+@pytest.mark.parametrize("gradient", ["labels", "full"])
+def test_plateau_is_the_limit_of_large_n_inside_a_window(gradient):
+    """α = 0.2, window 1: T2 falls on the plateau as n grows, to 1e-3 at n = 1e16."""
+    gaps = []
+    for n in (10**8, 10**12, 10**16):
+        p = problem(n=n, gradient=gradient, step=Step(exponent=0.2))
+        a, b = profile.errors(p, [p.step], [0.1], level="T2"), plateau.errors(p, [p.step], [0.1])
+        gaps.append(max(abs(a.train_loss / b.train_loss - 1).item(), abs(a.test_error / b.test_error - 1).item()))
+    assert gaps[0] > gaps[1] > gaps[2]
+    assert gaps[2] < 1e-3
+
+
+@pytest.mark.parametrize("activation", ["relu", "softplus", "tanh"])
+def test_both_forms_of_the_learned_direction_agree(activation):
+    """Labels mode may use β or t = Wᵀa; the difference is O(1/d), below 2e-4 at n = 1e6."""
+    p = problem(n=10**6, activation=activation, noise=0.5, step=Step(exponent=0.3))
+    values = []
+    for through_output in (False, True):
+        model = build_profile(p, "T2", through_output=through_output)
+        values.append(errors_at(model, solve(model, 0.1)))
+    assert_close(values[0], values[1], rel=2e-4)
+
+
+def test_levels_agree_when_the_step_vanishes():
+    p = problem(step=Step(constant=1e-6, exponent=0.0), gradient="full")
+    values = [one.predict(p, level=level).test_error for level in profile.LEVELS]
+    assert_close(values, values[0], rel=1e-6)
+
+
+def test_no_step_is_the_same_for_every_readout_and_level():
+    """Without a step the readout never enters: quadrature over A must not show."""
+    values = [
+        one.predict(problem(readout=readout), level=level).test_error
+        for readout in ("gaussian", "constant", "rademacher")
+        for level in ("T2", "T2S")
+    ]
+    assert_close(values, values[0], rel=1e-9)
+
+
+@pytest.mark.parametrize("gradient", ["labels", "full"])
+def test_errors_scale_with_the_square_of_the_labels(gradient):
+    """Teacher and noise times t, no step: every error times t²."""
+    small = one.predict(problem(noise=0.5, gradient=gradient))
+    large = one.predict(problem(noise=1.5, gradient=gradient, teacher=tuple(3 * np.array(TEACHER))))
+    for name in NAMES:
+        assert_close(getattr(large, name), 9 * getattr(small, name), rel=1e-10)
+
+
+def test_labels_times_t_and_step_over_t_is_the_same_network():
+    """In labels mode the gradient is linear in the labels: (t·y, η/t) gives the same features."""
+    a = one.predict(problem(noise=0.5, step=Step(constant=1.0, exponent=0.4)))
+    b = one.predict(problem(noise=1.0, teacher=tuple(2 * np.array(TEACHER)), step=Step(constant=0.5, exponent=0.4)))
+    for name in NAMES:
+        assert_close(getattr(b, name), 4 * getattr(a, name), rel=1e-6)
+
+
+# ------------------------------------------------------------------ published numbers, theory.md section 10
+
+PUBLISHED = [
+    ("T2", "softplus", "labels", (0.5, 1.5), 0.0, 0.3, 1e-3, 0.03868, 2.849),
+    ("T2", "softplus", "labels", (0.5, 1.5), 0.0, 0.5, 1e-1, 0.4538, 1.177),
+    ("T2", "relu", "labels", (0.5, 1.5), 0.5, 0.4, 1e-2, 0.1124, 2.808),
+    ("T2", "tanh", "labels", (1.0, 0.5), 0.0, 0.5, 1e-2, 0.8763, 2.428),
+    ("T2", "softplus", "full", (0.5, 1.5), 0.0, 0.2, 1e0, 1.193, 1.379),
+    ("T2", "softplus", "full", (0.5, 1.5), 0.0, 0.5, 1e-3, 0.02603, 2.362),
+    ("T2M", "softplus", "labels", (0.5, 1.5), 0.0, 0.4, 1e-1, 0.5067, 1.265),
+    ("T2M", "relu", "labels", (0.5, 1.5), 0.5, 0.5, 1e-1, 0.4366, 1.804),
+    ("T2M", "relu", "labels", (1.0, 0.5), 0.0, 0.5, 1e-1, 0.8992, 1.959),
+    ("T2M", "tanh", "labels", (1.0, 0.5), 0.0, 0.5, 1e0, 1.478, 1.617),
+    ("T2M", "softplus", "full", (0.5, 1.5), 0.0, 0.5, 1e-2, 0.1521, 1.681),
+]
+
+
+@pytest.mark.parametrize(("level", "act", "gradient", "shape", "noise", "alpha", "lam", "train", "test"), PUBLISHED)
+def test_reproduces_the_published_numbers(level, act, gradient, shape, noise, alpha, lam, train, test):
+    """To the four digits printed; T2M to 6e-4, its law of M being discretised differently."""
+    p = problem(activation=act, gradient=gradient, shape=shape, noise=noise, step=Step(exponent=alpha), ridge=lam)
+    got = one.predict(p, level=level)
+    if level == "T2M":
+        assert_close([got.train_loss, got.test_error], [train, test], rel=6e-4)
+    else:
+        assert f"{got.train_loss:.4g}" == f"{train:.4g}"
+        assert f"{got.test_error:.4g}" == f"{test:.4g}"
+
+
+# ------------------------------------------------------------------ derivatives and nodes
+
+
+@pytest.mark.parametrize("gradient", ["labels", "full"])
+@pytest.mark.parametrize("level", ["T2", "T2S"])
+def test_derivatives_match_finite_differences(level, gradient):
+    """∂Y/∂λ (train MSE) and the leave-one-out tangent (test error) against central differences."""
+    model = build_profile(problem(gradient=gradient, noise=0.5, step=Step(exponent=0.4)), level)
+    lam = 1e-2
+    s = solve(model, lam)
+    for direction in (np.ones_like(s.rho), 1 / s.rho**2):
+        h = 1e-5 * lam / direction.mean()
+        Y = [quadratic_form(model, newton(model, lam + sign * h * direction, s.rho, s.q))[0] for sign in (1, -1)]
+        _, (tangent,) = quadratic_form(model, s, [s.tangent(direction)])
+        assert_close(tangent, (Y[0] - Y[1]) / (2 * h), rel=1e-6)
+
+
+def test_jacobian_matches_finite_differences():
+    model = build_profile(problem(n=200, step=Step(exponent=0.4)), "T2S", nodes=9)
+    s = solve(model, 0.1)
+    _, J = residual_and_jacobian(model, 0.1, s.rho, s.q)
+    x = np.concatenate([s.rho, s.q])
+    for j in range(0, x.size, 7):
+        sides = []
+        for sign in (1, -1):
+            y = x.copy()
+            y[j] *= np.exp(sign * 1e-6)
+            sides.append(residual_and_jacobian(model, 0.1, y[: s.rho.size], y[s.rho.size :])[0])
+        assert_close(J[:, j], (sides[0] - sides[1]) / 2e-6, rel=1e-6, abs_=1e-8)
+
+
+@pytest.mark.parametrize("activation", ["relu", "tanh"])
+@pytest.mark.parametrize(("level", "constant", "tolerance"), [("T2", 1.0, 1e-8), ("T2S", 1.0, 1e-8), ("T2", 3.0, 1e-6)])
+def test_doubling_the_nodes_changes_nothing(activation, level, constant, tolerance):
+    p = problem(activation=activation, step=Step(constant=constant, exponent=0.5))
+    values = []
+    for nodes in (41, 81):
+        model = build_profile(p, level, nodes=nodes)
+        values.append(errors_at(model, solve(model, 0.1)))
+    assert_close(values[0], values[1], rel=tolerance)
+
+
+def test_warm_start_and_cold_start_agree():
+    p = problem(step=Step(exponent=0.45), gradient="full")
+    lam = np.array([0.3, 1e-4, 1.0, 0.01])
+    grid = profile.errors(p, [p.step], lam)
+    for j, value in enumerate(lam):
+        model = build_profile(p)
+        assert_close(grid.test_error[0, j], errors_at(model, solve(model, value))[2], rel=1e-9)
+
+
+def test_complex_penalty_continues_the_real_one():
+    """ρ(λ + iε) tends to ρ(λ), and Im ρ has the sign opposite to Im λ: a Stieltjes transform."""
+    model = build_profile(problem(step=Step(exponent=0.4)), "T2")
+    real, complex_ = solve(model, 0.2), solve(model, 0.2 + 1e-7j)
+    assert_close(complex_.rho.real, real.rho, rel=1e-8)
+    assert (complex_.rho.imag < 0).all()
+    assert (solve(model, -1.0 + 0.1j).rho.imag < 0).all()
+
+
+def test_negative_penalty_beyond_the_spectrum_has_negative_rho():
+    s = solve(build_profile(problem(step=Step(exponent=0.2)), "T2"), -50.0)
+    assert s.converged
+    assert (s.rho < 0).all()
+    assert (s.q > 0).all()
+
+
+# ------------------------------------------------------------------ the gradient's fluctuations
+
+
+@pytest.mark.parametrize(("teacher", "noise"), [(TEACHER, 0.0), ("relu", 0.5), ((0.0, 0.3, 1.0), 0.0)])
+def test_spectral_laws_have_the_exact_moments(teacher, noise):
+    """Bulk: mean 0, variance φE r², third moment φ²E r³. β⋆: mean E r z², second moment (E r z²)² + E r²z² φ…"""
+    p = problem(teacher=teacher, noise=noise)
+    phi, law = p.phi, residual_law(p.target, noise**2)
+    bulk = gradient_noise(p).bulk_law()
+    assert_close(bulk.weight @ bulk.eigenvalue**3, phi**2 * (law.weight @ law.r**3), rel=0.03, abs_=0.02)
+    assert_close(bulk.weight @ bulk.power, law.weight @ law.rr, rel=1e-3)
+    star = gradient_noise(p).star
+    x = gradient_noise(p).x
+    mass = np.trapezoid(star.imag, x) / np.pi
+    mean = np.trapezoid(star.imag * x, x) / np.pi
+    assert_close(mass, 1.0, rel=0.01)
+    assert_close(mean, law.weight @ law.rzz, rel=0.02, abs_=0.02)
+
+
+def test_laws_of_the_gradient_noise_match_a_drawn_matrix():
+    """M and S drawn once at n = 4000, d = 2000: second moments along the bulk and along β, and E tr(M²S)."""
+    p = problem(n=4000, activation="relu", teacher="relu", noise=0.5)
+    rng = np.random.default_rng(3)
+    X = rng.standard_normal((4000, 2000))
+    r = p.target(X[:, 0]) + 0.5 * rng.standard_normal(4000)
+    M, S = X.T @ (r[:, None] * X) / 4000, X.T @ (r[:, None] ** 2 * X) / 4000
+    beta = X.T @ r / 4000
+    beta /= np.linalg.norm(beta)
+    noise = gradient_noise(p)
+    bulk, learned = noise.bulk_law(), noise.learned_law(0.0)
+    assert_close(bulk.weight @ bulk.eigenvalue**2, (M * M).sum() / 2000, rel=0.05)
+    assert_close((bulk.weight * bulk.power) @ bulk.eigenvalue**2, ((M @ M) * S).sum() / 2000, rel=0.1)
+    assert_close(learned.weight @ learned.eigenvalue**2, (M @ beta) @ (M @ beta), rel=0.1)
+
+
+# ------------------------------------------------------------------ certificates
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"step": Step(exponent=0.6)}, "α ≤ 1/2"),
+        ({"activation": (0.0, 0.0, 1.0), "step": Step(exponent=0.3)}, "c₁ ≠ 0"),
+        ({"centred": False, "gradient": "full", "step": Step(exponent=0.3)}, "centred"),
+        ({"n": 8, "step": Step(exponent=0.3)}, "at least 10"),
+        ({"activation": "tanh", "step": Step(constant=100.0, exponent=0.5)}, "quadrature nodes"),
+        ({"step": Step(constant=1e4, exponent=0.5)}, "pre-activations"),
+    ],
+)
+def test_what_cannot_be_predicted_is_nan_with_a_sentence(changes, words):
+    p = problem(**changes)
+    got = one.predict(p, throw=False)
+    assert np.isnan([got.train_loss, got.train_mse, got.test_error]).all()
+    assert got.status is not Status.SOLVED
+    assert words in got.message
+    with pytest.raises(TheoryError, match="the"):
+        one.predict(p)
+
+
+def test_uncentred_labels_gradient_needs_no_assumption():
+    assert one.predict(problem(centred=False, step=Step(exponent=0.3))).status is Status.SOLVED
+
+
+def test_a_grid_keeps_its_good_cells():
+    g = one.predict_grid(problem(step=Step()), [0.2, 0.7], [0.1, 1.0])
+    assert np.isfinite(g.test_error[0]).all()
+    assert np.isnan(g.test_error[1]).all()
+    assert (g.trained.residual[0] < 1e-10).all()
+    assert (g.trained.iterations[0] > 0).all()
+
+
+def test_auto_is_the_profile_theory_and_says_what_to_expect():
+    p = one.predict(problem(step=Step(exponent=0.3)))
+    assert p.method == "profile"
+    assert "%" in p.accuracy
+    assert p.untrained is not None
+    assert p.untrained.method == "profile"
+
+
+def test_level_belongs_to_the_profile_theory():
+    with pytest.raises(InputError, match="level"):
+        one.predict(problem(), method="plateau", level="T2")
+    with pytest.raises(InputError, match="level"):
+        one.predict(problem(), level="T7")
+
+
+@pytest.mark.parametrize("lam", [1e-8, 1e6])
+@pytest.mark.parametrize("N", [750, 1500, 2250])
+def test_extreme_penalties_are_solved(N, lam):
+    p = one.predict(problem(shape=(0.5, N / 1500), step=Step(exponent=0.4), ridge=lam, gradient="full"))
+    assert p.residual < 1e-10
+    assert 0 <= p.train_mse <= p.train_loss
+    assert p.test_error > 0
+
+
+@pytest.mark.parametrize("shape", [(0.02, 1.5), (100.0, 2.0)])
+@pytest.mark.parametrize("constant", [0.01, 1.0])
+def test_extreme_ratios_are_solved(shape, constant):
+    p = one.predict(problem(shape=shape, step=Step(constant=constant, exponent=0.5), gradient="full"))
+    assert p.residual < 1e-10
+    assert p.test_error > 0
+
+
+# ------------------------------------------------------------------ simulation
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"readout": "constant"},
+        {"readout": "rademacher", "gradient": "full"},
+        {"weights": "gaussian"},
+        {"n_step": 300, "gradient": "full"},
+        {"centred": False},
+        {"teacher": "relu", "gradient": "full", "noise": 0.5},
+    ],
+    ids=str,
+)
+def test_agrees_with_a_small_simulation(changes):
+    """n = 600, 10 seeds, α = 0.2 and 0.4, λ = 0.1: within 5 standard errors or 3 % (the O(1/d) of this size).
+
+    Twelve checks a case, k = 5, 9 degrees of freedom: false-alarm rate below 1 % a case beyond the 3 % floor.
+    """
+    assert false_alarm_rate(10, checks=12, k=K) < 0.01
+    p, alphas = problem(n=600, step=Step(), **changes), [0.2, 0.4]
+    theory, sim = one.predict_grid(p, alphas, [0.1]), simulate_grid(p, alphas, [0.1], seeds=10)
+    for name in NAMES:
+        for i in range(2):
+            assert_agrees(getattr(theory, name)[i, 0], getattr(sim, name).values[:, i, 0], floor=0.03)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("gradient", ["labels", "full"])
+@pytest.mark.parametrize("constant", [1.0, 3.0])
+def test_strong_steps_agree_with_simulation(constant, gradient):
+    """α = 1/2, where the gradient's own fluctuations are of order one: n = 1500, 12 seeds, floor 4 %, k = 4."""
+    p = problem(gradient=gradient, step=Step(constant=constant, exponent=0.5))
+    lams = [1e-2, 0.1, 1.0]
+    theory, sim = one.predict_grid(p, [0.5], lams), simulate_grid(p, [0.5], lams, seeds=12)
+    for name in ("train_loss", "test_error"):
+        for j in range(3):
+            assert_agrees(getattr(theory, name)[0, j], getattr(sim, name).values[:, 0, j], floor=0.04, k=4)
