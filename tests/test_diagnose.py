@@ -80,6 +80,10 @@ def test_step_beyond_theory():
     assert one.diagnose(problem(alpha=0.7)).causes == ("step-beyond-theory",)
 
 
+def test_step_beyond_what_the_theory_tabulates_is_a_finding_not_an_error():
+    assert one.diagnose(problem(alpha=0.5, c=3000)).causes == ("no-theory",)
+
+
 def test_healthy_problem_has_no_findings():
     found = one.diagnose(problem(alpha=0.45, c=1.5))
     assert found.causes == ()

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from onestride.problem import Problem
+from onestride.result import TheoryError
 from onestride.theory.assumptions import failed_assumption
 from onestride.theory.optimal import optimal_ridge
 from onestride.theory.outliers import find_outliers
@@ -65,19 +66,26 @@ def diagnose(problem: Problem) -> Diagnosis:
     activation-misses-degree, wrong-window, prefactor-too-small, penalty, step-too-large, step-too-small.
     """
     findings = _structural(problem)
-    if failed_assumption(problem) is not None:
-        if not findings:
-            findings.append(Finding("no-theory", str(failed_assumption(problem)), {}, "Choose another problem"))
-        return Diagnosis(
-            problem, tuple(findings), "no finite-n theory holds here, so only causes by structure are named"
-        )
+    reason = failed_assumption(problem)
+    if reason is None:
+        try:
+            return _with_theory(problem, findings)
+        except TheoryError as error:
+            reason = str(error)
+    if not findings:
+        findings.append(Finding("no-theory", reason, {}, "Change the problem so that a theory applies"))
+    return Diagnosis(problem, tuple(findings), "no finite-n theory holds here, so only causes by structure are named")
+
+
+def _with_theory(problem: Problem, findings: list[Finding]) -> Diagnosis:
+    findings = list(findings)
     seen = spectrum(problem, density=False)
     if problem.eta > 0:
         findings += _spikes(problem, seen)
     here = predict(problem)
-    findings += _penalty(problem, here.test_error)
+    findings += _penalty(problem)
     if problem.eta > 0:
-        findings += _step_size(problem, here.test_error)
+        findings += _step_size(problem)
     gain = (
         f"the step lowers the predicted test error from {here.test_error + here.test_gain:.4g} to {here.test_error:.4g}"
     )
@@ -175,10 +183,7 @@ def _spikes(problem: Problem, seen: Spectrum) -> list[Finding]:
 
 
 def needed_constant(problem: Problem, degree: int, *, largest: float = 1e3) -> float:
-    """The smallest c at which the spike of this degree leaves the bulk (to 2 %); ∞ when none up to `largest`·c does.
-
-    A spike's strength grows like c^{2k} while it is weak, which the search uses as its first guess.
-    """
+    """The smallest c at which the spike of this degree leaves the bulk (to 2 %); ∞ when none up to `largest`·c does."""
     c = problem.step.constant
 
     def visible(factor: float) -> bool:
@@ -199,7 +204,7 @@ def needed_constant(problem: Problem, degree: int, *, largest: float = 1e3) -> f
     return c * high
 
 
-def _penalty(problem: Problem, error: float) -> list[Finding]:
+def _penalty(problem: Problem) -> list[Finding]:
     best = optimal_ridge(problem, level="T2i")
     here = predict(problem, level="T2i").test_error
     noise = problem.noise**2
@@ -209,16 +214,16 @@ def _penalty(problem: Problem, error: float) -> list[Finding]:
     return [
         Finding(
             "penalty",
-            f"λ = {problem.ridge:g} is too {size}: the predicted test error is {error:.4g}, and {best.test_error:.4g} "
+            f"λ = {problem.ridge:g} is too {size}: the predicted test error is {here:.4g}, and {best.test_error:.4g} "
             f"at λ = {best.ridge:.3g}",
-            {"ridge": problem.ridge, "best_ridge": best.ridge, "test_error": error, "best_error": best.test_error},
+            {"ridge": problem.ridge, "best_ridge": best.ridge, "test_error": here, "best_error": best.test_error},
             f"Use λ near {best.ridge:.2g}" + (" or beyond: the error still falls there" if best.at_boundary else ""),
         )
     ]
 
 
-def _step_size(problem: Problem, error: float) -> list[Finding]:
-    """Compare with steps of other sizes at the same penalty; c·n^α·m is α + log m/log n in the exponent."""
+def _step_size(problem: Problem) -> list[Finding]:
+    """Compare with steps of other sizes at the same penalty; a factor m is log m/log n more in the exponent."""
     exponents = problem.step.exponent + np.log(STEP_FACTORS) / np.log(problem.n)
     errors = predict_grid(problem, exponents, [problem.ridge], level="T2i", method="profile").test_error[:, 0]
     untrained = predict(problem, level="T2i")
@@ -230,13 +235,13 @@ def _step_size(problem: Problem, error: float) -> list[Finding]:
     here, best = untrained.test_error, float(errors[at])
     if here - best <= STEP_EXCESS * max(best - problem.noise**2, 1e-12):
         return []
-    numbers = {"eta": problem.eta, "better_eta": problem.eta * factors[at], "test_error": error, "better_error": best}
+    numbers = {"eta": problem.eta, "better_eta": problem.eta * factors[at], "test_error": here, "better_error": best}
     cause, word = ("step-too-large", "smaller") if factors[at] < 1 else ("step-too-small", "larger")
     advice = "Take no step" if factors[at] == 0 else f"Use c near {problem.step.constant * factors[at]:.3g}"
     return [
         Finding(
             cause,
-            f"a {word} step is better at this λ: the predicted test error is {error:.4g} at η = {problem.eta:.3g} and "
+            f"a {word} step is better at this λ: the predicted test error is {here:.4g} at η = {problem.eta:.3g} and "
             f"{best:.4g} at η = {numbers['better_eta']:.3g}",
             numbers,
             advice,

@@ -115,6 +115,8 @@ def real_path(profile: Profile, floor: float = 0.0) -> list[Solution]:
     size, kind = profile.w.size, profile.theta.size
     plain = np.ones(kind)
     mean = profile.row_mean
+    if not np.isfinite(mean).all():  # pre-activations out of the range of the smoothed activation
+        return []
     start = (mean.T * (profile.problem.N * profile.weight)) @ mean
     root = np.sqrt(np.tile(profile.w, 2))
     trace = profile.weight @ ((profile.K2 + profile.v[:, None] * profile.K**2) @ profile.w) / profile.n_over_N
