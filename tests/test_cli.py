@@ -26,7 +26,7 @@ def run(capsys, *arguments):
 def test_help_lists_every_command(capsys):
     code, out, _ = run(capsys, "--help")
     assert code == 0
-    for command in ("predict", "simulate", "compare", "reproduce", "functions"):
+    for command in ("predict", "simulate", "compare", "spectrum", "diagnose", "reproduce", "functions"):
         assert command in out
 
 
@@ -38,7 +38,9 @@ def test_help_needs_no_heavy_import():
     assert out.strip() == "[]"
 
 
-@pytest.mark.parametrize("command", [["predict"], ["simulate", "--seeds", "2"], ["compare", "--seeds", "3"]])
+@pytest.mark.parametrize(
+    "command", [["predict"], ["simulate", "--seeds", "2"], ["compare", "--seeds", "3"], ["spectrum"], ["diagnose"]]
+)
 def test_json_is_strict_json(capsys, command):
     code, out, _ = run(capsys, *command, *SMALL, "--json")
     assert code == 0

@@ -174,6 +174,47 @@ def compare(
 
 
 @app.command
+def spectrum(*, options: ProblemOptions | None = None, json_: Annotated[Flag, Parameter("--json")] = False) -> None:
+    """Predict the bulk of the feature spectrum, the spikes that leave it and what their singular vectors are.
+
+    Parameters
+    ----------
+    json_
+        Print JSON, with the bulk densities.
+    """
+    from onestride.theory.spectrum import spectrum as run
+
+    found = run((options or ProblemOptions()).build(), density=json_)
+    if _emit(found.to_dict(), json_):
+        return
+    table = _table("spike", "eigenvalue of FFᵀ/n", "degree", "on functions of X̃β", "on H_k(X̃β⋆), same k")
+    for i, (value, k) in enumerate(zip(found.leading, found.degrees, strict=True)):
+        teacher = f"{found.teacher_overlaps[i, k]:.3f}" if k < found.teacher_overlaps.shape[1] else ""
+        table.add_row(str(i + 1), f"{value:.4g}", str(k), f"{found.on_direction[i]:.3f}", teacher)
+    _print(_describe(found.problem))
+    if found.outliers:
+        _print(table)
+    _print(f"{found.message}.")
+
+
+@app.command
+def diagnose(*, options: ProblemOptions | None = None, json_: Annotated[Flag, Parameter("--json")] = False) -> None:
+    """Say why a problem shows no spike or generalises poorly, with the numbers behind it and what to change.
+
+    Parameters
+    ----------
+    json_
+        Print JSON.
+    """
+    from onestride.theory.diagnose import diagnose as run
+
+    diagnosis = run((options or ProblemOptions()).build())
+    if not _emit(diagnosis.to_dict(), json_):
+        _print(_describe(diagnosis.problem))
+        _print(str(diagnosis))
+
+
+@app.command
 def functions(*, json_: Annotated[Flag, Parameter("--json")] = False) -> None:
     """List activations and teachers with their Hermite coefficients.
 
