@@ -45,7 +45,7 @@ def test_report_is_complete_and_self_contained(reproduction, tmp_path):
     stems = {name.rsplit(".", 1)[0] for name in files if name.endswith(".pdf")}
     assert len(stems) == 10
     assert all({f"{s}.png", f"{s}.csv"} <= files for s in stems)
-    assert {"report.html", "claims.csv", "claims.json", "provenance.json"} <= files
+    assert {"report.html", "claims.csv", "claims.json", "claims.md", "provenance.json"} <= files
     json.loads((tmp_path / "out" / "claims.json").read_text(encoding="utf-8"), parse_constant=pytest.fail)
 
 

@@ -15,7 +15,7 @@ from onestride.plot import save, to_svg
 
 
 def write_report(reproduction: Reproduction, out: Path) -> Path:
-    """Write report.html, figures (PDF, PNG, CSV), claims.csv, claims.json and provenance.json; return the page's path.
+    """Write report.html, figures (PDF, PNG, CSV), claims (CSV, JSON, Markdown) and provenance; return the page.
 
     Everything is written to a temporary folder first and moved into place file by file.
     """
@@ -35,6 +35,7 @@ def write_report(reproduction: Reproduction, out: Path) -> Path:
             save(panels, staged / stem, columns=3)
         (staged / "claims.csv").write_text(_claims_csv(reproduction), encoding="utf-8")
         (staged / "claims.json").write_text(_json([claim.to_dict() for claim in reproduction.claims]), encoding="utf-8")
+        (staged / "claims.md").write_text(_claims_markdown(reproduction), encoding="utf-8")
         (staged / "provenance.json").write_text(_json(reproduction.provenance), encoding="utf-8")
         (staged / "report.html").write_text(page, encoding="utf-8")
         for path in sorted(staged.iterdir()):
@@ -54,6 +55,18 @@ def _claims_csv(reproduction: Reproduction) -> str:
     for c in reproduction.claims:
         writer.writerow([c.number, c.statement, c.predicted, c.measured, c.verdict, c.detail])
     return text.getvalue()
+
+
+def _claims_markdown(reproduction: Reproduction) -> str:
+    lines = ["# The claims, checked", "", "| | claim | predicted | measured | verdict |", "|---|---|---|---|---|"]
+    lines += [
+        f"| {c.number} | {c.statement} | {c.predicted} | {c.measured} | {c.verdict} |" for c in reproduction.claims
+    ]
+    for c in reproduction.claims:
+        lines += ["", f"## {c.number}. {c.statement}", "", f"*{c.verdict[0].upper()}{c.verdict[1:]}.* {c.detail}"]
+        lines += ["", c.caption] if c.caption else []
+    where = "; ".join(f"{name}: {value}" for name, value in reproduction.provenance.items())
+    return "\n".join([*lines, "", "## Provenance", "", where + ".", ""])
 
 
 def _json(data: object) -> str:

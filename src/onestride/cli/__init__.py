@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import json
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -13,11 +10,20 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from cyclopts import App, CycloptsError, Parameter
 
 from onestride import __version__
+from onestride.cli.show import (
+    describe,
+    emit,
+    progress_bar,
+    say,
+    show_comparison,
+    show_prediction,
+    show_simulation,
+    subscript,
+    table,
+)
 
 if TYPE_CHECKING:
-    from onestride.compare import Comparison
     from onestride.problem import Problem
-    from onestride.result import Prediction, Simulation
 
 app = App(
     name="onestride",
@@ -119,8 +125,8 @@ def predict(
     from onestride.theory.predict import predict as run
 
     prediction = run((options or ProblemOptions()).build(), method=method)
-    if not _emit(prediction.to_dict(), json_):
-        _show_prediction(prediction)
+    if not emit(prediction.to_dict(), json_):
+        show_prediction(prediction)
 
 
 @app.command
@@ -139,10 +145,10 @@ def simulate(
     from onestride.simulate.run import simulate as run
 
     problem = (options or ProblemOptions()).build()
-    with _progress("simulating") as progress:
+    with progress_bar("simulating") as progress:
         simulation = run(problem, seeds, progress=progress)
-    if not _emit(simulation.to_dict(), json_):
-        _show_simulation(simulation)
+    if not emit(simulation.to_dict(), json_):
+        show_simulation(simulation)
 
 
 @app.command
@@ -167,10 +173,10 @@ def compare(
     from onestride.compare import compare as run
 
     problem = (options or ProblemOptions()).build()
-    with _progress("simulating") as progress:
+    with progress_bar("simulating") as progress:
         comparison = run(problem, seeds, method=method, progress=progress)
-    if not _emit(comparison.to_dict(), json_):
-        _show_comparison(comparison)
+    if not emit(comparison.to_dict(), json_):
+        show_comparison(comparison)
 
 
 @app.command
@@ -185,16 +191,16 @@ def spectrum(*, options: ProblemOptions | None = None, json_: Annotated[Flag, Pa
     from onestride.theory.spectrum import spectrum as run
 
     found = run((options or ProblemOptions()).build(), density=json_)
-    if _emit(found.to_dict(), json_):
+    if emit(found.to_dict(), json_):
         return
-    table = _table("spike", "eigenvalue of FFᵀ/n", "degree", "on functions of X̃β", "on H_k(X̃β⋆), same k")
+    rows = table("spike", "eigenvalue of FFᵀ/n", "degree", "on functions of X̃β", "on H_k(X̃β⋆), same k")
     for i, (value, k) in enumerate(zip(found.leading, found.degrees, strict=True)):
         teacher = f"{found.teacher_overlaps[i, k]:.3f}" if k < found.teacher_overlaps.shape[1] else ""
-        table.add_row(str(i + 1), f"{value:.4g}", str(k), f"{found.on_direction[i]:.3f}", teacher)
-    _print(_describe(found.problem))
+        rows.add_row(str(i + 1), f"{value:.4g}", str(k), f"{found.on_direction[i]:.3f}", teacher)
+    say(describe(found.problem))
     if found.outliers:
-        _print(table)
-    _print(f"{found.message}.")
+        say(rows)
+    say(f"{found.message}.")
 
 
 @app.command
@@ -209,9 +215,9 @@ def diagnose(*, options: ProblemOptions | None = None, json_: Annotated[Flag, Pa
     from onestride.theory.diagnose import diagnose as run
 
     diagnosis = run((options or ProblemOptions()).build())
-    if not _emit(diagnosis.to_dict(), json_):
-        _print(_describe(diagnosis.problem))
-        _print(str(diagnosis))
+    if not emit(diagnosis.to_dict(), json_):
+        say(describe(diagnosis.problem))
+        say(str(diagnosis))
 
 
 @app.command
@@ -226,15 +232,15 @@ def functions(*, json_: Annotated[Flag, Parameter("--json")] = False) -> None:
     from onestride.functions import activation, function_names
 
     known = [activation(name) for name in function_names()]
-    rows = {f.name: {"mean removed": f.shift, "coefficients": f.coefficients[:7].tolist()} for f in known}
-    if _emit(rows, json_):
+    data = {f.name: {"mean removed": f.shift, "coefficients": f.coefficients[:7].tolist()} for f in known}
+    if emit(data, json_):
         return
-    table = _table("function", "mean removed", *(f"c{_subscript(k)}" for k in range(1, 6)))
+    rows = table("function", "mean removed", *(f"c{subscript(k)}" for k in range(1, 6)))
     for f in known:
         shift = 0.0 if abs(f.shift) < 1e-15 else f.shift
-        table.add_row(f.name, f"{shift:.5f}", *(f"{c:.5f}" if c else "0" for c in f.coefficients[1:6]))
-    _print(table)
-    _print("c_k = E[f(Z)H_k(Z)]/k!, probabilists' Hermite polynomials. Functions are centred: the mean c₀ is removed.")
+        rows.add_row(f.name, f"{shift:.5f}", *(f"{c:.5f}" if c else "0" for c in f.coefficients[1:6]))
+    say(rows)
+    say("c_k = E[f(Z)H_k(Z)]/k!, probabilists' Hermite polynomials. Functions are centred: the mean c₀ is removed.")
 
 
 @app.command
@@ -258,112 +264,16 @@ def reproduce(
     from onestride.experiments.reproduce import reproduce as run
     from onestride.report import write_report
 
-    with _progress("checking claims") as progress:
+    with progress_bar("checking claims") as progress:
         reproduction = run(size, progress=progress)
     page = write_report(reproduction, out)
-    if _emit([claim.to_dict() for claim in reproduction.claims], json_):
+    if emit([claim.to_dict() for claim in reproduction.claims], json_):
         return
-    table = _table("", "claim", "predicted", "measured", "verdict")
+    rows = table("", "claim", "predicted", "measured", "verdict")
     for claim in reproduction.claims:
-        table.add_row(claim.number, claim.statement, claim.predicted, claim.measured, claim.verdict)
-    _print(table)
-    _print(f"Report: {page}")
-
-
-# ---------------------------------------------------------------------- printing
-
-
-def _emit(data: Any, as_json: bool) -> bool:
-    if as_json:
-        print(json.dumps(data, indent=2, ensure_ascii=False))
-    return as_json
-
-
-def _print(item: Any) -> None:
-    from rich.console import Console
-
-    Console(highlight=False, markup=False).print(item)
-
-
-def _table(*columns: str) -> Any:
-    from rich import box
-    from rich.table import Table
-
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    for i, name in enumerate(columns):
-        table.add_column(name, justify="left" if i == 0 or name in ("claim", "verdict") else "right")
-    return table
-
-
-def _subscript(k: int) -> str:
-    return "".join(chr(0x2080 + int(digit)) for digit in str(k))
-
-
-LABELS = {"train_loss": "ridge objective", "train_mse": "train MSE", "test_error": "test error"}
-LABELS |= {"train_gain": "gain, objective", "test_gain": "gain, test"}
-
-
-def _describe(problem: Problem) -> str:
-    return (
-        f"n = {problem.n}, d = {problem.d}, N = {problem.N}; {problem.sigma.name}, teacher {problem.target.name}, "
-        f"noise {problem.noise:g}, λ = {problem.ridge:g}, η = {problem.step.constant:g}·n^{problem.step.exponent:g} "
-        f"= {problem.eta:.4g}, {problem.gradient} gradient"
-    )
-
-
-def _show_prediction(p: Prediction) -> None:
-    table = _table("", "after the step", "untrained", "gain")
-    base = p.untrained or p
-    for name in ("train_loss", "train_mse", "test_error"):
-        after, before = getattr(p, name), getattr(base, name)
-        table.add_row(LABELS[name], f"{after:.5f}", f"{before:.5f}", f"{before - after:+.5f}")
-    _print(_describe(p.problem))
-    _print(table)
-    _print(f"method {p.method}: {p.accuracy}.")
-
-
-def _show_simulation(s: Simulation) -> None:
-    table = _table("", "after the step", "untrained")
-    base = s.untrained or s
-    for name in ("train_loss", "train_mse", "test_error"):
-        table.add_row(LABELS[name], f"{getattr(s, name):.5f}", f"{getattr(base, name):.5f}")
-    for name in ("train_gain", "test_gain"):
-        table.add_row(LABELS[name], f"{getattr(s, name):.5f}", "")
-    _print(_describe(s.problem))
-    _print(table)
-    _print(f"mean ± standard error over {len(s.seeds)} seeds; gains are paired by seed.")
-
-
-def _show_comparison(c: Comparison) -> None:
-    table = _table("", "predicted", "measured", "stderr", "gap", "z", "agrees")
-    for row in c.rows:
-        numbers = [f"{row.predicted:.5f}", f"{row.measured:.5f}", f"{row.stderr:.5f}", f"{row.gap:+.1%}"]
-        table.add_row(LABELS[row.quantity], *numbers, f"{row.z:+.1f}", "yes" if row.agrees else "no")
-    _print(_describe(c.problem))
-    _print(table)
-    _print(c.verdict)
-
-
-@contextmanager
-def _progress(label: str) -> Iterator[Any]:
-    """A progress bar on the terminal's error stream; nothing when that is not a terminal."""
-    if not sys.stderr.isatty():
-        yield None
-        return
-    from rich.console import Console
-    from rich.progress import (
-        BarColumn,
-        MofNCompleteColumn,
-        Progress,
-        TextColumn,
-        TimeElapsedColumn,
-        TimeRemainingColumn,
-    )
-
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-    with Progress(*columns, TimeRemainingColumn(), console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task(label, total=None)
-        yield lambda done, total: bar.update(task, completed=done, total=total)
+        rows.add_row(claim.number, claim.statement, claim.predicted, claim.measured, claim.verdict)
+    say(rows)
+    say(f"Report: {page}")
 
 
 def main(arguments: list[str] | None = None) -> None:

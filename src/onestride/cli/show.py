@@ -1,0 +1,115 @@
+"""What the commands print: tables, sentences, JSON and progress bars."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from onestride.compare import Comparison
+    from onestride.problem import Problem
+    from onestride.result import Prediction, Simulation
+
+
+def emit(data: Any, as_json: bool) -> bool:
+    """Print JSON if asked, and say whether that was done."""
+    if as_json:
+        print(json.dumps(data, indent=2, ensure_ascii=False))
+    return as_json
+
+
+def say(item: Any) -> None:
+    """Print words or a table."""
+    from rich.console import Console
+
+    Console(highlight=False, markup=False).print(item)
+
+
+def table(*columns: str) -> Any:
+    """An empty table; words are set left, numbers right."""
+    from rich import box
+    from rich.table import Table
+
+    rows = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    for i, name in enumerate(columns):
+        rows.add_column(name, justify="left" if i == 0 or name in ("claim", "question", "verdict") else "right")
+    return rows
+
+
+def subscript(k: int) -> str:
+    """The digits of k as subscripts."""
+    return "".join(chr(0x2080 + int(digit)) for digit in str(k))
+
+
+LABELS = {"train_loss": "ridge objective", "train_mse": "train MSE", "test_error": "test error"}
+LABELS |= {"train_gain": "gain, objective", "test_gain": "gain, test"}
+
+
+def describe(problem: Problem) -> str:
+    """The problem in one line."""
+    return (
+        f"n = {problem.n}, d = {problem.d}, N = {problem.N}; {problem.sigma.name}, teacher {problem.target.name}, "
+        f"noise {problem.noise:g}, λ = {problem.ridge:g}, η = {problem.step.constant:g}·n^{problem.step.exponent:g} "
+        f"= {problem.eta:.4g}, {problem.gradient} gradient"
+    )
+
+
+def show_prediction(p: Prediction) -> None:
+    """Predicted errors with and without the step."""
+    rows = table("", "after the step", "untrained", "gain")
+    base = p.untrained or p
+    for name in ("train_loss", "train_mse", "test_error"):
+        after, before = getattr(p, name), getattr(base, name)
+        rows.add_row(LABELS[name], f"{after:.5f}", f"{before:.5f}", f"{before - after:+.5f}")
+    say(describe(p.problem))
+    say(rows)
+    say(f"method {p.method}: {p.accuracy}.")
+
+
+def show_simulation(s: Simulation) -> None:
+    """Measured errors with and without the step."""
+    rows = table("", "after the step", "untrained")
+    base = s.untrained or s
+    for name in ("train_loss", "train_mse", "test_error"):
+        rows.add_row(LABELS[name], f"{getattr(s, name):.5f}", f"{getattr(base, name):.5f}")
+    for name in ("train_gain", "test_gain"):
+        rows.add_row(LABELS[name], f"{getattr(s, name):.5f}", "")
+    say(describe(s.problem))
+    say(rows)
+    say(f"mean ± standard error over {len(s.seeds)} seeds; gains are paired by seed.")
+
+
+def show_comparison(c: Comparison) -> None:
+    """Predicted beside measured, and the verdict."""
+    rows = table("", "predicted", "measured", "stderr", "gap", "z", "agrees")
+    for row in c.rows:
+        numbers = [f"{row.predicted:.5f}", f"{row.measured:.5f}", f"{row.stderr:.5f}", f"{row.gap:+.1%}"]
+        rows.add_row(LABELS[row.quantity], *numbers, f"{row.z:+.1f}", "yes" if row.agrees else "no")
+    say(describe(c.problem))
+    say(rows)
+    say(c.verdict)
+
+
+@contextmanager
+def progress_bar(label: str) -> Iterator[Any]:
+    """A progress bar on the terminal's error stream; nothing when that is not a terminal."""
+    if not sys.stderr.isatty():
+        yield None
+        return
+    from rich.console import Console
+    from rich.progress import (
+        BarColumn,
+        MofNCompleteColumn,
+        Progress,
+        TextColumn,
+        TimeElapsedColumn,
+        TimeRemainingColumn,
+    )
+
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    with Progress(*columns, TimeRemainingColumn(), console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task(label, total=None)
+        yield lambda done, total: bar.update(task, completed=done, total=total)
