@@ -1,4 +1,4 @@
-"""The report of a reproduction: one self-contained HTML page, the figures, the numbers and their provenance."""
+"""Reports: self-contained HTML pages with the figures, the numbers and their provenance beside them."""
 
 from __future__ import annotations
 
@@ -8,39 +8,67 @@ import json
 import os
 import re
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
+from onestride.experiments.outcome import Outcome
 from onestride.experiments.reproduce import Reproduction
 from onestride.plot import save, to_svg
 
 
 def write_report(reproduction: Reproduction, out: Path) -> Path:
-    """Write report.html, figures (PDF, PNG, CSV), claims (CSV, JSON, Markdown) and provenance; return the page.
-
-    Everything is written to a temporary folder first and moved into place file by file.
-    """
-    from jinja2 import Environment, PackageLoader
-
-    out.mkdir(parents=True, exist_ok=True)
-    environment = Environment(loader=PackageLoader("onestride"), autoescape=True, trim_blocks=True, lstrip_blocks=True)
+    """Write report.html, figures (PDF, PNG, CSV), claims (CSV, JSON, Markdown) and provenance; return the page."""
     figures = {"overview": reproduction.overview}
     figures |= {_stem(claim.number, claim.statement): claim.panels for claim in reproduction.claims if claim.panels}
     drawings = {claim.number: to_svg(claim.panels, columns=3) for claim in reproduction.claims if claim.panels}
-    page = environment.get_template("report.html.jinja").render(
-        reproduction=reproduction, overview=to_svg(reproduction.overview), drawings=drawings
+    page = _render(
+        "report.html.jinja", reproduction=reproduction, overview=to_svg(reproduction.overview), drawings=drawings
     )
-    with tempfile.TemporaryDirectory(dir=out) as folder:
-        staged = Path(folder)
+    with _staged(out) as folder:
         for stem, panels in figures.items():
-            save(panels, staged / stem, columns=3)
-        (staged / "claims.csv").write_text(_claims_csv(reproduction), encoding="utf-8")
-        (staged / "claims.json").write_text(_json([claim.to_dict() for claim in reproduction.claims]), encoding="utf-8")
-        (staged / "claims.md").write_text(_claims_markdown(reproduction), encoding="utf-8")
-        (staged / "provenance.json").write_text(_json(reproduction.provenance), encoding="utf-8")
-        (staged / "report.html").write_text(page, encoding="utf-8")
-        for path in sorted(staged.iterdir()):
-            os.replace(path, out / path.name)
+            save(panels, folder / stem, columns=3)
+        texts = {
+            "claims.csv": _claims_csv(reproduction),
+            "claims.md": _claims_markdown(reproduction),
+            "report.html": page,
+        }
+        texts["claims.json"] = _json([claim.to_dict() for claim in reproduction.claims])
+        texts["provenance.json"] = _json(reproduction.provenance)
+        for name, text in texts.items():
+            (folder / name).write_text(text, encoding="utf-8")
     return out / "report.html"
+
+
+def write_outcome(outcome: Outcome, provenance: dict[str, Any], out: Path) -> Path:
+    """Write one experiment's page, its figure (PDF, PNG, CSV) and its numbers; return the page."""
+    drawing = to_svg(outcome.panels, columns=outcome.columns)
+    page = _render("experiment.html.jinja", outcome=outcome, drawing=drawing, provenance=provenance)
+    with _staged(out) as folder:
+        save(outcome.panels, folder / outcome.name, columns=outcome.columns)
+        (folder / f"{outcome.name}.html").write_text(page, encoding="utf-8")
+        numbers = outcome.to_dict() | {"provenance": provenance}
+        (folder / f"{outcome.name}.json").write_text(_json(numbers), encoding="utf-8")
+    return out / f"{outcome.name}.html"
+
+
+def _render(template: str, **values: Any) -> str:
+    from jinja2 import Environment, PackageLoader
+
+    environment = Environment(loader=PackageLoader("onestride"), autoescape=True, trim_blocks=True, lstrip_blocks=True)
+    environment.filters["number"] = lambda x: f"{x:.4g}" if isinstance(x, float) else "" if x is None else str(x)
+    return environment.get_template(template).render(**values)
+
+
+@contextmanager
+def _staged(out: Path) -> Iterator[Path]:
+    """A temporary folder inside `out` whose files are moved into place when all of them are written."""
+    out.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=out) as folder:
+        yield Path(folder)
+        for path in sorted(Path(folder).iterdir()):
+            os.replace(path, out / path.name)
 
 
 def _stem(number: str, statement: str) -> str:

@@ -276,6 +276,65 @@ def reproduce(
     say(f"Report: {page}")
 
 
+@app.command
+def experiment(
+    name: str = "list",
+    /,
+    *,
+    size: Literal["small", "standard", "large"] = "standard",
+    seeds: int | None = None,
+    device: str = "cpu",
+    out: Path = Path("experiments"),
+    json_: Annotated[Flag, Parameter("--json")] = False,
+) -> None:
+    """Run a named experiment, `all` of them, or `list` them: one figure, one page, one verdict each.
+
+    Parameters
+    ----------
+    name
+        The experiment, or list, or all.
+    size
+        small takes seconds, standard minutes on two cores, large is for big machines.
+    seeds
+        Independent repeats; each experiment has its own default.
+    device
+        Where the simulation runs.
+    out
+        Folder to write.
+    json_
+        Print JSON.
+    """
+    import time
+
+    from onestride.experiments.catalogue import QUESTIONS, run_experiment
+    from onestride.experiments.outcome import Settings
+    from onestride.experiments.provenance import provenance
+    from onestride.report import write_outcome
+
+    if name == "list":
+        if emit(QUESTIONS, json_):
+            return
+        rows = table("experiment", "question")
+        for known, question in QUESTIONS.items():
+            rows.add_row(known, question)
+        say(rows)
+        return
+    data = []
+    for chosen in QUESTIONS if name == "all" else [name]:
+        started = time.perf_counter()
+        with progress_bar(chosen) as progress:
+            report = None if progress is None else (lambda fraction, show=progress: show(round(100 * fraction), 100))
+            outcome = run_experiment(chosen, Settings(size, seeds, device, report))
+        where = provenance(
+            time.perf_counter() - started, size=size, seeds=seeds or "the experiment's own", device=device
+        )
+        page = write_outcome(outcome, where, out)
+        data.append(outcome.to_dict())
+        if not json_:
+            say(f"{outcome.name}: {outcome.verdict}.\n{outcome.finding}\n{page}\n")
+    emit(data, json_)
+
+
 def main(arguments: list[str] | None = None) -> None:
     """Run the command line; every error is one sentence and exit code 2."""
     try:

@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-import os
-import platform
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from typing import Any
 
 import numpy as np
-import scipy
 
-from onestride import __version__
 from onestride.experiments import claims_errors, claims_features
 from onestride.experiments.claim import SIZES, Claim, Sizes, paper_problem
+from onestride.experiments.provenance import provenance
 from onestride.functions import InputError
 from onestride.plot import Panel, Series
 from onestride.simulate.run import Progress, simulate_grid
@@ -60,7 +56,8 @@ def reproduce(size: str = "standard", *, progress: Progress | None = None) -> Re
     broken = [stage(claims_features.no_linear_activation, sizes), stage(claims_errors.no_linear_teacher, sizes)]
     overview, caption = stage(error_curve, sizes)
     claims = (first, second, third, fourth, *fifth_sixth, *seventh_eighth, ninth, *broken)
-    return Reproduction(size, claims, overview, caption, provenance(size, sizes, time.perf_counter() - started))
+    where = provenance(time.perf_counter() - started, size=size, n=list(sizes.ns), seeds=sizes.seeds)
+    return Reproduction(size, claims, overview, caption, where)
 
 
 def error_curve(sizes: Sizes) -> tuple[tuple[Panel, ...], str]:
@@ -92,20 +89,3 @@ def error_curve(sizes: Sizes) -> tuple[tuple[Panel, ...], str]:
         "thresholds (ℓ−1)/(2ℓ)."
     )
     return tuple(panels), caption
-
-
-def provenance(size: str, sizes: Sizes, seconds: float) -> dict[str, Any]:
-    """Versions, machine and settings behind the numbers."""
-    return {
-        "onestride": __version__,
-        "python": platform.python_version(),
-        "numpy": np.__version__,
-        "scipy": scipy.__version__,
-        "system": f"{platform.system()} {platform.machine()}",
-        "cores": os.cpu_count(),
-        "size": size,
-        "n": list(sizes.ns),
-        "seeds at the largest n": sizes.seeds,
-        "seconds": round(seconds, 1),
-        "finished": datetime.now(UTC).isoformat(timespec="seconds"),
-    }

@@ -8,6 +8,7 @@ from onestride.functions import InputError
 from onestride.problem import Problem, Step, grid_axis
 from onestride.result import Errors, Prediction, PredictionGrid, Status, TheoryError
 from onestride.theory import finite_step, plateau, profile
+from onestride.theory.assumptions import caution
 
 METHODS = ("auto", "profile", "finite-step", "plateau")
 ACCURACY = {
@@ -76,5 +77,5 @@ def predict_grid(
             return profile.errors(problem, steps, lams, level=level)
         return (finite_step if chosen == "finite-step" else plateau).errors(problem, steps, lams)
 
-    accuracy = ACCURACY[level if chosen == "profile" else chosen]
+    accuracy = ACCURACY[level if chosen == "profile" else chosen] + caution(problem)
     return PredictionGrid(problem, chosen, alphas, lams, errors(steps), errors([Step.none()]), accuracy)

@@ -1,0 +1,27 @@
+"""The named experiments, one line each. Modules are imported only when they run."""
+
+from __future__ import annotations
+
+import difflib
+from importlib import import_module
+
+from onestride.experiments.outcome import Outcome, Settings
+from onestride.functions import InputError
+
+# name: what it asks. The module is the name with underscores.
+QUESTIONS = {
+    "errors": "How do train and test error fall with the exponent of the step, beside theory and baselines?",
+}
+
+
+def run_experiment(name: str, settings: Settings) -> Outcome:
+    """Run one experiment by name."""
+    if name not in QUESTIONS:
+        close = difflib.get_close_matches(name, QUESTIONS, n=1)
+        hint = f"did you mean {close[0]!r}?" if close else f"known: {', '.join(QUESTIONS)}"
+        raise InputError(f"no experiment is called {name!r}; {hint}")
+    module = import_module(f"onestride.experiments.{name.replace('-', '_')}")
+    settings.progress(0.0)
+    outcome: Outcome = module.run(settings)
+    settings.progress(1.0)
+    return outcome
