@@ -49,7 +49,7 @@ class Sizes:
 
 SIZES = {
     "small": Sizes((150, 300), 4),
-    "standard": Sizes((500, 1000, 2000), 6),
+    "standard": Sizes((400, 800, 1600), 6),
     "large": Sizes((1000, 2000, 4000, 8000), 8),
 }
 

@@ -62,7 +62,7 @@ def equivalence(sizes: Sizes, runs: dict[float, list[MeasuredEquivalence]]) -> l
                 number,
                 f"The {name} is the same with F, with F_ℓ and with the Gaussian equivalent",
                 "differences → 0",
-                "; ".join(f"{float(g.mean[0]):+.1%}, {float(g.mean[1]):+.1%}" for g in gaps),
+                "; ".join(f"{g.mean[0]:+.1%} ± {g.stderr[0]:.1%}, {g.mean[1]:+.1%} ± {g.stderr[1]:.1%}" for g in gaps),
                 HOLDS if limit < ERROR_FLOOR else NOT_YET,
                 f"Relative change, paired by seed, with F_ℓ and with the Gaussian equivalent. {'. '.join(words)}. The largest at "
                 f"the largest size is {worst:.1%}.",

@@ -30,8 +30,8 @@ ACCURACY = {
         "n = 1,500, c = 1, α ≤ 1/2, λ from 0.001 to 1; for c = 3 at α = 1/2 the training error can be 4–12 % low"
     ),
     "T2S": (
-        "finite n: against simulation with α ≤ 1/2, λ from 0.001 to 1 and n of 1,500 or more, median 0.5 %, nine cells "
-        "in ten within 1.6 % and at worst 4 % over 356 hard cells (α from 0.2 to 1/2, c up to 3, every readout)"
+        "finite n: of 13,824 numbers simulated at n = 1,000 (c = 1, α ≤ 1/2, λ from 0.001 to 1) 98.6 % lie within 3 "
+        "standard errors or 2 %; for c = 3 errors and objective were at most 4 % off, the training MSE 10 %"
     ),
 }
 

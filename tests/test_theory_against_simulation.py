@@ -1,0 +1,39 @@
+"""The default theory against the full simulation, over a fraction of the design of benchmarks/verify_theory.py."""
+
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "benchmarks"))
+
+import verify_theory
+
+
+def share_within(n: int, seeds: int, every: int) -> float:
+    """Share of numbers with |theory − simulation| ≤ max(3 standard errors, 2 %)."""
+    problems = [p.to_dict() for p in verify_theory.design(n)[::every]]
+    within = []
+    for i, p in enumerate(problems):
+        values = np.array([verify_theory.run_seed((p, 900_000 + i * seeds + k)) for k in range(seeds)])
+        mean, stderr = values.mean(0), values.std(0, ddof=1) / np.sqrt(seeds)
+        theory = np.array(verify_theory.predict_with(p, {"method": "auto"}))
+        within.append(np.abs(theory - mean) <= np.maximum(3 * stderr, 0.02 * mean))
+    return float(np.mean(within))
+
+
+def test_at_least_95_percent_of_numbers_agree_at_n_1000():
+    """12 of 192 configurations, 6 seeds each, 864 numbers, all activations, teachers, shapes and both gradients among them.
+
+    For an exact theory a number fails with probability 3 % (Student's t, 5 degrees of freedom) or less where the 2 %
+    floor is wider; numbers of one configuration share seeds, so the share over twelve scatters by about 2 %. The whole
+    design, with twelve seeds, gives 98.6 % (docs/verification.md).
+    """
+    assert share_within(1000, seeds=6, every=17) >= 0.95
+
+
+@pytest.mark.slow
+def test_at_least_95_percent_of_numbers_agree_at_n_4000():
+    """Four configurations, 6 seeds each."""
+    assert share_within(4000, seeds=6, every=55) >= 0.95
