@@ -135,3 +135,10 @@ def test_svg_is_well_formed():
     from onestride.plot import to_svg
 
     assert ET.fromstring(to_svg(PANELS)).tag.endswith("svg")
+
+
+def test_formulas_are_typeset_and_text_is_escaped():
+    from onestride.report import _typeset
+
+    assert str(_typeset("F_ℓ falls like n^(-0.2 ± 0.1)")) == "F<sub>ℓ</sub> falls like n<sup>-0.2 ± 0.1</sup>"
+    assert str(_typeset("train_loss <b>")) == "train_loss &lt;b&gt;"

@@ -57,8 +57,17 @@ def _render(template: str, **values: Any) -> str:
     from jinja2 import Environment, PackageLoader
 
     environment = Environment(loader=PackageLoader("onestride"), autoescape=True, trim_blocks=True, lstrip_blocks=True)
+    environment.filters["typeset"] = _typeset
     environment.filters["number"] = lambda x: f"{x:.4g}" if isinstance(x, float) else "" if x is None else str(x)
     return environment.get_template(template).render(**values)
+
+
+def _typeset(text: str) -> Any:
+    """F_ℓ and n^(−0.2) as subscripts and superscripts; the rest is escaped."""
+    from markupsafe import Markup, escape
+
+    marked = re.sub(r"(?<![A-Za-z])([A-Za-zα-ωΑ-Ω])_([ℓkj0-9])", r"\1<sub>\2</sub>", str(escape(text)))
+    return Markup(re.sub(r"\^\(([^)]*)\)|\^(-?[\w.]+)", lambda m: f"<sup>{m[1] or m[2]}</sup>", marked))
 
 
 @contextmanager

@@ -136,20 +136,20 @@ def _alignment_claim(sizes: Sizes, measured: list[MeasuredSpectrum], theory: lis
     second = [Estimate(m.power_overlaps.values[:, 1, 1]) for m in measured]
     on_z = [Estimate(m.on_direction.values[:, 1]) for m in measured]
     t = theory[-1]
-    said = [f"{x:.3f}" for x in t.on_direction[:2]]
+    said = [f"{t.power_overlaps[k, k]:.3f}" for k in range(min(2, t.outliers))]
     rising = float(second[-1].mean) > float(second[0].mean)
     good = float(first[-1].mean) > 0.9 and float(second[-1].mean) > 0.9
     series = [
         Series("u₁ with X̃β", sizes.ns, [e.mean for e in first], [e.stderr for e in first], "simulation", 0),
         Series("u₂ with (X̃β)²", sizes.ns, [e.mean for e in second], [e.stderr for e in second], "simulation", 1),
     ]
-    for k, label in enumerate(("u₁ on functions of X̃β, theory", "u₂ on functions of X̃β, theory")):
-        y = [s.on_direction[k] if s.outliers > k else np.nan for s in theory]
-        series.append(Series(label, sizes.ns, y, colour=k))
+    for k in range(2):
+        y = [s.power_overlaps[k, k] if s.outliers > k else np.nan for s in theory]
+        series.append(Series(f"theory for u{'₁₂'[k]}", sizes.ns, y, colour=k))
     rows = [
         {"n": n, "u1_on_power_1": float(a.mean), "u1_stderr": float(a.stderr), "u2_on_power_2": float(b.mean)}
         | {"u2_stderr": float(b.stderr), "u2_on_functions": float(c.mean)}
-        | {f"u{k + 1}_theory": float(s.on_direction[k]) if s.outliers > k else None for k in range(2)}
+        | {f"u{k + 1}_theory": float(s.power_overlaps[k, k]) if s.outliers > k else None for k in range(2)}
         for n, a, b, c, s in zip(sizes.ns, first, second, on_z, theory, strict=True)
     ]
     return Claim(
