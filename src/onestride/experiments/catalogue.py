@@ -10,7 +10,10 @@ from onestride.functions import InputError
 
 # name: what it asks. The module is the name with underscores.
 QUESTIONS = {
+    "rank-one-gradient": "Is the first gradient the rank-one matrix c₁aβᵀ, and for which β?",
     "errors": "How do train and test error fall with the exponent of the step, beside theory and baselines?",
+    "double-descent": "Does the peak of the test error at N = n survive one gradient step?",
+    "constant-step": "What does a step of constant size buy, and does it learn anything beyond a linear function?",
 }
 
 

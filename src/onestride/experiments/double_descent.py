@@ -1,0 +1,162 @@
+"""`double-descent`: test error against N/n, for random features and after one step, at a small and a larger penalty."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from onestride.compare import ERROR_FLOOR, agree
+from onestride.experiments.claim import FAILS, HOLDS, PARTLY
+from onestride.experiments.outcome import Outcome, Settings
+from onestride.plot import Panel, Series
+from onestride.problem import Problem, Step
+from onestride.result import Estimate
+from onestride.simulate.run import simulate_grid
+from onestride.theory.baselines import baselines
+from onestride.theory.predict import predict_grid
+
+ALPHA = 0.3
+RIDGES = (1e-3, 0.3)
+MODELS = {"untrained": "random features", "trained": f"after a step, α = {ALPHA:g}"}
+TICKS = (0.125, 0.25, 0.5, 1, 2, 4, 8)
+
+
+def run(settings: Settings) -> Outcome:
+    """Simulate a range of widths at fixed n and d, with and without the step, on common random numbers."""
+    n, seeds = settings.pick(100, 400, 1600), settings.seed_count(6, 12, 12)
+    ratios = np.array(settings.pick((0.25, 1, 4), (0.125, 0.25, 0.5, 0.7, 1, 1.4, 2, 4, 8), (0.125, *TICKS[1:])))
+    curve = np.geomspace(ratios[0], ratios[-1], settings.pick(9, 49, 49))
+    problem = Problem(
+        n=n, d=n // 2, N=n, teacher=(0, 1, 2**-0.5), noise=0.5, ridge=RIDGES[0], step=Step(exponent=ALPHA)
+    )
+    base = baselines(problem)
+    rows: list[dict[str, Any]] = []
+    falls: list[Estimate] = []
+    for i, ratio in enumerate(ratios):
+        wide = problem.replace(N=round(n * ratio))
+        measured, theory = simulate_grid(wide, [ALPHA], RIDGES, seeds), predict_grid(wide, [ALPHA], RIDGES)
+        assert measured.untrained is not None
+        falls.append(Estimate(1 - measured.test_error.values[:, 0] / measured.untrained.test_error.values[:, 0]))
+        for model, name in MODELS.items():
+            found = (measured if model == "trained" else measured.untrained).test_error
+            for j, ridge in enumerate(RIDGES):
+                row = agree(float(getattr(theory, model).test_error[0, j]), found[0, j], ERROR_FLOOR)
+                rows.append({"model": name, "ridge": ridge, "N/n": float(ratio), "theory": row.predicted})
+                rows[-1] |= {"measured": row.measured, "stderr": row.stderr, "agrees": row.agrees}
+        settings.progress((i + 1) / ratios.size)
+    lines = [predict_grid(problem.replace(N=round(n * r)), [ALPHA], RIDGES) for r in curve]
+
+    panels = []
+    for model, name in MODELS.items():
+        series = []
+        for j, ridge in enumerate(RIDGES):
+            line = [float(getattr(p, model).test_error[0, j]) for p in lines]
+            mean, error = (_column(rows, name, ridge, key) for key in ("measured", "stderr"))
+            series += [Series(f"theory, λ = {ridge:g}", curve, line, colour=j)]
+            series += [Series(f"simulation, λ = {ridge:g}", ratios, mean, error, "simulation", j)]
+        level = [(base["best-linear"].test_error, "best linear predictor")]
+        panels.append(_panel(name, "test error", series, level))
+    gains = []
+    for j, ridge in enumerate(RIDGES):
+        line = [1 - float(p.test_error[0, j] / p.untrained.test_error[0, j]) for p in lines]
+        points = [f.mean[j] for f in falls], [f.stderr[j] for f in falls]
+        gains += [Series(f"theory, λ = {ridge:g}", curve, line, colour=j)]
+        gains += [Series(f"simulation, λ = {ridge:g}", ratios, *points, "simulation", j)]
+    panels.append(_panel("what the step removes", "relative fall of the test error", gains, [(0.0, "no gain")]))
+
+    peaks = {
+        (name, ridge): peak(ratios, _column(rows, name, ridge, "measured"), _column(rows, name, ridge, "stderr"))
+        for name in MODELS.values()
+        for ridge in RIDGES
+    }
+    small = [peaks[name, RIDGES[0]] for name in MODELS.values()]
+    wide = [_column(rows, name, RIDGES[0], "measured")[-1] for name in MODELS.values()]
+    good = sum(r["agrees"] for r in rows)
+    tops = [r for r in rows if r["N/n"] == 1 and r["ridge"] == RIDGES[0]]
+    closed = [mei_montanari(p.problem.replace(ridge=ridge)) for p in lines for ridge in RIDGES]
+    ours = np.concatenate([p.untrained.test_error[0] for p in lines])
+    apart = float(np.abs(ours / closed - 1).max())
+    best = int(np.argmin([float(p.test_error[0, 1]) for p in lines]))
+    return Outcome(
+        name="double-descent",
+        question="Does the peak of the test error at N = n survive one gradient step?",
+        claim=(
+            "Ridgeless random features have a peak of the test error at N = n, and a large penalty removes it (Mei and "
+            "Montanari 2022). The peak is one of the fit, not of the features: a step lowers the error but leaves it in place."
+        ),
+        verdict=judge(small, [peaks[name, RIDGES[1]] for name in MODELS.values()]),
+        finding=(
+            f"At n = {n} and λ = {RIDGES[0]:g} the measured test error is largest at N/n = {_where(small[0])} for random features, "
+            f"and at N/n = {_where(small[1])} after the step. At N = n it is {tops[0]['measured']:.2f} ± {tops[0]['stderr']:.1g} (theory "
+            f"{tops[0]['theory']:.2f}) and {tops[1]['measured']:.2f} ± {tops[1]['stderr']:.1g} (theory {tops[1]['theory']:.2f}), at "
+            f"N = {ratios[-1]:g}n {wide[0]:.2f} and {wide[1]:.2f}. At λ = {RIDGES[1]:g} there is "
+            f"{'still a peak' if any(peaks[m, RIDGES[1]] for m in MODELS.values()) else 'no peak'}. Of {len(rows)} points {good} agree "
+            f"with the profile theory ({seeds} seeds, 99 % of Student's t or {ERROR_FLOOR:.0%})."
+        ),
+        surprise=(
+            f"After the step wider is not better: at λ = {RIDGES[1]:g} the theory's error is smallest at N = {curve[best]:.2g}n "
+            f"({float(lines[best].test_error[0, 1]):.3f}) and rises to {float(lines[-1].test_error[0, 1]):.3f} at N = {ratios[-1]:g}n, "
+            f"because a step of fixed η is shared among more neurons. The relative gain falls from {falls[0].mean[1]:.1%} ± "
+            f"{falls[0].stderr[1]:.1%} at N = {ratios[0]:g}n to {falls[-1].mean[1]:.1%} ± {falls[-1].stderr[1]:.1%} at N = {ratios[-1]:g}n, "
+            f"with only a shallow dip at N = n for λ = {RIDGES[0]:g}."
+        ),
+        rows=rows,
+        panels=tuple(panels),
+        caption=(
+            f"Test error against the width. ReLU, teacher H₁ + H₂/√2, noise 0.5, n = {n}, d = n/2, η = n^{ALPHA:g} (literal gradient, "
+            f"n fresh samples), {seeds} seeds, mean ± standard error. Lines: profile theory at this n, "
+            f"without the step within {apart:.1%} of the closed form of Mei and Montanari, n → ∞."
+        ),
+        columns=3,
+    )
+
+
+def peak(x: Sequence[float] | np.ndarray, y: Sequence[float], error: Sequence[float]) -> float:
+    """Position of an interior maximum that stands 3 standard errors above both ends; 0 when there is none."""
+    top = int(np.argmax(y))
+    clear = all(y[top] - y[end] > 3 * np.hypot(error[top], error[end]) for end in (0, -1))
+    return float(x[top]) if clear and 0 < top < len(y) - 1 else 0.0
+
+
+def judge(small: Sequence[float], large: Sequence[float]) -> str:
+    """Holds when at the small penalty both models peak within 30 % of N = n and at the larger one neither peaks."""
+    placed = [0.7 <= position <= 1.45 for position in small]
+    gone = not any(large)
+    return HOLDS if all(placed) and gone else PARTLY if any(placed) else FAILS
+
+
+def mei_montanari(problem: Problem) -> float:
+    """The n → ∞ test error of random features ridge regression, noise included (Mei and Montanari 2022, Theorem 2)."""
+    sigma, target = problem.sigma, problem.target
+    p1, p2, rest = problem.N / problem.d, problem.n / problem.d, sigma.nonlinear_power
+    z2, u = sigma.coefficients[1] ** 2 / rest, np.sqrt(p1 * p2 * problem.ridge * problem.psi / rest)
+    a = b = 1.0
+    for _ in range(100_000):
+        mixed = z2 / (1 + z2 * a * b)
+        new = p1 / (u + b + mixed * b), p2 / (u + a + mixed * a)
+        change = max(abs(new[0] - a), abs(new[1] - b))
+        a, b = 0.5 * (a + new[0]), 0.5 * (b + new[1])
+        if change < 1e-13 * (a + b):
+            break
+    x, z4, z6 = -a * b, z2**2, z2**3
+    e0 = -(x**5) * z6 + 3 * x**4 * z4 + (p1 * p2 - p1 - p2 + 1) * x**3 * z6 - 2 * x**3 * z4 - 3 * x**3 * z2
+    e0 += (p1 + p2 - 3 * p1 * p2 + 1) * x**2 * z4 + 2 * x**2 * z2 + x**2 + 3 * p1 * p2 * x * z2 - p1 * p2
+    e1 = p2 * x**3 * z4 - p2 * x**2 * z2 + p1 * p2 * x * z2 - p1 * p2
+    e2 = x**5 * z6 - 3 * x**4 * z4 + (p1 - 1) * x**3 * z6 + 2 * x**3 * z4 + 3 * x**3 * z2
+    e2 += -(p1 + 1) * x**2 * z4 - 2 * x**2 * z2 - x**2
+    linear, nonlinear, noise = target.coefficients[1] ** 2, target.nonlinear_power, problem.noise**2
+    return float(linear * e1 / e0 + (noise + nonlinear) * e2 / e0 + nonlinear + noise)
+
+
+def _where(position: float) -> str:
+    return f"{position:g}" if position else "no interior point"
+
+
+def _column(rows: list[dict[str, Any]], name: str, ridge: float, key: str) -> list[float]:
+    return [row[key] for row in rows if row["model"] == name and row["ridge"] == ridge]
+
+
+def _panel(title: str, ylabel: str, series: list[Series], lines: list[tuple[float, str]]) -> Panel:
+    return Panel(title, "N/n", ylabel, series, logx=True, xticks=TICKS, verticals=[(1.0, "N = n")], horizontals=lines)
