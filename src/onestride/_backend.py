@@ -28,9 +28,13 @@ _CHILD: dict[Role, int] = {
 TILE_BYTES = 64 * 2**20  # rows are processed in tiles of about this size
 
 
-def stream(seed: int, role: Role) -> np.random.Generator:
-    """The random stream of one role of one seed: the same alone, in a batch of 100, or on another machine."""
-    return np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(_CHILD[role],)))
+def stream(seed: int, role: Role, part: int = 0) -> np.random.Generator:
+    """The random stream of one role of one seed: the same alone, in a batch of 100, or on another machine.
+
+    `part` numbers independent streams of one role, such as the batches of several steps; 0 is the role's own.
+    """
+    key = (_CHILD[role], part) if part else (_CHILD[role],)
+    return np.random.default_rng(np.random.SeedSequence(seed, spawn_key=key))
 
 
 def tiles(rows: int, row_length: int) -> Iterator[slice]:

@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 
 from onestride.functions import InputError
-from onestride.problem import Problem, Step
+from onestride.problem import EXTENSIONS, Problem, Step
 
 
 @dataclass(frozen=True)
@@ -65,6 +65,11 @@ _VOCABULARIES = {"constant": ((1.0,), (1.0,)), "rademacher": ((-1.0, 1.0), (0.5,
 
 def convert(problem: Problem, paper: str) -> Conversion:
     """`problem` in the parameters of `paper` (one of `PAPERS`)."""
+    changed = {name: getattr(problem, name) for name in EXTENSIONS}
+    changed = {k: v for k, v in changed.items() if v != Problem.model_fields[k].default}
+    if changed:
+        given = ", ".join(f"{k}={v!r}" for k, v in changed.items())
+        raise InputError(f"the papers have Gaussian inputs, one step and one direction of the teacher, got {given}")
     return _TO[_known(paper)](problem)
 
 
@@ -131,7 +136,7 @@ def _functions(problem: Problem) -> dict[str, Any]:
 
 
 def _to_moniri(problem: Problem) -> Conversion:
-    fields = {name: getattr(problem, name) for name in type(problem).model_fields}
+    fields = {name: getattr(problem, name) for name in type(problem).model_fields if name not in EXTENSIONS}
     step = fields.pop("step")
     parameters = fields | {"c": step.constant, "alpha": step.exponent}
     words = (f"φ = d/n = {problem.phi:.4g}, ψ = d/N = {problem.psi:.4g}, η = c·n^α = {problem.eta:.4g}",)

@@ -1,8 +1,9 @@
 """The problem: every size, scaling and normalisation, written here once and shared by theory and simulation.
 
 data       x ~ N(0, I_d),  y = σ⋆(β⋆ᵀx) + ε,  |β⋆| = 1,  ε ~ N(0, noise²)
+           other laws of x, all with E|x|² = d, and teachers of several orthonormal directions: `inputs`, `directions`
 network    f(x) = aᵀσ(Wx),  rows of W₀ on the unit sphere,  a ~ N(0, I_N/N)
-step       W = W₀ + ηG,  G = −∂/∂W (1/2n)‖y − σ(XWᵀ)a‖²,  η = c·n^α
+step       W = W₀ + ηG,  G = −∂/∂W (1/2n)‖y − σ(XWᵀ)a‖²,  η = c·n^α;  repeated `steps` times with a kept as it was
 ridge      min_a (1/n)‖ỹ − Fa‖² + λ‖a‖²,  F = σ(X̃Wᵀ),  X̃ fresh
 """
 
@@ -17,7 +18,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
-from pydantic import BaseModel, BeforeValidator, ConfigDict, ValidationError, field_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, ValidationError, ValidationInfo, field_validator
 from pydantic_core import PydanticCustomError
 
 from onestride import functions
@@ -55,6 +56,9 @@ Count = Annotated[int, BeforeValidator(_whole)]
 Positive = Annotated[float, _real("a finite number above 0", lambda x: x > 0)]
 NonNegative = Annotated[float, _real("a finite number, 0 or more", lambda x: x >= 0)]
 Real = Annotated[float, _real("a finite number", lambda _: True)]
+
+
+EXTENSIONS = ("inputs", "steps", "batch", "directions", "mix")  # fields beyond the papers' model and every theory
 
 
 class _Frozen(BaseModel):
@@ -150,6 +154,19 @@ class Problem(_Frozen):
         Samples of the gradient step; n when None.
     centred
         Subtract the activation's mean c₀, as the theory assumes.
+    inputs
+        Law of x. Independent entries of mean 0 and variance 1: ``"gaussian"``, ``"uniform"``, ``"rademacher"`` (±1),
+        ``"student"`` (5 degrees of freedom). Centred Gaussians whose covariance has trace d: ``"ar1"``
+        (Σ_ij = 0.8^|i−j|), ``"power"`` (eigenvalues ∝ k^−½). ``"elliptic"``: a Gaussian vector times one random length
+        for all its entries, the multivariate Student law with 5 degrees of freedom and identity covariance.
+    steps
+        First-layer steps W_{t+1} = W_t + ηG(W_t), all of size η; the readout a stays at its initial value.
+    batch
+        ``"fresh"``: new samples for every step; ``"reused"``: all steps on the samples of the first.
+    directions
+        Orthonormal directions β₁ … β_k of the teacher; with z_j = β_jᵀx and k = 1 this is σ⋆(β⋆ᵀx).
+    mix
+        How several directions make a label: ``"sum"`` Σ_j σ⋆(z_j)/√k, or ``"staircase"`` Σ_j σ⋆(z₁)⋯σ⋆(z_j)/√k.
     """
 
     n: Count
@@ -165,6 +182,11 @@ class Problem(_Frozen):
     readout: Literal["gaussian", "constant", "rademacher"] = "gaussian"
     n_step: Count | None = None
     centred: bool = True
+    inputs: Literal["gaussian", "uniform", "rademacher", "student", "ar1", "power", "elliptic"] = "gaussian"
+    steps: Count = 1
+    batch: Literal["fresh", "reused"] = "fresh"
+    directions: Count = 1
+    mix: Literal["sum", "staircase"] = "sum"
 
     @field_validator("activation")
     @classmethod
@@ -182,6 +204,13 @@ class Problem(_Frozen):
                 f"got {spec[0]:g}"
             )
         return spec
+
+    @field_validator("directions")
+    @classmethod
+    def _directions_fit(cls, directions: int, info: ValidationInfo) -> int:
+        if directions > info.data.get("d", directions):
+            raise _fail(f"at most d = {info.data['d']}, as orthonormal directions are", directions)
+        return directions
 
     # ------------------------------------------------------------------ derived quantities
 

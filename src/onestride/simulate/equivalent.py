@@ -13,12 +13,20 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.linalg import cho_factor, cho_solve
 
-from onestride._backend import require_memory, stream, tiles
+from onestride._backend import require_memory, stream
 from onestride._numerics import Array
 from onestride.problem import Problem
 from onestride.result import Estimate
 from onestride.simulate.gradient import largest_singular_values
-from onestride.simulate.network import Gradient, Network, draw_batch, draw_network, draw_teacher, step_gradient
+from onestride.simulate.network import (
+    Gradient,
+    Network,
+    draw_batch,
+    draw_network,
+    held_out_tiles,
+    require_single,
+    step_gradient,
+)
 from onestride.simulate.ridge import ridge_path
 from onestride.simulate.run import memory_needed, seed_tuple
 
@@ -60,6 +68,7 @@ class MeasuredLimit:
 def measure_equivalence(problem: Problem, ell: int, seeds: int | Iterable[int] = 4) -> MeasuredEquivalence:
     """Fit the ridge regression on F, on F_ℓ and on the Gaussian equivalent, on the same data."""
     seed_list = seed_tuple(seeds)
+    require_single(problem, "the expansion F_ℓ")
     require_memory(memory_needed(problem), f"n = {problem.n}, d = {problem.d}, N = {problem.N}")
     rows = [_equivalence(problem, ell, seed) for seed in seed_list]
     distances, loss, test = (Estimate(np.array(column)) for column in zip(*rows, strict=True))
@@ -69,6 +78,7 @@ def measure_equivalence(problem: Problem, ell: int, seeds: int | Iterable[int] =
 def measure_limit(problem: Problem, highest: int, seeds: int | Iterable[int] = 4) -> MeasuredLimit:
     """Fit the limit model for ℓ = 0 … highest; ℓ = 0 is the random features model."""
     seed_list = seed_tuple(seeds)
+    require_single(problem, "the limit model")
     require_memory(memory_needed(problem) + 16.0 * problem.n**2, f"n = {problem.n}, d = {problem.d}, N = {problem.N}")
     rows = [_limit(problem, highest, seed) for seed in seed_list]
     loss, test = (Estimate(np.array(column)) for column in zip(*rows, strict=True))
@@ -116,7 +126,7 @@ def _equivalence(problem: Problem, ell: int, seed: int) -> tuple[Array, Array, A
     paths = [ridge_path(matrix, batch.y, ridge) for matrix in (F, F_ell, gaussian)]
     del F, F_ell, gaussian
     total, rows = np.zeros(len(paths)), 2 * problem.n
-    for X, signal in _test_tiles(problem, seed, rows):
+    for X, signal in held_out_tiles(problem, seed, rows):
         for i, (matrix, path) in enumerate(zip(features(X), paths, strict=True)):
             total[i] += ((signal - matrix @ path.coefficients[:, 0]) ** 2).sum()
     return distances, np.array([path.train_loss[0] for path in paths]), total / rows + problem.noise**2
@@ -146,16 +156,9 @@ def _limit(problem: Problem, highest: int, seed: int) -> tuple[Array, Array]:
         readouts.append(F0.T @ alpha)
         weights.append(np.pad(w, (0, len(powers) - count)))
     total, rows = np.zeros(highest + 1), 2 * n
-    for X, signal in _test_tiles(problem, seed, rows):
+    for X, signal in held_out_tiles(problem, seed, rows):
         g = X @ beta
         free = np.stack([np.ones_like(g), *(g**k for k in powers)], axis=1)[:, 1:] @ np.array(weights).T
         prediction = sigma(X @ network.W0.T) @ np.array(readouts).T + free
         total += ((signal[:, None] - prediction) ** 2).sum(0)
     return np.array(losses), total / rows + problem.noise**2
-
-
-def _test_tiles(problem: Problem, seed: int, rows: int) -> Iterator[tuple[Array, Array]]:
-    inputs, beta_star = stream(seed, "test_inputs"), draw_teacher(problem, seed)
-    for part in tiles(rows, problem.N):
-        X = inputs.standard_normal((part.stop - part.start, problem.d))
-        yield X, problem.target(X @ beta_star)

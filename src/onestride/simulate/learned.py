@@ -9,13 +9,13 @@ from typing import Any
 
 import numpy as np
 
-from onestride._backend import require_memory, stream, tiles
+from onestride._backend import require_memory
 from onestride._numerics import Array, hermite_table
 from onestride.functions import InputError
 from onestride.problem import Problem
 from onestride.result import Estimate
 from onestride.result import _plain as plain
-from onestride.simulate.network import draw_batch, draw_network, draw_teacher, step_gradient
+from onestride.simulate.network import draw_batch, draw_network, draw_teacher, held_out_tiles, trained_weights
 from onestride.simulate.ridge import ridge_path
 from onestride.simulate.run import memory_needed, seed_tuple
 
@@ -66,6 +66,8 @@ def measure_learned(
     rows = max(4 * problem.n, 4000) if n_test is None else n_test
     if rows <= DEGREE + 1:
         raise InputError(f"n_test must be above {DEGREE + 1}, got {n_test}")
+    if problem.directions > 1:
+        raise InputError(f"measure_learned needs a teacher of one direction, got directions = {problem.directions}")
     degrees = teacher_degrees(problem)
     require_memory(memory_needed(problem), f"n = {problem.n}, d = {problem.d}, N = {problem.N}")
     values = np.empty((len(seed_list), 2, len(degrees) + 1))
@@ -91,18 +93,15 @@ def _one_seed(problem: Problem, seed: int, degrees: tuple[int, ...], n_test: int
     """Learned fractions and unexplained power, without and with the step: shape (2, degrees + 1)."""
     sigma, c = problem.sigma, problem.target.coefficients
     network = draw_network(problem, seed)
-    G = step_gradient(problem, network, seed).G
     batch = draw_batch(problem, seed, "ridge_inputs", "ridge_noise", problem.n)
     beta_star = draw_teacher(problem, seed)
-    weights = (network.W0, network.W0 + problem.eta * G)
+    weights = (network.W0, trained_weights(problem, network, seed))
     ridge = np.array([problem.ridge])
     readouts = [ridge_path(sigma(batch.X @ W.T), batch.y, ridge).coefficients[:, 0] for W in weights]
 
-    inputs = stream(seed, "test_inputs")
     gram = np.zeros((DEGREE + 1, DEGREE + 1))
     moments, power = np.zeros((DEGREE + 1, 2)), np.zeros(2)
-    for part in tiles(n_test, problem.N):
-        X = inputs.standard_normal((part.stop - part.start, problem.d))
+    for X, _ in held_out_tiles(problem, seed, n_test):
         h = hermite_table(X @ beta_star, DEGREE)
         f = np.stack([sigma(X @ W.T) @ a for W, a in zip(weights, readouts, strict=True)])
         gram += h @ h.T

@@ -1,14 +1,20 @@
-"""Draws: the teacher, the untrained network, batches of data; and the exact gradient step."""
+"""Draws: the teacher, the untrained network, batches of data; and the exact gradient steps."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
 
 from onestride._backend import Role, stream, tiles
+from onestride._errors import InputError
 from onestride._numerics import Array
 from onestride.problem import Problem
+
+STUDENT_FREEDOM = 5  # degrees of freedom of "student" and "elliptic" inputs
+AR1 = 0.8  # Σ_ij = AR1^|i−j| of "ar1" inputs
+POWER = 0.5  # eigenvalues ∝ k^−POWER of "power" inputs
 
 
 @dataclass(frozen=True)
@@ -21,7 +27,7 @@ class Network:
 
 @dataclass(frozen=True)
 class Batch:
-    """Inputs X (rows × d), noiseless labels σ⋆(Xβ⋆) and noisy labels y."""
+    """Inputs X (rows × d), noiseless labels and noisy labels y."""
 
     X: Array
     signal: Array
@@ -38,9 +44,28 @@ class Gradient:
 
 
 def draw_teacher(problem: Problem, seed: int) -> Array:
-    """β⋆, uniform on the unit sphere of R^d."""
+    """β⋆, uniform on the unit sphere of R^d; the first of several directions."""
     g = stream(seed, "teacher").standard_normal(problem.d)
     return g / np.linalg.norm(g)
+
+
+def draw_directions(problem: Problem, seed: int) -> Array:
+    """The orthonormal directions of the teacher as rows (directions × d); the first is `draw_teacher`'s."""
+    if problem.directions == 1:
+        return draw_teacher(problem, seed)[None]
+    g = stream(seed, "teacher").standard_normal((problem.directions, problem.d))
+    q, r = np.linalg.qr(g.T)
+    return (q * np.sign(np.diag(r))).T
+
+
+def labels(problem: Problem, directions: Array, X: Array) -> Array:
+    """The teacher's noiseless labels of the rows of X: σ⋆(Xβ⋆), or the mix of several directions."""
+    if problem.directions == 1:
+        return problem.target(X @ directions[0])
+    parts = problem.target(X @ directions.T)
+    if problem.mix == "staircase":
+        parts = np.cumprod(parts, axis=1)
+    return parts.sum(1) / np.sqrt(problem.directions)
 
 
 def draw_network(problem: Problem, seed: int) -> Network:
@@ -61,12 +86,41 @@ def draw_network(problem: Problem, seed: int) -> Network:
     return Network(W0, a / np.sqrt(N))
 
 
-def draw_batch(problem: Problem, seed: int, inputs: Role, noise: Role | None, rows: int) -> Batch:
-    """`rows` fresh samples; without a noise stream y is the noiseless signal."""
-    X = stream(seed, inputs).standard_normal((rows, problem.d))
-    signal = problem.target(X @ draw_teacher(problem, seed))
-    y = signal if noise is None else signal + problem.noise * stream(seed, noise).standard_normal(rows)
+def draw_inputs(problem: Problem, generator: np.random.Generator, rows: int) -> Array:
+    """`rows` samples of the law `problem.inputs`, as rows; every law has E|x|² = d."""
+    shape, freedom = (rows, problem.d), STUDENT_FREEDOM
+    if problem.inputs == "uniform":
+        return generator.uniform(-np.sqrt(3), np.sqrt(3), shape)
+    if problem.inputs == "rademacher":
+        return generator.choice([-1.0, 1.0], shape)
+    if problem.inputs == "student":
+        return generator.standard_t(freedom, shape) * np.sqrt((freedom - 2) / freedom)
+    X = generator.standard_normal(shape)
+    if problem.inputs == "elliptic":
+        X *= np.sqrt((freedom - 2) / generator.chisquare(freedom, (rows, 1)))
+    elif problem.inputs == "ar1":
+        for j in range(1, problem.d):
+            X[:, j] = AR1 * X[:, j - 1] + np.sqrt(1 - AR1**2) * X[:, j]
+    elif problem.inputs == "power":
+        eigenvalues = np.arange(1.0, problem.d + 1) ** -POWER
+        X *= np.sqrt(eigenvalues / eigenvalues.mean())
+    return X
+
+
+def draw_batch(problem: Problem, seed: int, inputs: Role, noise: Role | None, rows: int, part: int = 0) -> Batch:
+    """`rows` fresh samples; without a noise stream y is the noiseless signal. `part` as in `stream`."""
+    X = draw_inputs(problem, stream(seed, inputs, part), rows)
+    signal = labels(problem, draw_directions(problem, seed), X)
+    y = signal if noise is None else signal + problem.noise * stream(seed, noise, part).standard_normal(rows)
     return Batch(X, signal, y)
+
+
+def held_out_tiles(problem: Problem, seed: int, rows: int) -> Iterator[tuple[Array, Array]]:
+    """Fresh test inputs and their noiseless labels, tile by tile."""
+    generator, directions = stream(seed, "test_inputs"), draw_directions(problem, seed)
+    for part in tiles(rows, problem.N):
+        X = draw_inputs(problem, generator, part.stop - part.start)
+        yield X, labels(problem, directions, X)
 
 
 def gradient(problem: Problem, network: Network, batch: Batch) -> Gradient:
@@ -89,6 +143,35 @@ def gradient(problem: Problem, network: Network, batch: Batch) -> Gradient:
     return Gradient(G, residual, batch.X.T @ residual / n)
 
 
+def step_batch(problem: Problem, seed: int, step: int = 0) -> Batch:
+    """The samples of a step, counted from 0; a reused batch is the first one."""
+    part = step if problem.batch == "fresh" else 0
+    return draw_batch(problem, seed, "step_inputs", "step_noise", problem.step_samples, part)
+
+
 def step_gradient(problem: Problem, network: Network, seed: int) -> Gradient:
-    """The gradient on the seed's own batch of the step."""
-    return gradient(problem, network, draw_batch(problem, seed, "step_inputs", "step_noise", problem.step_samples))
+    """The first gradient, on the seed's own batch of the step."""
+    return gradient(problem, network, step_batch(problem, seed))
+
+
+def weights_path(problem: Problem, network: Network, seed: int, eta: float) -> Iterator[Array]:
+    """W₁, W₂, … after each of `problem.steps` steps W_{t+1} = W_t + ηG(W_t); a stays at its initial value."""
+    W = network.W0
+    for step in range(problem.steps):
+        W = W + eta * gradient(problem, Network(W, network.a), step_batch(problem, seed, step)).G
+        yield W
+
+
+def trained_weights(problem: Problem, network: Network, seed: int, eta: float | None = None) -> Array:
+    """W after the last step, of size η of the problem unless given."""
+    *_, W = weights_path(problem, network, seed, problem.eta if eta is None else eta)
+    return W
+
+
+def require_single(problem: Problem, what: str) -> None:
+    """Refuse, in a sentence, a problem of several steps or directions where `what` is only defined for one."""
+    if problem.steps > 1 or problem.directions > 1:
+        raise InputError(
+            f"{what} is defined for one step and one direction of the teacher, "
+            f"got steps = {problem.steps}, directions = {problem.directions}"
+        )

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from onestride._backend import require_memory, stream, tiles
+from onestride._backend import require_memory
 from onestride._numerics import Array
 from onestride.functions import InputError
 from onestride.problem import Problem, grid_axis
 from onestride.result import QUANTITIES, Estimate, Simulation
-from onestride.simulate.network import draw_batch, draw_network, draw_teacher, step_gradient
+from onestride.simulate.network import Network, draw_batch, draw_network, held_out_tiles, step_gradient, trained_weights
 from onestride.simulate.ridge import ridge_path
 
 Progress = Callable[[int, int], None]
@@ -77,42 +77,52 @@ def _one_seed(
     problem: Problem, etas: Array, ridges: Array, seed: int, n_test: int, tick: Callable[[int], None]
 ) -> Array:
     """Train loss, train MSE and test error, shape (3, steps, penalties), of one seed."""
-    sigma = problem.sigma
-    network = draw_network(problem, seed)
-    G = step_gradient(problem, network, seed).G
+    features = _features(problem, draw_network(problem, seed), etas, seed)
     batch = draw_batch(problem, seed, "ridge_inputs", "ridge_noise", problem.n)
-    pre, shift = batch.X @ network.W0.T, batch.X @ G.T
     out = np.empty((3, etas.size, ridges.size))
     coefficients = np.empty((etas.size, problem.N, ridges.size))
-    for k, eta in enumerate(etas):
-        F = sigma(pre + eta * shift)
+    for k, F in enumerate(features(batch.X)):
         if not np.isfinite(F).all():
             raise InputError(
-                f"activation {sigma.name!r} overflows on the features of a step of size η = {eta:.4g}; "
+                f"activation {problem.sigma.name!r} overflows on the features of a step of size η = {etas[k]:.4g}; "
                 "use a smaller exponent or constant"
             )
         path = ridge_path(F, batch.y, ridges)
         coefficients[k] = path.coefficients
         out[0, k], out[1, k] = path.train_loss, path.train_mse
         tick(k + 1)
-    del pre, shift
-    out[2] = _test_error(problem, network.W0, G, etas, coefficients, seed, n_test)
+    del batch
+    out[2] = _test_error(problem, features, coefficients, seed, n_test)
     return out
 
 
+def _features(problem: Problem, network: Network, etas: Array, seed: int) -> Callable[[Array], Iterator[Array]]:
+    """A function from inputs to the features after steps of each size η, one after the other.
+
+    One step is linear in η, so XW₀ᵀ and XGᵀ serve every η; several steps need the final weights of each.
+    """
+    sigma, W0 = problem.sigma, network.W0
+    if problem.steps == 1:
+        G = step_gradient(problem, network, seed).G
+
+        def features(X: Array) -> Iterator[Array]:
+            pre, shift = X @ W0.T, X @ G.T
+            for eta in etas:
+                yield sigma(pre + eta * shift)
+
+        return features
+    weights = [trained_weights(problem, network, seed, eta) if eta else W0 for eta in etas]
+    return lambda X: (sigma(X @ W.T) for W in weights)
+
+
 def _test_error(
-    problem: Problem, W0: Array, G: Array, etas: Array, coefficients: Array, seed: int, n_test: int
+    problem: Problem, features: Callable[[Array], Iterator[Array]], coefficients: Array, seed: int, n_test: int
 ) -> Array:
     """Mean of (σ⋆(β⋆ᵀx) − f̂(x))² over fresh x, plus the noise variance; predictions never see a label."""
-    beta_star, inputs = draw_teacher(problem, seed), stream(seed, "test_inputs")
-    total = np.zeros((etas.size, coefficients.shape[-1]))
-    for rows in tiles(n_test, problem.N):
-        X = inputs.standard_normal((rows.stop - rows.start, problem.d))
-        signal = problem.target(X @ beta_star)
-        pre, shift = X @ W0.T, X @ G.T
-        for k, eta in enumerate(etas):
-            prediction = problem.sigma(pre + eta * shift) @ coefficients[k]
-            total[k] += ((signal[:, None] - prediction) ** 2).sum(0)
+    total = np.zeros((coefficients.shape[0], coefficients.shape[-1]))
+    for X, signal in held_out_tiles(problem, seed, n_test):
+        for k, F in enumerate(features(X)):
+            total[k] += ((signal[:, None] - F @ coefficients[k]) ** 2).sum(0)
     return total / n_test + problem.noise**2
 
 

@@ -15,7 +15,7 @@ from onestride.functions import InputError
 from onestride.problem import Problem
 from onestride.result import Estimate
 from onestride.result import _plain as plain
-from onestride.simulate.network import draw_batch, draw_network, draw_teacher, step_gradient
+from onestride.simulate.network import draw_batch, draw_network, draw_teacher, step_gradient, trained_weights
 from onestride.simulate.run import memory_needed, seed_tuple
 
 HIGHEST_OVERLAP = 4  # overlaps are measured with H_0 … H_4
@@ -95,7 +95,7 @@ def measure_spectrum(
 ) -> MeasuredSpectrum:
     """Measure the spectrum of FFᵀ/n and the overlaps of its `count` leading left singular vectors.
 
-    Draws are those of `simulate`, seed by seed. The features are those of the ridge regression: F = σ(X̃Wᵀ) on fresh X̃.
+    Draws are those of `simulate`, seed by seed; β is that of the first step, β⋆ the teacher's first direction. The features are those of the ridge regression: F = σ(X̃Wᵀ) on fresh X̃.
     """
     seed_list = seed_tuple(seeds)
     top = min(problem.n, problem.N)
@@ -118,7 +118,7 @@ def _one_seed(problem: Problem, seed: int, count: int) -> dict[str, Array]:
     X = draw_batch(problem, seed, "ridge_inputs", None, n).X
     beta = step.beta / np.linalg.norm(step.beta)
     before, _ = _decompose(sigma(X @ network.W0.T), 0)
-    after, vectors = _decompose(sigma(X @ (network.W0 + problem.eta * step.G).T), count)
+    after, vectors = _decompose(sigma(X @ trained_weights(problem, network, seed).T), count)
     polynomials = hermite_table(X @ beta, DIRECTION_DEGREE)
     basis, _ = np.linalg.qr(polynomials.T)
     chance = (DIRECTION_DEGREE + 1) / n

@@ -9,9 +9,23 @@ from onestride.problem import Problem
 SMALLEST_SIZE = 10
 
 
+def beyond_the_model(problem: Problem) -> str | None:
+    """What no theory of this package describes: other inputs, several steps, several directions."""
+    if problem.inputs != "gaussian":
+        return f"the theory needs Gaussian inputs with identity covariance, got inputs={problem.inputs!r}"
+    if problem.directions > 1:
+        return f"the theory needs a teacher of one direction, got directions={problem.directions}"
+    if problem.steps > 1 and problem.step.constant > 0:
+        return f"the theory describes one gradient step, got steps={problem.steps}"
+    return None
+
+
 def failed_assumption(problem: Problem) -> str | None:
     """The first assumption of the profile and finite-step theories that `problem` breaks; None when all hold."""
     sigma, step = problem.sigma, problem.step
+    reason = beyond_the_model(problem)
+    if reason is not None:
+        return reason
     if min(problem.n, problem.d, problem.N, problem.step_samples) < SMALLEST_SIZE:
         return (
             f"the theory describes large problems and needs n, d, N and n_step of at least {SMALLEST_SIZE}, got "

@@ -7,8 +7,10 @@ from typing import Any
 
 import numpy as np
 
+from onestride.functions import InputError
 from onestride.problem import Problem, Step
 from onestride.result import Status, _number
+from onestride.theory.assumptions import beyond_the_model
 from onestride.theory.direction import direction
 from onestride.theory.predict import predict
 
@@ -41,6 +43,9 @@ def baselines(problem: Problem) -> dict[str, Baseline]:
     direction-only    E[y | βᵀx]:                          Σ_k c⋆_k² k! (1 − ϱ^{2k}) + σ_ε²,  ϱ = β⋆ᵀβ/|β|
     bayes             σ⋆(β⋆ᵀx):                            σ_ε²
     """
+    reason = beyond_the_model(problem.replace(step=Step.none()))
+    if reason is not None:
+        raise InputError(reason)
     noise, nonlinear = problem.noise**2, problem.target.nonlinear_power
     found = direction(problem).overlap
     untrained = predict(problem.replace(step=Step.none()), throw=False)

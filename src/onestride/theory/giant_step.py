@@ -20,6 +20,7 @@ from onestride._numerics import Array, gauss_density
 from onestride.functions import Function, InputError
 from onestride.problem import Problem
 from onestride.result import Prediction, Status
+from onestride.theory.assumptions import beyond_the_model
 
 _NODES = 60
 _TOLERANCE = 1e-11
@@ -55,6 +56,9 @@ def giant_step(problem: Problem) -> Prediction:
             'giant_step needs readout="constant" and gradient="labels", as in Cui et al. 2024; '
             f"got readout={problem.readout!r}, gradient={problem.gradient!r}"
         )
+    reason = beyond_the_model(problem)
+    if reason is not None:
+        raise InputError(reason)
     model = _model(problem)
     state, residual, iterations = _iterate(model)
     res, V = _residual_and_V(model, state)

@@ -18,6 +18,7 @@ from numpy.typing import ArrayLike
 from onestride._numerics import Array, monomials_in_hermite
 from onestride.problem import Problem, Step
 from onestride.result import Errors, Status
+from onestride.theory.assumptions import beyond_the_model
 from onestride.theory.bulk import RESIDUAL_TOLERANCE, Bulk, solve_bulk
 from onestride.theory.direction import direction
 
@@ -37,6 +38,9 @@ def window(exponent: float) -> float:
 
 def failed_assumption(problem: Problem) -> str | None:
     """Which assumption of the limit theory fails for this problem, if any."""
+    reason = beyond_the_model(problem)
+    if reason is not None:
+        return reason
     if problem.step.constant > 0 and problem.sigma.coefficients[1] == 0:
         return (
             f"the plateau theory needs c₁ ≠ 0, and activation {problem.sigma.name!r} has c₁ = 0: "
