@@ -1,0 +1,212 @@
+"""What Problem grew for the open questions: laws of the inputs, several steps, several directions."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import onestride as one
+from onestride._backend import stream
+from onestride.conventions import convert
+from onestride.functions import InputError
+from onestride.problem import Problem, Step
+from onestride.result import Status
+from onestride.simulate.equivalent import measure_equivalence, measure_limit
+from onestride.simulate.learned import measure_learned
+from onestride.simulate.network import (
+    AR1,
+    Network,
+    draw_batch,
+    draw_directions,
+    draw_inputs,
+    draw_network,
+    draw_teacher,
+    gradient,
+    labels,
+    step_batch,
+    step_gradient,
+    trained_weights,
+    weights_path,
+)
+from onestride.theory.baselines import baselines
+from onestride.theory.giant_step import giant_step
+
+LAWS = ("gaussian", "uniform", "rademacher", "student", "ar1", "power", "elliptic")
+
+
+def make(**changes) -> Problem:
+    base = {"n": 60, "d": 20, "N": 30, "activation": "softplus", "teacher": (0, 1, 0.7), "noise": 0.3}
+    return Problem(**(base | {"step": Step(exponent=0.3)} | changes))
+
+
+# ---------------------------------------------------------------- fields
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [{"inputs": law} for law in LAWS] + [{"steps": 4, "batch": "reused", "directions": 3, "mix": "staircase"}],
+)
+def test_files_give_the_new_fields_back(changes):
+    p = make(**changes)
+    assert Problem.from_json(p.to_json()) == p
+    assert Problem.from_toml(p.to_toml()) == p
+
+
+@pytest.mark.parametrize(
+    ("changes", "sentence"),
+    [
+        ({"inputs": "cauchy"}, "inputs must be 'gaussian', .* got 'cauchy'"),
+        ({"steps": 0}, "steps must be a whole number, 1 or more, got 0"),
+        ({"batch": "old"}, "batch must be 'fresh' or 'reused', got 'old'"),
+        ({"directions": 21}, "directions must be at most d = 20, as orthonormal directions are, got 21"),
+        ({"mix": "max"}, "mix must be 'sum' or 'staircase', got 'max'"),
+    ],
+)
+def test_mistakes_are_told_in_a_sentence(changes, sentence):
+    with pytest.raises(InputError, match=sentence):
+        make(**changes)
+
+
+@pytest.mark.parametrize("method", ["profile", "finite-step", "plateau"])
+@pytest.mark.parametrize(
+    ("changes", "sentence"),
+    [({"inputs": law}, f"Gaussian inputs with identity covariance, got inputs='{law}'") for law in LAWS[1:]]
+    + [({"steps": 2}, "one gradient step, got steps=2"), ({"directions": 2}, "one direction, got directions=2")],
+)
+def test_every_theory_names_the_failing_assumption(method, changes, sentence):
+    p = make(**changes)
+    with pytest.raises(one.TheoryError, match=sentence):
+        one.predict(p, method=method)
+    refused = one.predict(p, method=method, throw=False)
+    assert refused.status is Status.ASSUMPTION
+    assert np.isnan(refused.test_error)
+
+
+def test_closed_forms_refuse_too():
+    with pytest.raises(InputError, match="identity covariance"):
+        baselines(make(inputs="ar1"))
+    with pytest.raises(InputError, match="one gradient step"):
+        giant_step(make(steps=2, readout="constant", gradient="labels"))
+    for measure in (measure_equivalence, measure_limit):
+        with pytest.raises(InputError, match="one step and one direction"):
+            measure(make(steps=2), 2)
+    with pytest.raises(InputError, match="one direction, got directions = 2"):
+        measure_learned(make(directions=2))
+    with pytest.raises(InputError, match="one step and one direction of the teacher, got steps=2, batch='reused'"):
+        convert(make(steps=2, batch="reused"), "moniri2024")
+
+
+def test_steps_without_a_step_are_the_random_features_of_the_theory():
+    p = make(n=100, d=50, N=150, step=Step.none())
+    assert one.predict(p.replace(steps=5)).test_error == one.predict(p).test_error
+
+
+# ---------------------------------------------------------------- inputs
+
+
+@pytest.mark.parametrize("law", LAWS)
+def test_inputs_have_mean_zero_and_the_stated_covariance(law):
+    p, rows = make(inputs=law, d=6), 200_000
+    X = draw_inputs(p, np.random.default_rng(0), rows)
+    expected = np.eye(p.d)
+    if law == "ar1":
+        expected = AR1 ** np.abs(np.subtract.outer(np.arange(p.d), np.arange(p.d)))
+    elif law == "power":
+        eigenvalues = np.arange(1, p.d + 1) ** -0.5
+        expected = np.diag(eigenvalues / eigenvalues.mean())
+    assert np.trace(expected) == pytest.approx(p.d)
+    # elliptic with 5 degrees of freedom: E x⁴ = 9, so an entry of XᵀX/rows has standard error √8/447 = 0.006
+    np.testing.assert_allclose(X.mean(0), 0, atol=0.015)
+    np.testing.assert_allclose(X.T @ X / rows, expected, atol=0.04)
+
+
+def test_laws_differ_where_they_should():
+    draws = {law: draw_inputs(make(inputs=law, d=40), np.random.default_rng(0), 4000) for law in LAWS}
+    assert set(np.unique(draws["rademacher"])) == {-1.0, 1.0}
+    assert np.abs(draws["uniform"]).max() < np.sqrt(3)
+    fourth = {law: (X**4).mean() for law, X in draws.items()}
+    assert fourth["rademacher"] < fourth["uniform"] < fourth["gaussian"] < fourth["student"]
+    spread = {law: (X**2).sum(1).std() for law, X in draws.items()}
+    assert spread["elliptic"] > 3 * spread["student"] > spread["gaussian"]  # one length for all entries
+
+
+# ---------------------------------------------------------------- several steps
+
+
+def test_one_step_is_what_it_was():
+    p, seed = make(), 3
+    network = draw_network(p, seed)
+    X = stream(seed, "step_inputs").standard_normal((p.n, p.d))
+    y = p.target(X @ draw_teacher(p, seed)) + p.noise * stream(seed, "step_noise").standard_normal(p.n)
+    np.testing.assert_array_equal(step_batch(p, seed).y, y)
+    G = step_gradient(p, network, seed).G
+    np.testing.assert_array_equal(trained_weights(p, network, seed), network.W0 + p.eta * G)
+    by_batch = [one.simulate(p.replace(batch=batch), 2).test_error.values for batch in ("fresh", "reused")]
+    np.testing.assert_array_equal(*by_batch)
+
+
+@pytest.mark.parametrize("batch", ["fresh", "reused"])
+def test_several_steps_are_steps_one_after_the_other(batch):
+    p, seed = make(steps=3, batch=batch), 1
+    network = draw_network(p, seed)
+    W = network.W0
+    for t in range(3):
+        data = draw_batch(p, seed, "step_inputs", "step_noise", p.n, t if batch == "fresh" else 0)
+        W = W + p.eta * gradient(p, Network(W, network.a), data).G
+    np.testing.assert_allclose(trained_weights(p, network, seed), W, rtol=1e-13)
+    first = next(iter(weights_path(p, network, seed, p.eta)))
+    np.testing.assert_array_equal(first, trained_weights(p.replace(steps=1), network, seed))
+
+
+def test_fresh_batches_are_independent_and_a_reused_one_is_the_first():
+    fresh, reused = make(steps=3), make(steps=3, batch="reused")
+    np.testing.assert_array_equal(step_batch(reused, 0, 2).X, step_batch(fresh, 0, 0).X)
+    X = [step_batch(fresh, 0, t).X.ravel() for t in range(3)]
+    assert np.abs(np.corrcoef(X) - np.eye(3)).max() < 5 / np.sqrt(fresh.n * fresh.d)
+
+
+def test_several_steps_through_simulate_match_the_definition():
+    p, seed = make(steps=2), 4
+    network = draw_network(p, seed)
+    F = p.sigma(draw_batch(p, seed, "ridge_inputs", None, p.n).X @ trained_weights(p, network, seed).T)
+    y = draw_batch(p, seed, "ridge_inputs", "ridge_noise", p.n).y
+    a = np.linalg.solve(F.T @ F / p.n + p.ridge * np.eye(p.N), F.T @ y / p.n)
+    measured = one.simulate(p, [seed])
+    assert measured.train_mse.values[0] == pytest.approx(((y - F @ a) ** 2).mean(), rel=1e-9)
+    single = one.simulate(p.replace(steps=1), [seed])
+    assert measured.untrained is not None
+    assert single.untrained is not None
+    assert measured.untrained.test_error.values[0] == pytest.approx(single.untrained.test_error.values[0], rel=1e-12)
+    assert measured.test_error.values[0] != single.test_error.values[0]
+
+
+def test_steps_on_a_reused_batch_lower_its_loss():
+    p = make(steps=6, batch="reused", step=Step(constant=0.5))
+    network, data = draw_network(p, 0), step_batch(p, 0)
+    path = [network.W0, *weights_path(p, network, 0, p.eta)]
+    losses = [((data.y - p.sigma(data.X @ W.T) @ network.a) ** 2).mean() for W in path]
+    assert (np.diff(losses) < 0).all()
+
+
+# ---------------------------------------------------------------- several directions
+
+
+def test_directions_are_orthonormal_and_begin_with_the_teacher():
+    p = make(directions=3)
+    B = draw_directions(p, 5)
+    np.testing.assert_allclose(B @ B.T, np.eye(3), atol=1e-12)
+    np.testing.assert_allclose(B[0], draw_teacher(p, 5), rtol=1e-12)
+    np.testing.assert_array_equal(draw_directions(make(), 5), draw_teacher(make(), 5)[None])
+
+
+@pytest.mark.parametrize("mix", ["sum", "staircase"])
+def test_labels_of_several_directions_have_the_power_of_one(mix):
+    p = make(directions=3, mix=mix, teacher=(0, 1.0))
+    X = np.random.default_rng(0).standard_normal((200_000, p.d))
+    B = draw_directions(p, 0)
+    y = labels(p, B, X)
+    z1, z2, z3 = (X @ B.T).T
+    by_hand = z1 + z2 + z3 if mix == "sum" else z1 + z1 * z2 + z1 * z2 * z3
+    np.testing.assert_allclose(y, by_hand / np.sqrt(3), atol=1e-12)
+    assert y.mean() == pytest.approx(0, abs=0.02)
+    assert (y**2).mean() == pytest.approx(1, abs=0.05)
