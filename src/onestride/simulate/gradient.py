@@ -11,7 +11,7 @@ from scipy.sparse.linalg import svds
 from onestride._numerics import Array
 from onestride.problem import Problem
 from onestride.result import Estimate
-from onestride.simulate.network import draw_batch, draw_network, gradient
+from onestride.simulate.network import draw_network, gradient, step_batch
 from onestride.simulate.run import seed_tuple
 
 
@@ -39,7 +39,7 @@ def measure_gradient(problem: Problem, seeds: int | Iterable[int] = 4) -> Measur
     values = []
     for seed in seed_list:
         network = draw_network(problem, seed)
-        batch = draw_batch(problem, seed, "step_inputs", "step_noise", problem.step_samples)
+        batch = step_batch(problem, seed)
         G = gradient(problem, network, batch).G
         beta_labels = batch.X.T @ batch.y / problem.step_samples
         beta_residual = gradient(problem.replace(gradient="full"), network, batch).beta
