@@ -3,6 +3,8 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
+# several test processes share the cores: one BLAS thread each
+ONE_THREAD := OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 MKL_NUM_THREADS=1
 
 .PHONY: reproduce test slow lint clean
 
@@ -10,10 +12,10 @@ reproduce: $(READY)
 	$(BIN)/onestride reproduce
 
 test: $(READY) lint
-	$(BIN)/pytest -n auto
+	$(ONE_THREAD) $(BIN)/pytest -n auto
 
 slow: $(READY)
-	$(BIN)/pytest -n auto -m slow
+	$(ONE_THREAD) $(BIN)/pytest -n auto -m slow
 
 lint: $(READY)
 	$(BIN)/ruff check .
