@@ -25,7 +25,8 @@ _CHILD: dict[Role, int] = {
     "probe": 8,
 }
 
-TILE_BYTES = 64 * 2**20  # rows are processed in tiles of about this size
+TILE_BYTES = 64 * 2**20  # rows that enter matrix products are processed in tiles of about this size
+CACHE_BYTES = 2**20  # elementwise work in tiles that stay in cache
 
 
 def stream(seed: int, role: Role, part: int = 0) -> np.random.Generator:
@@ -37,9 +38,9 @@ def stream(seed: int, role: Role, part: int = 0) -> np.random.Generator:
     return np.random.default_rng(np.random.SeedSequence(seed, spawn_key=key))
 
 
-def tiles(rows: int, row_length: int) -> Iterator[slice]:
-    """Slices that cut `rows` rows of `row_length` doubles into pieces of about 64 MiB."""
-    size = max(1, TILE_BYTES // (8 * max(row_length, 1)))
+def tiles(rows: int, row_length: int, *, cache: bool = False) -> Iterator[slice]:
+    """Slices that cut `rows` rows of `row_length` doubles into pieces of about 64 MiB, or of cache size."""
+    size = max(1, (CACHE_BYTES if cache else TILE_BYTES) // (8 * max(row_length, 1)))
     for start in range(0, rows, size):
         yield slice(start, min(start + size, rows))
 

@@ -32,7 +32,7 @@ def ridge_path(F: Array, y: Array, ridges: Array) -> RidgePath:
     shifts = n * np.asarray(ridges, float)
     dual = n <= N
     gram = F @ F.T if dual else F.T @ F
-    if shifts.min() < SMALLEST_SHIFT * np.abs(gram).sum(0).max():
+    if shifts.min() < SMALLEST_SHIFT * np.linalg.norm(gram):
         return _from_svd(F, y, ridges)
     if dual:
         alpha = solve_shifted(gram, y, shifts)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator
 import numpy as np
 from numpy.typing import ArrayLike
 
-from onestride._backend import require_memory
+from onestride._backend import require_memory, tiles
 from onestride._numerics import Array
 from onestride.functions import InputError
 from onestride.problem import Problem, grid_axis
@@ -97,7 +97,7 @@ def _one_seed(
 
 
 def _features(problem: Problem, network: Network, etas: Array, seed: int) -> Callable[[Array], Iterator[Array]]:
-    """A function from inputs to the features after steps of each size η, one after the other.
+    """A function from inputs to the features after steps of each size η, one after the other in the same memory.
 
     One step is linear in η, so XW₀ᵀ and XGᵀ serve every η; several steps need the final weights of each.
     """
@@ -107,8 +107,11 @@ def _features(problem: Problem, network: Network, etas: Array, seed: int) -> Cal
 
         def features(X: Array) -> Iterator[Array]:
             pre, shift = X @ W0.T, X @ G.T
+            F = np.empty_like(pre)  # filled again for each η
             for eta in etas:
-                yield sigma(pre + eta * shift)
+                for rows in tiles(*pre.shape, cache=True):
+                    F[rows] = sigma(pre[rows] + eta * shift[rows])
+                yield F
 
         return features
     weights = [trained_weights(problem, network, seed, eta) if eta else W0 for eta in etas]
