@@ -114,6 +114,11 @@ def _draw_panel(axis: Any, panel: Panel) -> None:
         axis.set_xlim(*panel.xlim)
     if panel.ylim:
         axis.set_ylim(*panel.ylim)
+    if panel.logy and axis.get_ylim()[1] < 50 * axis.get_ylim()[0]:  # 0.2, 0.5 read better than 2 × 10⁻¹
+        low, high = axis.get_ylim()
+        ticks = [m * 10.0**k for k in range(-12, 13) for m in (1, 2, 3, 5) if low <= m * 10.0**k <= high]
+        axis.set_yticks(ticks, [f"{t:g}" for t in ticks])
+        axis.set_yticks([], minor=True)
     if len(axis.get_legend_handles_labels()[1]) > 0:
         axis.legend(loc="upper center", bbox_to_anchor=(0.5, -0.2), ncols=1 if len(panel.series) < 3 else 2)
 

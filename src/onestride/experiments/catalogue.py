@@ -11,9 +11,12 @@ from onestride.functions import InputError
 # name: what it asks. The module is the name with underscores.
 QUESTIONS = {
     "rank-one-gradient": "Is the first gradient the rank-one matrix c₁aβᵀ, and for which β?",
+    "spectrum": "How many eigenvalues of FFᵀ/n leave the bulk in each window of α, and what are their vectors?",
+    "spike-count": "How many eigenvalues have left the bulk at a given α and n, and how does the prefactor move it?",
     "errors": "How do train and test error fall with the exponent of the step, beside theory and baselines?",
     "double-descent": "Does the peak of the test error at N = n survive one gradient step?",
     "constant-step": "What does a step of constant size buy, and does it learn anything beyond a linear function?",
+    "giant-step": "Is the error after a step of order √n known, and does it matter which readout the step starts from?",
 }
 
 
