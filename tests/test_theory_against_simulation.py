@@ -35,5 +35,5 @@ def test_at_least_95_percent_of_numbers_agree_at_n_1000():
 
 @pytest.mark.slow
 def test_at_least_95_percent_of_numbers_agree_at_n_4000():
-    """Two configurations, 5 seeds each: relu with the literal gradient among them. The benchmark has eight."""
-    assert share_within(4000, seeds=5, every=109) >= 0.95
+    """Two configurations, 5 seeds each: one with each gradient. The benchmark has eight."""
+    assert share_within(4000, seeds=5, every=103) >= 0.95

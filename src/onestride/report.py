@@ -42,15 +42,24 @@ def write_report(reproduction: Reproduction, out: Path) -> Path:
 
 
 def write_outcome(outcome: Outcome, provenance: dict[str, Any], out: Path) -> Path:
-    """Write one experiment's page, its figure (PDF, PNG, CSV) and its numbers; return the page."""
+    """Write one experiment's page (HTML, Markdown), its figure (PDF, PNG, CSV) and its numbers; return the page."""
     drawing = to_svg(outcome.panels, columns=outcome.columns)
     page = _render("experiment.html.jinja", outcome=outcome, drawing=drawing, provenance=provenance)
     with _staged(out) as folder:
         save(outcome.panels, folder / outcome.name, columns=outcome.columns)
         (folder / f"{outcome.name}.html").write_text(page, encoding="utf-8")
+        (folder / f"{outcome.name}.md").write_text(_outcome_markdown(outcome, provenance), encoding="utf-8")
         numbers = outcome.to_dict() | {"provenance": provenance}
         (folder / f"{outcome.name}.json").write_text(_json(numbers), encoding="utf-8")
     return out / f"{outcome.name}.html"
+
+
+def _outcome_markdown(outcome: Outcome, provenance: dict[str, Any]) -> str:
+    where = "; ".join(f"{name}: {value}" for name, value in provenance.items())
+    parts = [f"# {outcome.name}", outcome.question, f"**Claim.** {outcome.claim}"]
+    parts += [f"**Verdict: {outcome.verdict}.** {outcome.finding}", f"**What surprised us.** {outcome.surprise}"]
+    parts += [f"![{outcome.name}]({outcome.name}.png)", f"*{outcome.caption}*"]
+    return "\n\n".join([*parts, f"Run with `onestride experiment {outcome.name}`. {where}."]) + "\n"
 
 
 def _render(template: str, **values: Any) -> str:
