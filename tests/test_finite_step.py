@@ -78,7 +78,7 @@ def test_smoothed_mean_is_the_hermite_series_at_unit_variance():
 
 # ------------------------------------------------------------------ the theory
 
-# theory.md section 10, T1 (train, test) at n = 1500, to the digits printed there
+# reference values of T1 (train, test) at n = 1500 from an independent prototype, to the digits it printed
 PUBLISHED = [
     ("softplus", "labels", (0.5, 1.5), 0.0, 0.2, 1e-2, "0.2322", "2.158"),
     ("softplus", "labels", (0.5, 1.5), 0.0, 0.5, 1e-1, "0.5116", "1.28"),

@@ -45,7 +45,7 @@ problems = st.builds(
 # ---------------------------------------------------------------- values
 
 
-def test_the_contract_of_the_issue():
+def test_every_documented_field_is_accepted():
     problem = one.Problem(
         n=2000, d=1000, N=3000, activation="relu", teacher=[0, 1, 0.7071], noise=0.5, ridge=0.1,
         step=one.Step(constant=1.0, exponent=0.3), gradient="full", weights="sphere", readout="gaussian", n_step=None,

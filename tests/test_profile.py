@@ -96,7 +96,7 @@ def test_labels_times_t_and_step_over_t_is_the_same_network():
         assert_close(getattr(b, name), 4 * getattr(a, name), rel=1e-6)
 
 
-# ------------------------------------------------------------------ published numbers, theory.md section 10
+# ------------------------------------------------------------------ reference numbers of an independent prototype
 
 PUBLISHED = [
     ("T2", "softplus", "labels", (0.5, 1.5), 0.0, 0.3, 1e-3, 0.03868, 2.849),

@@ -88,7 +88,7 @@ def test_atom_is_the_missing_rank(shape, atom):
     assert_close(untrained_law(problem(shape=shape, activation=(0, 1.0))).atom, max(atom, 0.5), rel=EXACT)
 
 
-# ---------------------------------------------------------------------- outliers: the table of theory.md, section 9
+# ---------------------------------------------------------------------- outliers: reference values and simulations of an independent prototype
 
 # activation, alpha, level, positions of the outliers
 TABLE = [

@@ -6,7 +6,7 @@ import numpy as np
 from scipy.stats import t as student
 
 EXACT = 1e-10  # quantities with a closed form: coefficients, residuals of equations, identities
-CLOSED_FORM = 1e-6  # errors against a published formula, as the issue asks
+CLOSED_FORM = 1e-6  # errors against a published formula
 K = 5.0  # standard errors allowed between theory and a mean over seeds
 
 
