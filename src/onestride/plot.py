@@ -67,6 +67,7 @@ class Panel:
     verticals: Sequence[tuple[float, str]] = ()
     horizontals: Sequence[tuple[float, str]] = ()
     xticks: Sequence[float] = ()
+    xnames: Sequence[str] = ()  # words in place of the numbers at xticks
     xlim: tuple[float, float] | None = None
     ylim: tuple[float, float] | None = None
 
@@ -106,8 +107,10 @@ def _draw_panel(axis: Any, panel: Panel) -> None:
     if panel.logx:
         axis.set_xscale("log")
     if len(panel.xticks):
-        axis.set_xticks(panel.xticks, [f"{t:g}" for t in panel.xticks])
+        axis.set_xticks(panel.xticks, panel.xnames or [f"{t:g}" for t in panel.xticks])
         axis.set_xticks([], minor=True)
+    if panel.xnames:
+        axis.tick_params(axis="x", labelrotation=60)
     if panel.logy:
         axis.set_yscale("log")
     if panel.xlim:
@@ -120,7 +123,8 @@ def _draw_panel(axis: Any, panel: Panel) -> None:
         axis.set_yticks(ticks, [f"{t:g}" for t in ticks])
         axis.set_yticks([], minor=True)
     if len(axis.get_legend_handles_labels()[1]) > 0:
-        axis.legend(loc="upper center", bbox_to_anchor=(0.5, -0.2), ncols=1 if len(panel.series) < 3 else 2)
+        below = -0.42 if panel.xnames else -0.2
+        axis.legend(loc="upper center", bbox_to_anchor=(0.5, below), ncols=1 if len(panel.series) < 3 else 2)
 
 
 def _draw_series(axis: Any, s: Series) -> None:

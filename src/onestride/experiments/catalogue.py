@@ -13,10 +13,20 @@ QUESTIONS = {
     "rank-one-gradient": "Is the first gradient the rank-one matrix c₁aβᵀ, and for which β?",
     "spectrum": "How many eigenvalues of FFᵀ/n leave the bulk in each window of α, and what are their vectors?",
     "spike-count": "How many eigenvalues have left the bulk at a given α and n, and how does the prefactor move it?",
+    "alignment": "What functions of the data are the leading left singular vectors of F?",
+    "equivalence": "Do train and test error change when F is replaced by its expansion F_ℓ, or F₀ by a Gaussian matrix?",
     "errors": "How do train and test error fall with the exponent of the step, beside theory and baselines?",
     "double-descent": "Does the peak of the test error at N = n survive one gradient step?",
     "constant-step": "What does a step of constant size buy, and does it learn anything beyond a linear function?",
     "giant-step": "Is the error after a step of order √n known, and does it matter which readout the step starts from?",
+    "regularisation": "Which penalty is best after a step of size n^α, and can tuning it replace the step?",
+    "activations": "How does the gain depend on the activation, and what happens when c₁ = 0 or c₂ = 0?",
+    "inputs": "Does the Gaussian theory hold for inputs of other laws, for correlated ones and for a real table?",
+    "several-steps": "What do more first-layer steps learn, and can a reused batch beat the information exponent?",
+    "label-noise": "How does the gain fall with label noise, and does anything but the variance of the noise matter?",
+    "depth": "What of the picture survives in a three-layer network, with a step on one hidden layer or on both?",
+    "full-training": "How much of what full training gains does one step reach, on teachers and on real tables?",
+    "multi-index": "Of a teacher with two or three directions, which does one step find, and which do more steps?",
 }
 
 
