@@ -30,21 +30,35 @@ def the_problem(activation: str, n: int, eta: float) -> Problem:
     )
 
 
-def boundaries(activation: str, n: int, spikes: int, points: int) -> Array:
-    """The smallest η at which the theory sees 1, …, `spikes` spikes; NaN where it never does below η = 4√n.
+def boundary(activation: str, n: int, k: int, start: float) -> float:
+    """The η near `start` at which the theory begins to see k spikes: its k-th strength is 1. NaN when there is none.
 
-    A spike is visible when its strength exceeds 1; strengths are nearly powers of η, so a coarse grid is interpolated.
+    Strengths grow nearly like η^{2k}, so Newton's method in logarithms needs two or three steps.
     """
-    etas = np.geomspace(0.7, 4 * np.sqrt(n), points)
-    strengths = np.array([find_outliers(the_problem(activation, n, e), nodes=17).strengths[:spikes] for e in etas])
-    x, y = np.log(etas), np.log(np.maximum(strengths, 1e-12))
-    crossings = np.full(spikes, np.nan)
-    for k in range(spikes):
-        up = np.flatnonzero((y[:-1, k] < 0) & (y[1:, k] >= 0))
-        if up.size:
-            i = up[0]
-            crossings[k] = np.exp(x[i] - y[i, k] * (x[i + 1] - x[i]) / (y[i + 1, k] - y[i, k]))
-    return crossings
+    x, last = np.log(start), None
+    for _ in range(10):
+        strengths = find_outliers(the_problem(activation, n, float(np.exp(x))), nodes=17).strengths
+        if strengths.size < k:  # no theory at a step this large
+            return float("nan")
+        y = float(np.log(strengths[k - 1]))
+        slope = 2.0 * k if last is None or last[0] == x else float(np.clip((y - last[1]) / (x - last[0]), k / 2, 3 * k))
+        if abs(y) < 0.2:
+            return float(np.exp(x - y / slope))
+        last, x = (x, y), x - float(np.clip(y / slope, -1, 1))
+    return float("nan")
+
+
+def boundaries(activation: str, ns: Array, k: int) -> Array:
+    """`boundary` for increasing n, each started from the one before."""
+    found: list[float] = []
+    start = 2.0 * float(ns[0]) ** LIMITS[k - 1]
+    for i, n in enumerate(ns):
+        if i and np.isfinite(found[-1]):
+            start = found[-1] * float(n / ns[i - 1]) ** LIMITS[k - 1]
+        elif i:
+            start = 2.0 * float(n) ** LIMITS[k - 1]
+        found.append(boundary(activation, int(n), k, start))
+    return np.array(found)
 
 
 def exponent(eta: Array, n: Array, constant: float) -> Array:
@@ -67,15 +81,16 @@ def judge(agreeing: float, slopes: Sequence[tuple[float, float]], gap: float) ->
 
 def run(settings: Settings) -> Outcome:
     """Follow the boundaries with the theory to large n; count spikes in simulations where they can be run."""
-    ns = settings.pick((200, 400), (250, 500, 1000, 2000), (500, 1000, 2000, 4000, 8000))
-    alphas = np.linspace(0, 0.5, settings.pick(3, 6, 11))
-    far = np.round(np.geomspace(ns[0], settings.pick(1e6, 1e9, 1e9), settings.pick(3, 8, 14)))
-    seeds, points = settings.seed_count(2, 3, 4), settings.pick(6, 12, 16)
+    ns = settings.pick((150, 300), (200, 400, 800, 1600), (500, 1000, 2000, 4000, 8000))
+    alphas = settings.pick((0.1, 0.4), (0, 0.1, 0.2, 0.25, 0.3, 0.35, 0.4, 0.45, 0.5), np.linspace(0, 0.5, 11).tolist())
+    near = np.geomspace(ns[0], 1e9, settings.pick(2, 8, 14)).round()
+    far = settings.pick(np.array([ns[0], 1e7, 1e9]), near, near)
+    seeds = settings.seed_count(2, 3, 4)
     panels, rows, theory = [], [], {}
     total = len(ACTIVATIONS) * (len(far) + len(ns) * 2)
     done = 0
     for activation, (label, spikes) in ACTIVATIONS.items():
-        theory[activation] = np.array([boundaries(activation, int(n), spikes, points) for n in far])
+        theory[activation] = np.stack([boundaries(activation, far, k) for k in range(1, spikes + 1)], axis=1)
         done += len(far)
         settings.progress(done / total)
         for n in ns:
