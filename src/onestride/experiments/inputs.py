@@ -1,0 +1,130 @@
+"""`inputs`: other laws of the inputs, correlated inputs and a real table, against the theory for Gaussian inputs."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from onestride._backend import stream
+from onestride._numerics import Array
+from onestride.compare import ERROR_FLOOR, agree
+from onestride.experiments.claim import FAILS, HOLDS, PARTLY
+from onestride.experiments.outcome import Outcome, Settings
+from onestride.experiments.probes import ridge_risk
+from onestride.experiments.tables import table, whitened
+from onestride.plot import Panel, Series
+from onestride.problem import Problem, Step
+from onestride.result import Estimate
+from onestride.simulate.network import Batch, draw_network, draw_teacher, gradient, labels
+from onestride.simulate.run import simulate_grid
+from onestride.theory.predict import predict_grid
+
+INDEPENDENT = ("gaussian", "uniform", "rademacher", "student")
+DEPENDENT = ("ar1", "power", "elliptic")
+EXPONENTS = (0.0, 0.25, 0.5)
+TABLE_DIMS = 50  # principal components of the digits kept; the rest is close to constant
+
+
+def run(settings: Settings) -> Outcome:
+    """Simulate every law on the same problem; rows of a table at their own size, beside Gaussian rows of that size."""
+    n, seeds = settings.pick(150, 600, 4000), settings.seed_count(4, 20, 20)
+    problem = Problem(
+        n=n, d=n // 2, N=3 * n // 2, activation="softplus", teacher=(0.0, 1.0, 2**-0.5), noise=0.5, ridge=0.1,
+        step=Step(),
+    )  # fmt: skip
+    laws = (*INDEPENDENT, *DEPENDENT)
+    data: dict[str, Array] = {}
+    for i, law in enumerate(laws):
+        measured = simulate_grid(problem.replace(inputs=law), EXPONENTS, [problem.ridge], seeds)
+        data[law] = measured.test_error.values[:, :, 0]
+        settings.progress((i + 1) / (len(laws) + 2))
+    small = problem.replace(n=600, d=TABLE_DIMS, N=settings.pick(300, 900, 900))
+    rows = whitened(table("digits")[0], TABLE_DIMS)
+    for i, name in enumerate(("table", "gaussian rows")):
+        data[name] = np.array([on_rows(small, None if i else rows, seed) for seed in range(seeds)])
+        settings.progress((len(laws) + 1 + i) / (len(laws) + 2))
+    return judge(problem, small, data, seeds, np.linspace(0, 0.5, settings.pick(5, 21, 21)))
+
+
+def on_rows(problem: Problem, rows: Array | None, seed: int) -> Array:
+    """Test error at every exponent when step, ridge and test samples are disjoint rows of a table.
+
+    Without a table the rows are as many Gaussian ones: what the finite sizes alone do.
+    """
+    rng, n = stream(seed, "step_inputs"), problem.n
+    pool = rng.standard_normal((1797, problem.d)) if rows is None else rows[rng.permutation(rows.shape[0])]
+    beta_star = draw_teacher(problem, seed)[None]
+    signal = labels(problem, beta_star, pool)
+    y = signal + problem.noise * stream(seed, "step_noise").standard_normal(signal.size)
+    step, train, test = (Batch(pool[s], signal[s], y[s]) for s in (slice(n), slice(n, 2 * n), slice(2 * n, None)))
+    network = draw_network(problem, seed)
+    G = gradient(problem, network, step).G
+    etas = [problem.at(exponent=a).eta for a in EXPONENTS]
+    return np.array([ridge_risk(problem, network.W0 + eta * G, train, test)[0] for eta in etas]) + problem.noise**2
+
+
+def judge(problem: Problem, small: Problem, data: dict[str, Array], seeds: int, curve: Array) -> Outcome:
+    """A law passes when all its exponents agree with the theory for Gaussian inputs; `curve` contains them."""
+    smooth = {p.d: predict_grid(p, curve, [p.ridge]).test_error[:, 0] for p in (problem, small)}
+    rows, passed, gaps = [], {}, {}
+    for law, values in data.items():
+        where = small if law in ("table", "gaussian rows") else problem
+        theory = np.interp(EXPONENTS, curve, smooth[where.d])
+        found = [agree(float(p), Estimate(values[:, i]), ERROR_FLOOR) for i, p in enumerate(theory)]
+        passed[law] = all(row.agrees for row in found)
+        worst = max(found, key=lambda row: abs(row.gap))
+        gaps[law] = f"{law} {-worst.gap:+.0%} (z = {-worst.z:+.1f})" if abs(worst.gap) > 0.005 else f"{law} 0%"
+        for alpha, row in zip(EXPONENTS, found, strict=True):
+            rows.append(
+                {"inputs": law, "alpha": alpha, "theory": row.predicted, "measured": row.measured}
+                | {"stderr": row.stderr, "z": row.z, "agrees": row.agrees}
+            )
+
+    def panel(title: str, laws: tuple[str, ...], where: Problem, names: dict[str, str]) -> Panel:
+        line = Series("theory, Gaussian inputs", curve, smooth[where.d])
+        points = []
+        for c, law in enumerate(laws):
+            e = Estimate(data[law])
+            shift = 0.008 * (c - (len(laws) - 1) / 2)
+            points.append(Series(names.get(law, law), np.add(EXPONENTS, shift), e.mean, e.stderr, "simulation", c))
+        return Panel(title, "α = log η / log n", "test error", (line, *points))
+
+    size = f"n = {problem.n}, d = n/2, N = 3n/2"
+    panels = (
+        panel(f"independent entries, {size}", INDEPENDENT, problem, {"student": "Student, 5 degrees"}),
+        panel(f"dependent entries, {size}", DEPENDENT, problem, {"ar1": "AR(1)", "power": "power-law spectrum"}),
+        panel(
+            f"digits, whitened: n = {small.n}, d = {small.d}, N = {small.N}", ("table", "gaussian rows"), small,
+            {"table": "rows of the table", "gaussian rows": "as many Gaussian rows"},
+        ),
+    )  # fmt: skip
+    isotropic = (*INDEPENDENT[1:], "elliptic", "table")  # identity covariance, not Gaussian
+    survivors = sum(passed[law] for law in isotropic)
+    others = [law for law in data if not passed[law]]
+    control = Estimate(data["table"] - data["gaussian rows"])
+    step_gap = f"{float(control.mean[-1]):+.2g} ± {float(control.stderr[-1]):.1g}"
+    return Outcome(
+        name="inputs",
+        question="Does the Gaussian theory hold for inputs of other laws, for correlated ones and for a real table?",
+        claim="The errors are universal: only the mean and the covariance of the inputs matter, not their law.",
+        verdict={len(isotropic): HOLDS, 0: FAILS}.get(survivors, PARTLY),
+        finding=(
+            f"Test error beside the theory for Gaussian inputs at α = {', '.join(f'{a:g}' for a in EXPONENTS)}, largest gap of "
+            f"measured from predicted: {', '.join(gaps.values())}. Within 99 % of Student's t ({seeds} seeds) or {ERROR_FLOOR:.0%}: "
+            f"{', '.join(law for law in data if passed[law]) or 'none'}; outside: {', '.join(others) or 'none'}. At the table's size "
+            f"its rows differ from Gaussian ones by {step_gap} at α = 1/2."
+        ),
+        surprise=(
+            "Coin flips and heavy-tailed entries are as good as Gaussian ones; one random length shared by all entries, with the "
+            "covariance still the identity, breaks the theory. What matters is not the law of an entry but that |x|² is "
+            "concentrated. The table fails in the same way, yet at its size (n above d²/2) the theory is off for Gaussian rows too."
+        ),
+        rows=rows,
+        panels=panels,
+        caption=(
+            f"Softplus, teacher H₁ + H₂/√2, noise 0.5, λ = 0.1, η = n^α, literal gradient. AR(1): Σ_ij = 0.8^|i−j|; power-law: "
+            f"eigenvalues ∝ k^−½; both of trace d. Elliptic: multivariate Student law, 5 degrees, identity covariance. Digits: 1,797 "
+            f"images, {TABLE_DIMS} leading principal components scaled to variance 1, disjoint rows for step, ridge and test, labels "
+            f"from the teacher. Points are shifted sideways. {seeds} seeds, mean ± standard error."
+        ),
+        columns=3,
+    )
