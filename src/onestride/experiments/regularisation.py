@@ -138,7 +138,7 @@ def run(settings: Settings) -> Outcome:
 
 
 def _curves(problem: Problem, ridges: np.ndarray, points: np.ndarray, measured: Estimate) -> list[Series]:
-    fine = np.geomspace(ridges[0], ridges[-1], 31)
+    fine = np.geomspace(ridges[0], ridges[-1], 2 * ridges.size - 1 if ridges.size > 9 else 5)
     shown = [a for a in SHOWN if a in points]
     theory = predict_grid(problem, shown, fine).test_error
     series = []

@@ -1,0 +1,183 @@
+"""The experiments on neighbouring works and open questions: each runs at small size, and each verdict can come out negative."""
+
+import json
+import math
+
+import numpy as np
+import pytest
+
+from onestride.experiments import (
+    activations,
+    beyond_half,
+    constant_step,
+    double_descent,
+    finite_size,
+    giant_step,
+    regularisation,
+)
+from onestride.experiments.catalogue import QUESTIONS, run_experiment
+from onestride.experiments.claim import FAILS, HOLDS, NOT_YET, PARTLY
+from onestride.experiments.finite_size import Fit
+from onestride.experiments.outcome import Settings
+from onestride.problem import Problem
+from onestride.result import Estimate
+from onestride.theory.predict import predict
+
+NAMES = (
+    "double-descent",
+    "constant-step",
+    "giant-step",
+    "regularisation",
+    "activations",
+    "beyond-half",
+    "finite-size",
+)
+
+
+def around(mean: float, stderr: float) -> Estimate:
+    """An estimate from four seeds with this mean and standard error."""
+    pattern = np.array([-1.0, -1.0, 1.0, 1.0])
+    return Estimate(mean + stderr * 2 / pattern.std(ddof=1) * pattern)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_experiment_at_small_size(name):
+    told: list[float] = []
+    outcome = run_experiment(name, Settings("small", report=told.append))
+    assert outcome.name == name
+    assert outcome.question == QUESTIONS[name]
+    assert outcome.verdict.split(":")[0] in (HOLDS, PARTLY, NOT_YET, FAILS)
+    for text in (outcome.claim, outcome.finding, outcome.surprise, outcome.caption):
+        assert len(text) > 40
+        assert "nan" not in text
+        assert text.endswith(".")
+    assert "±" in outcome.finding
+    assert outcome.rows
+    for row in outcome.rows:
+        assert row.keys() == outcome.rows[0].keys()
+        assert all(math.isfinite(v) for v in row.values() if isinstance(v, float))
+    json.dumps(outcome.to_dict(), allow_nan=False)
+    assert 2 < len(outcome.panels) < 5
+    for panel in outcome.panels:
+        assert any(s.kind == "simulation" for s in panel.series)
+        for s in panel.series:
+            assert np.isfinite(np.asarray(s.y, float)).any()
+    assert told[0] == 0
+    assert told[-1] == 1
+    assert told == sorted(told)
+    assert len(told) > 3
+
+
+# ---------------------------------------------------------------- planted numbers
+
+
+def test_a_peak_must_be_inside_and_clear():
+    x, error = [0.5, 1, 2], [0.1, 0.1, 0.1]
+    assert double_descent.peak(x, [2, 9, 3], error) == 1
+    assert double_descent.peak(x, [9, 3, 2], error) == 0
+    assert double_descent.peak(x, [2, 2.2, 2], error) == 0
+
+
+def test_double_descent_verdict_follows_the_peaks():
+    assert double_descent.judge([1, 1], [0, 0]) == HOLDS
+    assert double_descent.judge([1, 4], [0, 0]) == PARTLY
+    assert double_descent.judge([1, 1], [1, 0]) == PARTLY
+    assert double_descent.judge([0, 4], [0, 0]) == FAILS
+
+
+@pytest.mark.parametrize("N", [400, 1000, 3000])
+def test_closed_form_of_mei_and_montanari_is_the_theory_without_a_step(N):
+    p = Problem(n=1000, d=500, N=N, teacher=(0, 1, 2**-0.5), noise=0.5, ridge=0.01)
+    assert predict(p, method="finite-step").untrained.test_error == pytest.approx(
+        double_descent.mei_montanari(p), rel=5e-3
+    )
+
+
+def test_constant_step_verdict_follows_gain_bound_and_trend():
+    above, nothing, falling = [(1.5, 0.1, 1.0)], [(0.001, 0.001)], [(0.05, 0.002), (0.01, 0.002)]
+    assert constant_step.judge((0.1, 0.01), above, nothing, falling) == HOLDS
+    assert constant_step.judge((0.01, 0.01), above, nothing, falling) == NOT_YET
+    assert constant_step.judge((-0.1, 0.01), above, nothing, falling) == FAILS
+    assert constant_step.judge((0.1, 0.01), [(0.5, 0.1, 1.0)], nothing, falling) == FAILS
+    assert constant_step.judge((0.1, 0.01), above, [(0.1, 0.001)], falling) == NOT_YET
+    assert constant_step.judge((0.1, 0.01), above, nothing, falling[::-1]) == NOT_YET
+
+
+def test_giant_step_verdict_follows_both_claims():
+    better, worse, same = around(0.2, 0.01), around(-0.2, 0.01), around(0.0, 0.01)
+    assert giant_step.judge(True, True, [same, better]) == HOLDS
+    assert giant_step.judge(False, False, [same, worse]) == FAILS
+    assert "n₀ ≫ d only" in giant_step.judge(True, False, [same, better])
+    assert "worse at smaller ones" in giant_step.judge(True, True, [worse, better])
+    assert giant_step.compatible(around(0.01, 0.01))
+    assert not giant_step.compatible(around(0.1, 0.01))
+
+
+def test_regularisation_verdict_follows_penalty_and_gain():
+    still, moving = [(0.5, 1.05), (0.52, 1.05)], [(0.5, 1.05), (1.5, 1.05)]
+    gain, loss = around(0.2, 0.01), around(0.0, 0.01)
+    assert regularisation.judge([still, still], [gain, gain]) == HOLDS
+    assert regularisation.judge([still, moving], [gain, gain]).startswith(PARTLY)
+    assert regularisation.judge([still, still], [gain, loss]) == FAILS
+
+
+def test_best_penalty_of_a_parabola_is_found():
+    ridges = np.geomspace(0.01, 10, 13)
+    rng = np.random.default_rng(0)
+    values = 1 + (np.log(ridges) - np.log(0.3)) ** 2 + 0.05 * rng.standard_normal((8, 1))
+    place, factor = regularisation.minimum(ridges, values)
+    assert place == pytest.approx(0.3, rel=1e-6)
+    assert factor == pytest.approx(1, abs=1e-6)  # the seeds differ by a constant only
+
+
+def test_activations_verdict_names_what_fails():
+    none, some = [(0.001, 0.001)], [(0.1, 0.01)]
+    assert activations.judge(1.0, -2.0, none, some) == HOLDS
+    assert "c₁ = 0" in activations.judge(1.0, 9.0, none, some)
+    assert "c₂ = 0" in activations.judge(1.0, -2.0, some, some)
+    assert "gains" in activations.judge(0.5, -2.0, none, some)
+    assert activations.judge(0.0, 9.0, some, none) == FAILS
+
+
+def test_beyond_half_verdict_follows_the_paired_gain():
+    more, less = around(0.1, 0.01), around(-0.1, 0.01)
+    assert beyond_half.judge([less, less]) == HOLDS
+    assert beyond_half.judge([more, less]).startswith(PARTLY)
+    assert beyond_half.judge([more, more]).startswith(FAILS)
+    alphas = np.array([0.4, 0.5, 0.6, 0.7])
+    where, fall = beyond_half.further(alphas, Estimate(np.array([[3.0, 2.0, 1.5, 1.8], [3.2, 2.2, 1.7, 2.0]])))
+    assert where == 0.6
+    assert fall.mean == pytest.approx(0.5)
+
+
+def test_extrapolation_recovers_a_planted_line_and_its_error():
+    ns, rng = (50, 100, 200, 400), np.random.default_rng(0)
+    fits = [
+        finite_size.extrapolate(ns, [(0.01 - 2 / n + 0.003 * rng.standard_normal(), 0.003) for n in ns])
+        for _ in range(400)
+    ]
+    pulls = np.array([(f.intercept - 0.01) / f.error for f in fits])
+    assert abs(pulls.mean()) < 0.2
+    assert 0.85 < pulls.std() < 1.15
+    assert np.mean([f.p < 0.1 for f in fits]) < 0.16  # χ² is calibrated: 0.1 expected
+
+
+def test_control_variate_removes_its_noise_and_no_mean():
+    rng = np.random.default_rng(0)
+    control = rng.standard_normal(200)
+    mean, error = finite_size.adjusted(0.3 + 2 * control + 0.01 * rng.standard_normal(200), control)
+    assert abs(mean - 0.3) < 5 * error
+    assert error < 0.002
+
+
+def test_finite_size_verdict_follows_the_intercepts():
+    zero, away, vague = Fit(0.001, 0.01, 1, 1, 0.5), Fit(0.1, 0.01, 1, 1, 0.5), Fit(0.1, 0.1, 1, 1, 0.5)
+    keys = [("η = 0", q) for q in ("a", "b", "c")]
+
+    def judge(*fits: Fit) -> str:
+        return finite_size.judge(dict(zip(keys, fits, strict=True)))
+
+    assert judge(zero, zero, zero) == HOLDS
+    assert judge(zero, zero, away) == f"{PARTLY}: not for c (η = 0)"
+    assert judge(away, away, zero) == FAILS
+    assert judge(zero, zero, vague).startswith(NOT_YET)
