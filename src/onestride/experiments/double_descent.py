@@ -98,7 +98,7 @@ def run(settings: Settings) -> Outcome:
         surprise=(
             f"After the step wider is not better: at λ = {RIDGES[1]:g} the theory's error is smallest at N = {curve[best]:.2g}n "
             f"({float(lines[best].test_error[0, 1]):.3f}) and rises to {float(lines[-1].test_error[0, 1]):.3f} at N = {ratios[-1]:g}n, "
-            f"because a step of fixed η is shared among more neurons. The relative gain falls from {falls[0].mean[1]:.1%} ± "
+            f"perhaps because a step of fixed η is shared among more neurons (not tested). The relative gain falls from {falls[0].mean[1]:.1%} ± "
             f"{falls[0].stderr[1]:.1%} at N = {ratios[0]:g}n to {falls[-1].mean[1]:.1%} ± {falls[-1].stderr[1]:.1%} at N = {ratios[-1]:g}n, "
             f"with only a shallow dip at N = n for λ = {RIDGES[0]:g}."
         ),

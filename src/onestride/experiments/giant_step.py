@@ -82,9 +82,9 @@ def run(settings: Settings) -> Outcome:
         ),
         surprise=(
             "More values are not always better: a constant readout puts the whole step into one function of the direction found. "
-            f"Its advantage is largest at c = {CONSTANTS[lead]:g} ({pm(better[lead], 2)}) and is lost as c grows. The profile theory is "
+            f"Its advantage is largest at c = {CONSTANTS[lead]:g} ({pm(better[lead], 2)}), and {pm(better[-1], 2)} at c = {CONSTANTS[-1]:g}. The profile theory is "
             f"{_last(rows, 'constant')} from simulation at c = {CONSTANTS[-1]:g} for the constant readout, {_last(rows, 'gaussian')} for "
-            "the Gaussian one: its limit in c, which the constant readout reaches first."
+            "the Gaussian one."
         ),
         rows=rows,
         panels=(*panels, panel),

@@ -120,7 +120,7 @@ def run(settings: Settings) -> Outcome:
         ),
         surprise=(
             f"Learning more does not call for a smaller penalty: without noise the theory's best λ is largest at α = {peak:.3g}, {top:.2f} "
-            "times that of random features; the learned spike carries the linear part whatever λ is, and the rest of the fit is "
+            "times that of random features; perhaps (not tested) the learned spike carries the linear part whatever λ is and the rest is "
             f"better shrunk. And much of what the step gains at λ = {FIXED:g} ({plain:.2f} in theory) is variance that a good penalty removes "
             f"without it: {gains[0].mean:.3f} ± {gains[0].stderr:.1g} is left at the best penalties."
         ),
