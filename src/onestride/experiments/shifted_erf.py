@@ -1,7 +1,7 @@
 """erf(z + ½): an activation with c₁, c₂, c₃, c₄ ≠ 0 whose third spike can be seen on a small machine.
 
 ReLU, softplus, GELU and SiLU have c₃ = 0, tanh and erf have c₂ = 0; ELU has all of them, but so small that its third
-spike needs n near 10⁵, and the features of a cubic polynomial have a bulk that swallows it. Importing this module registers the name.
+spike needs n above 2·10⁴, and the features of a cubic polynomial have a bulk that swallows it. Importing this module registers the name.
 """
 
 from __future__ import annotations
