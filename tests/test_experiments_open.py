@@ -115,6 +115,7 @@ def test_inputs_verdict_can_come_out_negative():
     p = Problem(n=60, d=30, N=90, activation="softplus", ridge=0.1, step=Step())
     laws = (*inputs.INDEPENDENT, *inputs.DEPENDENT, "table", "gaussian rows")
     wrong = {law: 50.0 + 1e-3 * np.random.default_rng(0).standard_normal((4, 3)) for law in laws}
+    wrong["gaussian rows"] = wrong["table"] / 50
     assert inputs.judge(p, p.replace(d=20), wrong, 4, np.array(inputs.EXPONENTS)).verdict == FAILS
 
 

@@ -20,7 +20,7 @@ from onestride.simulate.network import Batch, Network, draw_directions, draw_net
 from onestride.simulate.ridge import ridge_path
 
 STEPS = (0, 1, 2, 4, 8)
-CONSTANTS = (0.1, 0.3, 1.0)  # η = c√n, chosen on validation samples like every penalty
+CONSTANTS = (0.03, 0.1, 0.3, 1.0)  # η = c√n, chosen on validation samples like every penalty
 RIDGES = np.geomspace(1e-3, 1e2, 6)
 DECAYS = (1e-3, 1e-2, 3e-2, 1e-1)  # weight decay of the fully trained network
 WIDTHS = (0.3, 1.0, 3.0)  # of the Gaussian kernel, exp(−|x − x'|²/(2 width² d))
@@ -38,7 +38,7 @@ class Task:
 
 def run(settings: Settings) -> Outcome:
     """Every method gets the same samples; penalties and step sizes are chosen on the validation samples."""
-    n, N, limit = settings.pick(100, 320, 2000), settings.pick(40, 150, 1000), settings.pick(3000, 5000, 20000)
+    n, N, limit = settings.pick(100, 240, 2000), settings.pick(40, 100, 1000), settings.pick(3000, 5000, 20000)
     seeds = settings.seed_count(2, 5, 8)
     tasks = settings.pick(("H₁ + H₂", "diabetes"), *[("H₁", "H₁ + H₂", "H₃", "diabetes", "cancer", "digits")] * 2)
     data: dict[str, Array] = {}
@@ -149,7 +149,7 @@ def full_loss(flat: Array, problem: Problem, batch: Batch, decay: float) -> tupl
 def train_fully(problem: Problem, network: Network, batch: Batch, decay: float, limit: int) -> tuple[Network, bool]:
     """Both layers by L-BFGS from the untrained network until the loss stops falling, and whether it did."""
     start = np.concatenate([network.W0.ravel(), network.a])
-    options = {"maxiter": limit, "maxfun": 2 * limit, "ftol": 1e-8, "gtol": 1e-6, "maxcor": 20}
+    options = {"maxiter": limit, "maxfun": 2 * limit, "ftol": 1e-7, "gtol": 1e-6, "maxcor": 20}
     result = minimize(full_loss, start, (problem, batch, decay), jac=True, method="L-BFGS-B", options=options)
     size = problem.N * problem.d
     return Network(result.x[:size].reshape(problem.N, problem.d), result.x[size:]), bool(result.success)
@@ -195,7 +195,11 @@ def judge(data: dict[str, Array], n: int, N: int, seeds: int, converged: float) 
             f"Where full training beats random features by two standard errors, one step goes this part of the way: {told}. "
             f"{'; '.join(sentences)}. L-BFGS stopped by its own criterion in {converged:.0%} of the draws."
         ),
-        surprise="",
+        surprise=(
+            "A tuned Gaussian kernel is no worse than the fully trained network on any of the tables and clearly better on cancer and "
+            "digits; training the first layer wins only where the target hides in one direction with a linear part, and on H₃ full "
+            "training overfits. More steps of the literal gradient on the same samples do not help: two are worse than one."
+        ),
         rows=rows,
         panels=tuple(panels),
         caption=(

@@ -115,7 +115,7 @@ def judge(data: dict[tuple[int, str, int], Array], dims: tuple[int, ...], steps:
             "Finding a direction and learning the teacher are different things. Ten fresh steps learn the quadratic teacher and "
             "part of the cubic one, though the exponent forbids it in the limit of large d: they see ten times the samples, and at "
             "these sizes ten steps are enough. The reused batch turns its leading direction towards the cubic teacher as promised, "
-            "by the same amount at both d, but ridge regression gains nothing from it."
+            "by the same amount (within errors) at both d, but ridge regression gains nothing from it."
         ),
         rows=rows,
         panels=tuple(panels),
