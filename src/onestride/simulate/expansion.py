@@ -16,7 +16,15 @@ from onestride._numerics import Array
 from onestride.problem import Problem
 from onestride.result import Estimate
 from onestride.simulate.equivalent import spikes
-from onestride.simulate.network import Gradient, Network, draw_batch, draw_network, draw_teacher, step_gradient
+from onestride.simulate.network import (
+    Gradient,
+    Network,
+    draw_batch,
+    draw_network,
+    draw_teacher,
+    gradient,
+    step_gradient,
+)
 from onestride.simulate.ridge import ridge_path
 from onestride.simulate.run import memory_needed, seed_tuple
 from onestride.simulate.spectrum import _decompose as decompose
@@ -57,6 +65,21 @@ def leading_vectors(problem: Problem, seed: int, count: int) -> tuple[Array, Arr
     X = draw_batch(problem, seed, "ridge_inputs", None, problem.n).X
     _, vectors = decompose(problem.sigma(X @ (network.W0 + problem.eta * step.G).T), count)
     return X @ step.beta / np.linalg.norm(step.beta), vectors
+
+
+def largest_sample_share(problem: Problem, seed: int, k: int) -> float:
+    """How much of the k-th leading left singular vector of F (from 1) is a cubic polynomial, without constant, of x⋆ᵀx.
+
+    x⋆ is the input of the step whose residual is largest: a sample that the gradient may remember on its own.
+    """
+    network = draw_network(problem, seed)
+    batch = draw_batch(problem, seed, "step_inputs", "step_noise", problem.step_samples)
+    step = gradient(problem, network, batch)
+    X = draw_batch(problem, seed, "ridge_inputs", None, problem.n).X
+    _, vectors = decompose(problem.sigma(X @ (network.W0 + problem.eta * step.G).T), k)
+    powers = np.vander(X @ batch.X[np.abs(step.residual).argmax()] / np.sqrt(problem.d), 4)[:, :3]
+    basis, _ = np.linalg.qr(powers - powers.mean(0))
+    return float(((basis.T @ vectors[:, k - 1]) ** 2).sum())
 
 
 def gradient_singular_values(problem: Problem, seed: int) -> Array:
