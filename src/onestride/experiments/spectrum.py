@@ -89,8 +89,8 @@ def run(settings: Settings) -> Outcome:
             f"The windows count spikes only for the right prefactor (with this one the theory sees {larger} in window 3 at n = 10⁵), and only after a step with little noise of its own: when the step "
             f"sees n samples instead of {STEP_SAMPLES}n, {noisy.outliers.mean:.2g} ± {noisy.outliers.stderr:.1g} spikes are left in window 3. Of the third vector (eigenvalue "
             f"{noisy.leading.mean[2]:.3g} ± {noisy.leading.stderr[2]:.1g}) {noisy.on_direction.mean[2]:.0%} is then a function of X̃β and {remembered.mean:.0%} ± {remembered.stderr:.0%} a "
-            "function of X̃x⋆, x⋆ the sample of the step with the largest label: the gradient has remembered it. No usual activation shows the third spike at this n (ReLU, softplus "
-            "and GELU have c₃ = 0; for ELU theory asks for n above 2·10⁴), so this one was looked for with the theory. And the vectors are not powers: they saturate as the "
+            "function of X̃x⋆, x⋆ the sample of the step with the largest label: the gradient has remembered it. No built-in activation has all three spikes at this n (ReLU, softplus, "
+            "GELU and SiLU have c₃ = 0, tanh, erf and sin c₂ = 0; for ELU theory asks for n above 2·10⁴), so this one was looked for with the theory. And the vectors are not powers: they saturate as the "
             "activation does."
         ),
         rows=rows,
