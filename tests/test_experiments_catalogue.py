@@ -1,0 +1,53 @@
+"""The catalogue and the pages of the experiments."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+import onestride as one
+from onestride.cli import main
+from onestride.experiments.catalogue import QUESTIONS
+from onestride.experiments.outcome import Settings
+
+DOCS = Path(__file__).parents[1] / "docs" / "experiments"
+
+
+def test_there_are_twenty_experiments():
+    assert len(QUESTIONS) == 20
+
+
+@pytest.mark.parametrize("name", QUESTIONS)
+def test_documentation_has_a_page_and_a_figure(name):
+    text = (DOCS / f"{name}.md").read_text(encoding="utf-8")
+    for part in ("**Claim.**", "**Verdict:", "**What surprised us.**", f"]({name}.png)"):
+        assert part in text
+    assert (DOCS / f"{name}.png").stat().st_size > 10_000
+    assert f"({name}.md)" in (DOCS / "index.md").read_text(encoding="utf-8")
+
+
+def test_one_command_writes_figure_page_and_numbers(tmp_path, capsys):
+    main(["experiment", "rank-one-gradient", "--size", "small", "--seeds", "2", "--out", str(tmp_path)])
+    assert "rank-one-gradient:" in capsys.readouterr().out
+    suffixes = {path.suffix for path in tmp_path.iterdir()}
+    assert suffixes == {".pdf", ".png", ".csv", ".html", ".md", ".json"}
+    json.loads((tmp_path / "rank-one-gradient.json").read_text(encoding="utf-8"))
+    page = (tmp_path / "rank-one-gradient.html").read_text(encoding="utf-8")
+    assert "<svg" in page
+    assert "src=" not in page
+
+
+@pytest.mark.parametrize(
+    ("bad", "words"),
+    [({"size": "huge"}, "size must be"), ({"seeds": 1}, "seeds must be"), ({"device": "abacus"}, "device must be")],
+)
+def test_bad_settings_are_refused_in_a_sentence(bad, words):
+    with pytest.raises(one.InputError, match=words):
+        Settings(**bad)
+
+
+def test_unknown_experiment_is_refused_with_a_hint(capsys):
+    with pytest.raises(SystemExit) as stop:
+        main(["experiment", "stair-case"])
+    assert stop.value.code == 2
+    assert "did you mean 'staircase'" in capsys.readouterr().err
