@@ -27,7 +27,9 @@ def test_documentation_has_a_page_and_a_figure(name):
 
 
 def test_one_command_writes_figure_page_and_numbers(tmp_path, capsys):
-    main(["experiment", "rank-one-gradient", "--size", "small", "--seeds", "2", "--out", str(tmp_path)])
+    with pytest.raises(SystemExit) as stop:
+        main(["experiment", "rank-one-gradient", "--size", "small", "--seeds", "2", "--out", str(tmp_path)])
+    assert stop.value.code == 0
     assert "rank-one-gradient:" in capsys.readouterr().out
     suffixes = {path.suffix for path in tmp_path.iterdir()}
     assert suffixes == {".pdf", ".png", ".csv", ".html", ".md", ".json"}
