@@ -142,3 +142,15 @@ def test_formulas_are_typeset_and_text_is_escaped():
 
     assert str(_typeset("F_ℓ falls like n^(-0.2 ± 0.1)")) == "F<sub>ℓ</sub> falls like n<sup>-0.2 ± 0.1</sup>"
     assert str(_typeset("train_loss <b>")) == "train_loss &lt;b&gt;"
+
+
+@pytest.mark.parametrize("quantity", ["train_gain", "test_gain"])
+def test_distant_gains_lie_between_those_at_hand_and_the_limit(quantity):
+    from onestride.experiments.claims_errors import ALPHAS, distant_gains
+    from onestride.theory.predict import predict_grid
+
+    near, far = distant_gains(quantity, 1000), distant_gains(quantity)
+    problem = claim.paper_problem(1000, exponent=0.0)
+    limit = getattr(predict_grid(problem, list(ALPHAS), [0.1], method="plateau"), quantity)[:, 0]
+    for a, b, c in zip(near, far, limit, strict=True):
+        assert 0 < a < b < 1.01 * c

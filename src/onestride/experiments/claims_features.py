@@ -198,7 +198,7 @@ def expansion(sizes: Sizes, runs: dict[float, list[MeasuredEquivalence]]) -> Cla
         ", ".join(pm(e, 2) for e in last),
         HOLDS if all(falls.values()) else PARTLY if falls["rank one"] else NOT_YET,
         f"At n = {sizes.ns[-1]}: {'; '.join(words)}. After an exactly rank-one step the distance falls as the theorem says. After "
-        "the exact gradient step and for α > 1/4 a part remains: the gradient's own fluctuations change the lengths of the "
+        "the exact gradient step and for α > 1/4 our theory says that a part must remain: the gradient's own fluctuations change the lengths of the "
         "rows of W, which shifts column j of F by c₂φ E r² Var σ′ η²a_j². Over √n that constant-vector part has size "
         f"√3 c₂φ E r² Var σ′ η²/√N = {constant_part(strong.problem):.3f}, which grows like n^{exponent:.2f}; the column means "
         f"measured are {pm(means[0])} at n = {sizes.ns[0]} and {pm(means[-1])} at n = {sizes.ns[-1]}.",
