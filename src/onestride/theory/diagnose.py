@@ -18,6 +18,7 @@ from onestride.theory.plateau import window
 from onestride.theory.predict import predict, predict_grid
 from onestride.theory.spectrum import Spectrum, spectrum
 
+LEVEL = "T2i"  # of every number compared here: fast, and all of one theory
 DEGREES = 4  # Hermite degrees of the teacher that are looked at
 SMALL_SHARE = 0.01  # parts of the teacher below this share of its power are left alone
 EXCESS = 0.05  # a penalty costs too much when it adds this much to the error above the noise
@@ -82,7 +83,7 @@ def _with_theory(problem: Problem, findings: list[Finding]) -> Diagnosis:
     seen = spectrum(problem, density=False)
     if problem.eta > 0:
         findings += _spikes(problem, seen)
-    here = predict(problem)
+    here = predict(problem, level=LEVEL)
     findings += _penalty(problem)
     if problem.eta > 0:
         findings += _step_size(problem)
@@ -205,8 +206,8 @@ def needed_constant(problem: Problem, degree: int, *, largest: float = 1e3) -> f
 
 
 def _penalty(problem: Problem) -> list[Finding]:
-    best = optimal_ridge(problem, level="T2i")
-    here = predict(problem, level="T2i").test_error
+    best = optimal_ridge(problem, level=LEVEL)
+    here = predict(problem, level=LEVEL).test_error
     noise = problem.noise**2
     if here - best.test_error <= EXCESS * max(best.test_error - noise, 1e-12):
         return []
@@ -225,8 +226,8 @@ def _penalty(problem: Problem) -> list[Finding]:
 def _step_size(problem: Problem) -> list[Finding]:
     """Compare with steps of other sizes at the same penalty; a factor m is log m/log n more in the exponent."""
     exponents = problem.step.exponent + np.log(STEP_FACTORS) / np.log(problem.n)
-    errors = predict_grid(problem, exponents, [problem.ridge], level="T2i", method="profile").test_error[:, 0]
-    untrained = predict(problem, level="T2i")
+    errors = predict_grid(problem, exponents, [problem.ridge], level=LEVEL, method="profile").test_error[:, 0]
+    untrained = predict(problem, level=LEVEL)
     errors = np.append(errors, untrained.test_error + untrained.test_gain)
     factors = np.append(STEP_FACTORS, 0.0)
     if not np.isfinite(errors).any():
