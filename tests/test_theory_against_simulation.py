@@ -11,12 +11,12 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "benchmarks"))
 import verify_theory
 
 
-def share_within(n: int, seeds: int, every: int) -> float:
+def share_within(n: int, seeds: int, every: int, first_seed: int) -> float:
     """Share of numbers with |theory − simulation| ≤ max(3 standard errors, 2 %)."""
     problems = [p.to_dict() for p in verify_theory.design(n)[::every]]
     within = []
     for i, p in enumerate(problems):
-        values = np.array([verify_theory.run_seed((p, 900_000 + i * seeds + k)) for k in range(seeds)])
+        values = np.array([verify_theory.run_seed((p, first_seed + i * seeds + k)) for k in range(seeds)])
         mean, stderr = values.mean(0), values.std(0, ddof=1) / np.sqrt(seeds)
         theory = np.array(verify_theory.predict_with(p, {"method": "auto"}))
         within.append(np.abs(theory - mean) <= np.maximum(3 * stderr, 0.02 * mean))
@@ -30,10 +30,14 @@ def test_at_least_95_percent_of_numbers_agree_at_n_1000():
     floor is wider; numbers of one configuration share seeds, so the share over twelve scatters by about 2 %. The whole
     design, with twelve seeds, gives 98.6 % (docs/verification.md).
     """
-    assert share_within(1000, seeds=6, every=17) >= 0.95
+    assert share_within(1000, seeds=6, every=17, first_seed=900_000) >= 0.95
 
 
 @pytest.mark.slow
 def test_at_least_95_percent_of_numbers_agree_at_n_4000():
-    """Two configurations, 5 seeds each: one with each gradient. The benchmark has eight."""
-    assert share_within(4000, seeds=5, every=103) >= 0.95
+    """Eight configurations, 8 seeds each: the n = 4,000 table of docs/verification.md, 98.8 %; about an hour of one core.
+
+    Fewer do not bear the claim: the 72 numbers of a configuration share their seeds and move together. Two
+    configurations with 5 seeds each gave 83 % on one set of seeds, and on others both were entirely within.
+    """
+    assert share_within(4000, seeds=8, every=25, first_seed=0) >= 0.95
