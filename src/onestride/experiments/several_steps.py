@@ -122,7 +122,7 @@ def judge(data: dict[tuple[int, str, int], Array], dims: tuple[int, ...], steps:
         caption=(
             f"Overlap: (vᵀβ⋆)², v the leading right singular vector of W_t − W₀. Spikes: singular values {0.1:.0%} above the "
             f"untrained network's largest. d = {large} (d = {small} in the table), n = 8d samples per step, N = 2d, η = √n, y in "
-            f"place of the residual, a ~ N(0, 1/N) kept, no noise; ridge on n fresh samples, best λ of "
+            f"place of the residual, a ~ N(0, 1/N) kept, no noise; ridge on n fresh samples, the λ best on the test data of "
             f"{', '.join(f'{v:g}' for v in RIDGES)}. Points of the reused batch are shifted sideways. {seeds} seeds, mean ± standard error."
         ),
         columns=3,
