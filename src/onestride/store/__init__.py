@@ -1,0 +1,310 @@
+"""Crash-safe results: an append-only journal of JSON lines, one file per writer, read as one table.
+
+A record says what was computed (`kind`, `cell`), holds the result (`values`) and where it came from (`provenance`). Its
+`key` is a hash of what was computed, so equal work has equal keys in every sweep and on every machine. A line is
+
+    {"sum":"1f0c9a7e","schema":1,"kind":…,"key":…,"cell":…,"values":…,"provenance":…}
+
+where `sum` is the CRC-32 of the rest of the line. After a kill at most the last line of one file is torn. Damaged lines are
+never dropped silently: they are reported with their place, moved to `quarantine.jsonl`, and their cells count as unknown.
+Lines reach the operating system at once and the disk within a second: a killed process loses nothing it had put, a power
+cut at most that second, and both leave a readable store. Nothing here knows what a simulation is.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import re
+import socket
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from onestride._errors import InputError
+from onestride.store.journal import (
+    Damage,
+    DamagedLine,
+    Record,
+    StoreError,
+    content_key,
+    decode,
+    encode,
+    ends_well,
+    lines,
+    replace_file,
+    split_lines,
+)
+
+try:
+    import fcntl
+except ImportError:  # pragma: no cover - not on this platform
+    fcntl = None
+
+__all__ = ["Check", "Damage", "Record", "Store", "StoreError", "content_key", "replace_file"]
+
+SYNC_SECONDS = 1.0  # how long a line may wait for the disk
+FOREIGN_SECONDS = 3600.0  # where locks say nothing, a journal is taken for abandoned when it was still for so long
+QUARANTINE = "quarantine.jsonl"
+
+
+@dataclass(frozen=True)
+class Check:
+    """What `Store.check` found. `healthy` is False when a line is damaged or two lines of one key disagree."""
+
+    files: int
+    kinds: dict[str, int]
+    damage: tuple[Damage, ...]
+    twice: int
+    conflicts: tuple[str, ...]
+    quarantined: int
+
+    @property
+    def healthy(self) -> bool:
+        """Nothing is damaged now and nothing contradicts itself."""
+        return not self.damage and not self.conflicts
+
+
+class Store:
+    """A folder of journals: a mapping from keys to records that any number of processes may extend at once.
+
+    Opening it changes nothing on disk. `put` appends to a journal of this writer's own, `refresh` reads what others have
+    added meanwhile, `heal` sets damaged lines aside, `check` verifies everything.
+    """
+
+    def __init__(self, path: str | Path, *, create: bool = False) -> None:
+        self.path = Path(path)
+        self.damage: list[Damage] = []
+        self._records: dict[str, Record] = {}
+        self._read: dict[Path, tuple[int, int]] = {}  # bytes and lines already read of each journal
+        self._journal: int | None = None
+        self._journal_path: Path | None = None
+        self._synced = 0.0
+        if self.path.exists() and not self.path.is_dir():
+            raise InputError(f"store must be a folder, got the file {self.path}")
+        if not create and not self._journals():
+            raise InputError(f"store: there are no results in {self.path}")
+        self.refresh()
+
+    # ------------------------------------------------------------------ reading
+
+    def __len__(self) -> int:
+        return len(self._records)
+
+    def __contains__(self, key: object) -> bool:
+        return key in self._records
+
+    def __iter__(self) -> Iterator[Record]:
+        return iter(list(self._records.values()))
+
+    def get(self, key: str) -> Record | None:
+        """The record of a key, or None."""
+        return self._records.get(key)
+
+    def records(self, kind: str) -> list[Record]:
+        """All records of one kind, in the order they were read."""
+        return [record for record in self._records.values() if record.kind == kind]
+
+    def refresh(self) -> list[Record]:
+        """Read what was appended since the last look, by any writer; the new records."""
+        fresh = []
+        for path in self._journals():
+            offset, line = self._read.get(path, (0, 0))
+            size = path.stat().st_size
+            if path == self._journal_path or size == offset:
+                continue
+            if size < offset:  # another writer has set damaged lines aside
+                offset = line = 0
+            with _sentence(self.path, "read"), path.open("rb") as file:
+                file.seek(offset)
+                data = file.read()
+            for number, at, raw, ended in lines(data, line, offset):
+                try:
+                    record = decode(raw)
+                except DamagedLine as error:
+                    if not ended:
+                        break  # a torn tail, or a line that is being written: look again next time
+                    self._note(Damage(path.name, number, at, str(error), raw))
+                else:
+                    if self._records.setdefault(record.key, record) is record:
+                        fresh.append(record)
+                if ended:
+                    self._read[path] = (at + len(raw) + 1, number)
+        return fresh
+
+    def _journals(self) -> list[Path]:
+        with _sentence(self.path, "read"):
+            return sorted(self.path.glob("journal-*.jsonl")) if self.path.is_dir() else []
+
+    def _note(self, damage: Damage) -> None:
+        if damage not in self.damage:
+            self.damage.append(damage)
+
+    # ------------------------------------------------------------------ writing
+
+    def put(self, *records: Record) -> int:
+        """Append what is not known yet, all of it in one write; how many records that were."""
+        fresh = {record.key: record for record in records if record.key not in self._records}
+        if fresh:
+            self._append(b"".join(map(encode, fresh.values())))
+            self._records |= fresh
+        return len(fresh)
+
+    def _append(self, data: bytes) -> None:
+        with _sentence(self.path, "written", "what was written before is safe"):
+            if self._journal is None:
+                self._open_journal()
+            assert self._journal is not None
+            end = os.fstat(self._journal).st_size
+            try:
+                left = memoryview(data)
+                while left:
+                    left = left[os.write(self._journal, left) :]
+                now = time.monotonic()
+                if now - self._synced > SYNC_SECONDS:
+                    os.fsync(self._journal)
+                    self._synced = now
+            except OSError:
+                os.ftruncate(self._journal, end)  # no torn line of our own
+                raise
+
+    def _open_journal(self) -> None:
+        self.path.mkdir(parents=True, exist_ok=True)
+        path = self.path / f"journal-{_host()}-{os.getpid()}-{time.time_ns():x}.jsonl"
+        self._journal = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_EXCL, 0o644)
+        self._journal_path = path
+        if fcntl is not None:  # held while we live, so that nobody heals a file that is being written
+            with suppress(OSError):  # a file system without locks
+                fcntl.flock(self._journal, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        folder = os.open(self.path, os.O_RDONLY)
+        try:
+            os.fsync(folder)
+        finally:
+            os.close(folder)
+
+    def close(self) -> None:
+        """Bring everything to the disk and let go of the journal."""
+        if self._journal is not None:
+            journal, self._journal = self._journal, None
+            path, self._journal_path = self._journal_path, None
+            try:
+                with _sentence(self.path, "written", "what was written before is safe"):
+                    if path is not None:
+                        self._read[path] = (os.fstat(journal).st_size, 0)
+                    os.fsync(journal)
+            finally:
+                os.close(journal)
+
+    def __enter__(self) -> Store:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    # ------------------------------------------------------------------ repair
+
+    def heal(self) -> list[Damage]:
+        """Move damaged lines and torn tails of journals nobody writes to `quarantine.jsonl`; what was moved."""
+        moved: list[Damage] = []
+        with _sentence(self.path, "repaired", "nothing was removed"):
+            for path in self._journals():
+                if ends_well(path) and not any(d.file == path.name for d in self.damage):
+                    continue
+                with _abandoned(path, self._journal_path) as free:
+                    if free:
+                        moved += self._heal_file(path)
+        self.damage = [d for d in self.damage if d not in moved]
+        self.refresh()
+        return moved
+
+    def _heal_file(self, path: Path) -> list[Damage]:
+        intact, bad = split_lines(path)
+        if bad:
+            found = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+            with (self.path / QUARANTINE).open("ab") as file:
+                for d in bad:
+                    note = {"file": d.file, "line": d.line, "offset": d.offset, "reason": d.reason, "found": found}
+                    file.write(json.dumps(note | {"raw": d.raw.decode("latin-1")}).encode() + b"\n")
+                file.flush()
+                os.fsync(file.fileno())
+        replace_file(path, b"".join(line + b"\n" for line in intact))
+        self._read.pop(path, None)
+        return bad
+
+    def check(self) -> Check:
+        """Read every line of every journal again and say what is there, what is damaged, what contradicts itself."""
+        kinds: dict[str, int] = {}
+        damage: list[Damage] = []
+        first: dict[str, Record] = {}
+        twice, conflicts = 0, []
+        journals = self._journals()
+        for path in journals:
+            intact, bad = split_lines(path)
+            damage += bad
+            for record in map(decode, intact):
+                known = first.setdefault(record.key, record)
+                if known is record:
+                    kinds[record.kind] = kinds.get(record.kind, 0) + 1
+                else:
+                    twice += 1
+                    if not _close(known.values, record.values):
+                        conflicts.append(record.key)
+        aside = self.path / QUARANTINE
+        quarantined = aside.read_bytes().count(b"\n") if aside.exists() else 0
+        return Check(len(journals), kinds, tuple(damage), twice, tuple(conflicts), quarantined)
+
+
+def _close(a: dict[str, Any], b: dict[str, Any]) -> bool:
+    """Equal to rounding: the same work on another machine or beside other penalties differs in the last digits."""
+    if a.keys() != b.keys():
+        return False
+    for name, x in a.items():
+        y = b[name]
+        numbers = isinstance(x, float) and isinstance(y, float)
+        if x != y and not (numbers and (math.isclose(x, y, rel_tol=1e-6) or (math.isnan(x) and math.isnan(y)))):
+            return False
+    return True
+
+
+def _host() -> str:
+    return re.sub(r"[^A-Za-z0-9.]", "_", socket.gethostname()) or "host"
+
+
+@contextmanager
+def _sentence(path: Path, verb: str, safe: str = "") -> Iterator[None]:
+    """Turn an error of the operating system into a sentence."""
+    try:
+        yield
+    except StoreError:
+        raise
+    except OSError as error:
+        reason = error.strerror or str(error)
+        raise StoreError(f"the store {path} cannot be {verb}: {reason}{safe and '; '}{safe}") from error
+
+
+@contextmanager
+def _abandoned(path: Path, own: Path | None) -> Iterator[bool]:
+    """Whether no living process writes this journal; while the block runs nobody else may decide the same."""
+    if path == own:
+        yield False
+        return
+    still = time.time() - path.stat().st_mtime > FOREIGN_SECONDS
+    if fcntl is None or not path.name.startswith(f"journal-{_host()}-"):
+        yield still
+        return
+    file = os.open(path, os.O_RDONLY)
+    try:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            free = True
+        except BlockingIOError:
+            free = False
+        except OSError:  # no locks on this file system
+            free = still
+        yield free
+    finally:
+        os.close(file)

@@ -1,0 +1,146 @@
+"""The lines of a journal: records, their keys, how they are written, and how damage is noticed."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import os
+import re
+import zlib
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+SCHEMA = 1
+_HEAD = re.compile(rb'\{"sum":"([0-9a-f]{8})",')
+_HEAD_LENGTH = len('{"sum":"00000000",')
+
+
+class StoreError(OSError):
+    """The store cannot be read or written; the sentence says why and what is safe."""
+
+
+class DamagedLine(ValueError):
+    """A line of a journal that is not what was written there."""
+
+
+@dataclass(frozen=True)
+class Record:
+    """One stored result. `Record.new` computes the key; `cell`, `values` and `provenance` are plain JSON values."""
+
+    kind: str
+    key: str
+    cell: dict[str, Any]
+    values: dict[str, Any]
+    provenance: dict[str, Any] = field(repr=False)
+
+    @classmethod
+    def new(cls, kind: str, cell: dict[str, Any], values: dict[str, Any], provenance: dict[str, Any]) -> Record:
+        """A record with the key of its content."""
+        return cls(kind, content_key(kind, cell), cell, values, provenance)
+
+
+@dataclass(frozen=True)
+class Damage:
+    """A line that cannot be trusted: its file, line number (from 1), byte offset, why, and the bytes found there."""
+
+    file: str
+    line: int
+    offset: int
+    reason: str
+    raw: bytes = field(repr=False)
+
+    def __str__(self) -> str:
+        return f"{self.file}, line {self.line} (byte {self.offset}, {len(self.raw)} bytes): {self.reason}"
+
+
+def content_key(kind: str, cell: dict[str, Any]) -> str:
+    """A hash of what is computed, from canonical JSON."""
+    text = json.dumps([kind, cell], sort_keys=True, separators=(",", ":"), allow_nan=False)
+    return hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
+
+
+def encode(record: Record) -> bytes:
+    """The line of a record, newline included."""
+    data = {"schema": SCHEMA, "kind": record.kind, "key": record.key, "cell": record.cell}
+    data |= {"values": _finite(record.values), "provenance": record.provenance}
+    body = json.dumps(data, separators=(",", ":"), allow_nan=False).encode()
+    return b'{"sum":"%08x",' % zlib.crc32(body) + body[1:] + b"\n"
+
+
+def decode(line: bytes) -> Record:
+    """The record of a line (without its newline), brought to the present schema; `DamagedLine` if it is not intact."""
+    head = _HEAD.match(line)
+    if head is None:
+        raise DamagedLine("not a line of a journal")
+    if zlib.crc32(b"{" + line[_HEAD_LENGTH:]) != int(head[1], 16):
+        raise DamagedLine("the checksum does not match")
+    data = json.loads(line, object_hook=_number if b'{"float":' in line else None)
+    if data["schema"] > SCHEMA:
+        raise StoreError(
+            f"the store was written by a newer version (schema {data['schema']}, this one reads up to {SCHEMA}); "
+            "update onestride"
+        )
+    return Record(data["kind"], data["key"], data["cell"], data["values"], data["provenance"])
+
+
+def _finite(values: Any) -> Any:
+    """JSON has no NaN and no infinity: they are written as {"float": "nan"}."""
+    if isinstance(values, dict):
+        return {name: _finite(value) for name, value in values.items()}
+    if isinstance(values, list | tuple):
+        return [_finite(value) for value in values]
+    if isinstance(values, float) and not math.isfinite(values):
+        return {"float": repr(values)}
+    return values
+
+
+def _number(data: dict[str, Any]) -> Any:
+    return float(data["float"]) if data.keys() == {"float"} else data
+
+
+def replace_file(path: Path, data: bytes) -> None:
+    """Write a file so that it is either the old or the new one at any moment."""
+    new = path.with_name(f".{path.name}.{os.getpid()}.new")
+    try:
+        with new.open("wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        new.replace(path)
+    finally:
+        new.unlink(missing_ok=True)
+
+
+def lines(data: bytes, line: int = 0, offset: int = 0) -> Iterator[tuple[int, int, bytes, bool]]:
+    """Number, byte offset and content of each line, and whether it is ended by a newline."""
+    *ended, tail = data.split(b"\n")
+    for raw in ended:
+        line += 1
+        yield line, offset, raw, True
+        offset += len(raw) + 1
+    if tail:
+        yield line + 1, offset, tail, False
+
+
+def split_lines(path: Path) -> tuple[list[bytes], list[Damage]]:
+    """The intact lines of a journal, and the damaged ones."""
+    intact, bad = [], []
+    for number, at, raw, ended in lines(path.read_bytes()):
+        try:
+            decode(raw)
+            intact.append(raw)
+        except DamagedLine as error:
+            bad.append(Damage(path.name, number, at, str(error) if ended else "the last line is torn", raw))
+    return intact, bad
+
+
+def ends_well(path: Path) -> bool:
+    """Whether the file is empty or its last line is ended."""
+    with path.open("rb") as file:
+        if file.seek(0, os.SEEK_END) == 0:
+            return True
+        file.seek(-1, os.SEEK_END)
+        return file.read(1) == b"\n"
