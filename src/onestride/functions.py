@@ -137,6 +137,7 @@ _REGISTRY: dict[str, Function] = {
         Function("sin", np.sin, np.cos),
     )
 }
+BUILT_IN = frozenset(_REGISTRY)  # names that mean the same on every machine
 
 
 def function_names() -> tuple[str, ...]:
