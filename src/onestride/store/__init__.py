@@ -3,7 +3,7 @@
 A record says what was computed (`kind`, `cell`), holds the result (`values`) and where it came from (`provenance`). Its
 `key` is a hash of what was computed, so equal work has equal keys in every sweep and on every machine. A line is
 
-    {"sum":"1f0c9a7e","schema":1,"kind":…,"key":…,"cell":…,"values":…,"provenance":…}
+    {"sum":"1f0c9a7e","schema":2,"kind":…,"key":…,"cell":…,"numerics":1,"values":…,"provenance":…}
 
 where `sum` is the CRC-32 of the rest of the line. After a kill at most the last line of one file is torn. Damaged lines are
 never dropped silently: they are reported with their place, moved to `quarantine.jsonl`, and their cells count as unknown.
@@ -168,7 +168,7 @@ class Store:
                 if now - self._synced > SYNC_SECONDS:
                     os.fsync(self._journal)
                     self._synced = now
-            except OSError:
+            except BaseException:
                 os.ftruncate(self._journal, end)  # no torn line of our own
                 raise
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-SCHEMA = 1
+SCHEMA = 2  # raised with an entry in _UPGRADES whenever old lines would be read wrongly
 _HEAD = re.compile(rb'\{"sum":"([0-9a-f]{8})",')
 _HEAD_LENGTH = len('{"sum":"00000000",')
 
@@ -28,18 +28,24 @@ class DamagedLine(ValueError):
 
 @dataclass(frozen=True)
 class Record:
-    """One stored result. `Record.new` computes the key; `cell`, `values` and `provenance` are plain JSON values."""
+    """One stored result: `cell` says what was computed, `numerics` by which version of the numerics.
+
+    `cell`, `values` and `provenance` are dictionaries of plain JSON values; NaN and infinity are allowed in `values`.
+    """
 
     kind: str
     key: str
     cell: dict[str, Any]
+    numerics: int
     values: dict[str, Any]
     provenance: dict[str, Any] = field(repr=False)
 
     @classmethod
-    def new(cls, kind: str, cell: dict[str, Any], values: dict[str, Any], provenance: dict[str, Any]) -> Record:
+    def new(
+        cls, kind: str, cell: dict[str, Any], values: dict[str, Any], provenance: dict[str, Any], *, numerics: int = 1
+    ) -> Record:
         """A record with the key of its content."""
-        return cls(kind, content_key(kind, cell), cell, values, provenance)
+        return cls(kind, content_key(kind, cell, numerics), cell, numerics, values, provenance)
 
 
 @dataclass(frozen=True)
@@ -56,16 +62,16 @@ class Damage:
         return f"{self.file}, line {self.line} (byte {self.offset}, {len(self.raw)} bytes): {self.reason}"
 
 
-def content_key(kind: str, cell: dict[str, Any]) -> str:
+def content_key(kind: str, cell: dict[str, Any], numerics: int = 1) -> str:
     """A hash of what is computed, from canonical JSON."""
-    text = json.dumps([kind, cell], sort_keys=True, separators=(",", ":"), allow_nan=False)
+    text = json.dumps([kind, cell, numerics], sort_keys=True, separators=(",", ":"), allow_nan=False)
     return hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
 
 
 def encode(record: Record) -> bytes:
     """The line of a record, newline included."""
     data = {"schema": SCHEMA, "kind": record.kind, "key": record.key, "cell": record.cell}
-    data |= {"values": _finite(record.values), "provenance": record.provenance}
+    data |= {"numerics": record.numerics, "values": _finite(record.values), "provenance": record.provenance}
     body = json.dumps(data, separators=(",", ":"), allow_nan=False).encode()
     return b'{"sum":"%08x",' % zlib.crc32(body) + body[1:] + b"\n"
 
@@ -83,7 +89,17 @@ def decode(line: bytes) -> Record:
             f"the store was written by a newer version (schema {data['schema']}, this one reads up to {SCHEMA}); "
             "update onestride"
         )
-    return Record(data["kind"], data["key"], data["cell"], data["values"], data["provenance"])
+    for schema in range(data["schema"], SCHEMA):
+        data = _UPGRADES[schema](data)
+    return Record(*(data[name] for name in ("kind", "key", "cell", "numerics", "values", "provenance")))
+
+
+def _from_1(data: dict[str, Any]) -> dict[str, Any]:
+    """Schema 1 had no numerics tag; what it held was computed by the first numerics."""
+    return data | {"numerics": 1, "key": content_key(data["kind"], data["cell"], 1)}
+
+
+_UPGRADES = {1: _from_1}
 
 
 def _finite(values: Any) -> Any:

@@ -1,0 +1,1 @@
+"""Sweeps: many problems, theory beside simulation, in a store that cannot lose work."""
