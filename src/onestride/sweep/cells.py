@@ -13,7 +13,6 @@ from typing import Any
 
 import numpy as np
 
-from onestride import functions
 from onestride.problem import Problem
 from onestride.store import content_key
 
@@ -24,6 +23,10 @@ _DEFAULTS: dict[str, Any] = {
     for name, entry in Problem.model_fields.items()
     if not entry.is_required()
 }
+_SHARED = [name for name in Problem.model_fields if name not in ("step", "ridge")]
+BUILT_IN = frozenset(
+    ["relu", "leaky_relu", "softplus", "gelu", "silu", "elu", "tanh", "erf", "sigmoid", "sin"]
+)  # need no fingerprint
 _PROBES = np.array([-2.3, -0.4, 0.7, 1.9])  # where a registered function is evaluated to tell it from its namesakes
 
 
@@ -57,12 +60,14 @@ class Group:
 
 def group_cells(points: Iterable[tuple[Problem, tuple[int, ...]]]) -> list[Group]:
     """Collect (problem, seeds) points into groups; a cell given twice is one cell with all its seeds."""
-    seeds_of: dict[Problem, dict[Problem, tuple[int, ...]]] = {}
+    seeds_of: dict[Any, dict[Problem, tuple[int, ...]]] = {}
     for problem, seeds in points:
-        cells = seeds_of.setdefault(problem.at(exponent=0.0, ridge=1.0), {})
+        shared = (problem.step.constant, *(getattr(problem, name) for name in _SHARED))
+        cells = seeds_of.setdefault(shared, {})
         cells[problem] = tuple(dict.fromkeys((*cells.get(problem, ()), *seeds)))
     groups = []
-    for problem, cells in seeds_of.items():
+    for cells in seeds_of.values():
+        problem = next(iter(cells)).at(exponent=0.0, ridge=1.0)
         for seeds in dict.fromkeys(cells.values()):  # cells with other seeds make another group
             pairs = tuple((cell.step.exponent, cell.ridge) for cell, own in cells.items() if own == seeds)
             groups.append(Group(problem, pairs, seeds))
@@ -74,7 +79,7 @@ def problem_content(problem: Problem) -> dict[str, Any]:
     content = {name: value for name, value in problem.to_dict().items() if value != _DEFAULTS.get(name, _MISSING)}
     for name, function in (("activation", problem.sigma), ("teacher", problem.target)):
         spec = getattr(problem, name)
-        if isinstance(spec, str) and spec not in functions.BUILT_IN:
+        if isinstance(spec, str) and spec not in BUILT_IN:
             values = [float(f"{v:.9g}") for v in np.asarray(function.raw(_PROBES), float)]
             content.setdefault("registered", {})[name] = values
     return content
