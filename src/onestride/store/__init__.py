@@ -144,6 +144,15 @@ class Store:
         if damage not in self.damage:
             self.damage.append(damage)
 
+    def others_write(self) -> bool:
+        """Whether another living process holds a journal of this store."""
+        with _sentence(self.path, "read"):
+            for path in self._journals():
+                with _abandoned(path, self._journal_path) as free:
+                    if not free and path != self._journal_path:
+                        return True
+        return False
+
     # ------------------------------------------------------------------ writing
 
     def put(self, *records: Record) -> int:
@@ -154,37 +163,43 @@ class Store:
             self._records |= fresh
         return len(fresh)
 
+    def open_journal(self) -> int:
+        """Make this writer's journal now, so that a store that cannot be written says so before work is done."""
+        if self._journal is None:
+            with _sentence(self.path, "written"):
+                self._journal = self._new_journal()
+        return self._journal
+
     def _append(self, data: bytes) -> None:
+        journal = self.open_journal()
         with _sentence(self.path, "written", "what was written before is safe"):
-            if self._journal is None:
-                self._open_journal()
-            assert self._journal is not None
-            end = os.fstat(self._journal).st_size
+            end = os.fstat(journal).st_size
             try:
                 left = memoryview(data)
                 while left:
-                    left = left[os.write(self._journal, left) :]
+                    left = left[os.write(journal, left) :]
                 now = time.monotonic()
                 if now - self._synced > SYNC_SECONDS:
-                    os.fsync(self._journal)
+                    os.fsync(journal)
                     self._synced = now
             except BaseException:
-                os.ftruncate(self._journal, end)  # no torn line of our own
+                os.ftruncate(journal, end)  # no torn line of our own
                 raise
 
-    def _open_journal(self) -> None:
+    def _new_journal(self) -> int:
         self.path.mkdir(parents=True, exist_ok=True)
         path = self.path / f"journal-{_host()}-{os.getpid()}-{time.time_ns():x}.jsonl"
-        self._journal = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_EXCL, 0o644)
+        journal = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_EXCL, 0o644)
         self._journal_path = path
         if fcntl is not None:  # held while we live, so that nobody heals a file that is being written
             with suppress(OSError):  # a file system without locks
-                fcntl.flock(self._journal, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                fcntl.flock(journal, fcntl.LOCK_EX | fcntl.LOCK_NB)
         folder = os.open(self.path, os.O_RDONLY)
         try:
             os.fsync(folder)
         finally:
             os.close(folder)
+        return journal
 
     def close(self) -> None:
         """Bring everything to the disk and let go of the journal."""
