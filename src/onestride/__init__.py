@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from onestride.simulate.run import simulate as simulate
     from onestride.simulate.run import simulate_grid as simulate_grid
     from onestride.simulate.spectrum import measure_spectrum as measure_spectrum
+    from onestride.store import Store as Store
+    from onestride.sweep.drive import sweep as sweep
     from onestride.theory.baselines import baselines as baselines
     from onestride.theory.diagnose import diagnose as diagnose
     from onestride.theory.giant_step import giant_step as giant_step
@@ -55,6 +57,8 @@ _HOME = {
     "optimal_ridge": "theory.optimal",
     "diagnose": "theory.diagnose",
     "giant_step": "theory.giant_step",
+    "sweep": "sweep.drive",
+    "Store": "store",
     "conventions": "conventions",
 }
 __all__ = [*_HOME, "__version__"]  # pyright: ignore[reportUnsupportedDunderAll]
