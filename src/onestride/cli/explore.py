@@ -1,0 +1,39 @@
+"""`onestride explore`: a local page that draws theory while a slider moves."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+from cyclopts import Parameter
+
+from onestride.cli.show import say
+
+
+def explore(
+    *,
+    port: int | None = None,
+    host: str = "127.0.0.1",
+    store: Path = Path("explorer"),
+    browser: Annotated[bool, Parameter(negative="--no-browser")] = True,
+) -> None:
+    """Open a local page: sliders, theory that follows them, simulations in the background, stores to browse.
+
+    Parameters
+    ----------
+    port
+        Port of the page [8750, or a free one].
+    host
+        Address to listen on; anything but 127.0.0.1 lets other machines in.
+    store
+        Folder that simulations are written to and read from; that of a sweep can be browsed.
+    browser
+        Open the page in the browser.
+    """
+    try:
+        from onestride.web.serve import explore as run
+    except ModuleNotFoundError as error:
+        from onestride._errors import InputError
+
+        raise InputError(f"the explorer needs {error.name}: pip install 'onestride[explore]'") from None
+    run(store, host=host, port=port, browser=browser, say=say)

@@ -1,0 +1,180 @@
+"""The address of the page and the problem it stands for; the same problem as Python, TOML or a command.
+
+Sizes are given by n and the two ratios of the theory, φ = d/n and ψ = d/N; the step's own samples by their ratio to n.
+"""
+
+from __future__ import annotations
+
+import math
+import shlex
+from collections.abc import Mapping
+from typing import Any
+
+import onestride.experiments.shifted_erf  # noqa: F401  (registers the activation of two experiments)
+from onestride._errors import InputError
+from onestride.functions import DEGREES, function_names
+from onestride.problem import Problem, Step
+
+DEFAULTS: dict[str, str] = {
+    "n": "1000",
+    "phi": "0.5",
+    "psi": "0.3333333333",
+    "activation": "relu",
+    "teacher": "0,1,0.7071",
+    "noise": "0.5",
+    "ridge": "0.1",
+    "constant": "1",
+    "exponent": "0.3",
+    "gradient": "full",
+    "weights": "sphere",
+    "readout": "gaussian",
+    "step_samples": "1",
+}
+LONGEST_VALUE = 300
+LARGEST_N = 10**15
+RATIOS = (1e-3, 1e3)  # of phi, psi and step_samples
+NOT_BUILT_IN = {"shifted_erf": "onestride.experiments.shifted_erf"}  # activations that need an import to be known
+
+
+def read_problem(query: Mapping[str, str]) -> Problem:
+    """The problem of an address; what the address leaves out has its default. Mistakes are told in a sentence."""
+    unknown = sorted(set(query) - set(DEFAULTS))
+    if unknown:
+        raise InputError(f"{_short(unknown[0])} is not a parameter of the explorer; known: {', '.join(DEFAULTS)}")
+    for name, value in query.items():
+        if len(value) > LONGEST_VALUE:
+            raise InputError(f"{name} must be at most {LONGEST_VALUE} characters long, got {len(value)}")
+    given = DEFAULTS | dict(query)
+    n = _number("n", given["n"])
+    if not (n.is_integer() and 1 <= n <= LARGEST_N):
+        raise InputError(f"n must be a whole number from 1 to 10^15, got {_short(given['n'])}")
+    phi, psi, step_samples = (_ratio(name, given[name]) for name in ("phi", "psi", "step_samples"))
+    d = max(1, round(phi * n))
+    return Problem(
+        n=int(n),
+        d=d,
+        N=max(1, round(d / psi)),
+        activation=_function("activation", given["activation"]),
+        teacher=_function("teacher", given["teacher"]),
+        noise=_number("noise", given["noise"]),
+        ridge=_number("ridge", given["ridge"]),
+        step=Step(constant=_number("constant", given["constant"]), exponent=_number("exponent", given["exponent"])),
+        gradient=given["gradient"],  # pyright: ignore[reportArgumentType]  (the model says what is allowed)
+        weights=given["weights"],  # pyright: ignore[reportArgumentType]
+        readout=given["readout"],  # pyright: ignore[reportArgumentType]
+        n_step=None if step_samples == 1 else max(1, round(step_samples * n)),
+    )
+
+
+def write_query(problem: Problem) -> dict[str, str]:
+    """The address of a problem, every parameter written out."""
+
+    def function(spec: str | tuple[float, ...]) -> str:
+        return spec if isinstance(spec, str) else ",".join(f"{c:.10g}" for c in spec)
+
+    return {
+        "n": str(problem.n),
+        "phi": f"{problem.phi:.10g}",
+        "psi": f"{problem.psi:.10g}",
+        "activation": function(problem.activation),
+        "teacher": function(problem.teacher),
+        "noise": f"{problem.noise:.10g}",
+        "ridge": f"{problem.ridge:.10g}",
+        "constant": f"{problem.step.constant:.10g}",
+        "exponent": f"{problem.step.exponent:.10g}",
+        "gradient": problem.gradient,
+        "weights": problem.weights,
+        "readout": problem.readout,
+        "step_samples": f"{problem.step_samples / problem.n:.10g}",
+    }
+
+
+def _short(text: str) -> str:
+    return repr(text if len(text) <= 60 else text[:57] + "…")
+
+
+def _number(name: str, text: str) -> float:
+    try:
+        number = float(text)
+    except ValueError:
+        number = math.nan
+    if not math.isfinite(number):
+        raise InputError(f"{name} must be a finite number, got {_short(text)}")
+    return number
+
+
+def _ratio(name: str, text: str) -> float:
+    number = _number(name, text)
+    if not RATIOS[0] <= number <= RATIOS[1]:
+        raise InputError(f"{name} must be a number from {RATIOS[0]:g} to {RATIOS[1]:g}, got {_short(text)}")
+    return number
+
+
+def _function(name: str, text: str) -> str | list[float]:
+    """A name, or Hermite coefficients separated by commas."""
+    if "," not in text:
+        if text not in function_names():
+            raise InputError(
+                f"{name} must be one of {', '.join(function_names())}, or Hermite coefficients such as 0,1,0.7071, "
+                f"got {_short(text)}"
+            )
+        return text
+    parts = text.split(",")
+    if len(parts) > DEGREES + 1:
+        raise InputError(f"{name} must have at most {DEGREES + 1} Hermite coefficients, got {len(parts)}")
+    return [_number(name, part) for part in parts]
+
+
+# ---------------------------------------------------------------------- the problem in other words
+
+
+def as_python(problem: Problem) -> str:
+    """A script that builds the problem and prints what the page shows."""
+    fields = problem.to_dict()
+    step = fields.pop("step")
+    defaults = Problem(n=10, d=10, N=10).to_dict()
+    kept = {k: v for k, v in fields.items() if k in ("n", "d", "N", "noise", "ridge") or v != defaults.get(k)}
+    lines = [f"    {name}={_literal(value)}," for name, value in kept.items()]
+    lines += [f"    step=one.Step(constant={step['constant']!r}, exponent={step['exponent']!r}),"]
+    module = NOT_BUILT_IN.get(str(problem.activation)) or NOT_BUILT_IN.get(str(problem.teacher))
+    extra = [f"import {module}  # registers its activation"] if module else []
+    return "\n".join(
+        [
+            "import onestride as one",
+            *extra,
+            "",
+            "problem = one.Problem(",
+            *lines,
+            ")",
+            "prediction = one.predict(problem)",
+            "print(prediction.test_error, prediction.train_loss)  # after the step: test error, ridge objective",
+            "print(one.learned(problem).fraction)  # share of each degree of the teacher that is learned",
+            "print(one.spectrum(problem, density=False).leading)  # eigenvalues of FFᵀ/n that leave the bulk",
+            "",
+        ]
+    )
+
+
+def as_toml(problem: Problem) -> str:
+    """The file that `onestride … --problem FILE` and `Problem.from_toml` read."""
+    return problem.to_toml()
+
+
+def as_command(problem: Problem) -> str:
+    """The command that prints this problem's prediction."""
+    defaults = Problem(n=10, d=10, N=10)
+    query = write_query(problem)
+    options: list[tuple[str, Any]] = [("n", problem.n), ("d", problem.d), ("N", problem.N)]
+    options += [(name, query[name]) for name in ("activation", "teacher")]
+    options += [("noise", repr(problem.noise)), ("ridge", repr(problem.ridge))]
+    options += [("constant", repr(problem.step.constant)), ("exponent", repr(problem.step.exponent))]
+    for name in ("gradient", "weights", "readout", "n_step"):
+        if getattr(problem, name) != getattr(defaults, name):
+            options.append((name.replace("_", "-"), getattr(problem, name)))
+    module = NOT_BUILT_IN.get(str(problem.activation)) or NOT_BUILT_IN.get(str(problem.teacher))
+    start = f'python -c "import {module}; from onestride.cli import main; main()"' if module else "onestride"
+    return " ".join([start, "predict", *(f"--{name}={shlex.quote(str(value))}" for name, value in options)])
+
+
+def _literal(value: Any) -> str:
+    return f'"{value}"' if isinstance(value, str) else repr(value)

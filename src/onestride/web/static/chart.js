@@ -1,0 +1,215 @@
+// One chart: lines, points with error bars, a histogram and straight lines, drawn as SVG from plain numbers.
+
+const SVG = "http://www.w3.org/2000/svg";
+
+export function node(tag, attributes = {}, text = null) {
+  const made = document.createElementNS(SVG, tag);
+  for (const [name, value] of Object.entries(attributes)) if (value != null) made.setAttribute(name, value);
+  if (text != null) made.textContent = text;
+  return made;
+}
+
+const round = (x) => Math.round(x * 10) / 10;
+
+export function niceTicks(low, high, count = 5) {
+  const span = high - low;
+  if (!(span > 0)) return { low: low - 0.5, high: high + 0.5, ticks: [low] };
+  const raw = span / count;
+  const power = 10 ** Math.floor(Math.log10(raw));
+  const step = [1, 2, 2.5, 5, 10].map((m) => m * power).find((s) => s >= raw * 0.999);
+  const from = Math.floor(low / step + 1e-9) * step;
+  const to = Math.ceil(high / step - 1e-9) * step;
+  const ticks = [];
+  for (let k = 0; from + k * step <= to + step / 1e6; k++) ticks.push(from + k * step);
+  const digits = Math.max(0, -Math.floor(Math.log10(step) + 1e-9) + (step / power === 2.5 ? 1 : 0));
+  return { low: from, high: to, ticks, format: (x) => x.toFixed(Math.min(digits, 8)).replace("-", "−") };
+}
+
+export function logTicks(low, high) {
+  const ticks = [];
+  for (let k = Math.ceil(Math.log10(low)); k <= Math.log10(high); k++) ticks.push(10 ** k);
+  if (ticks.length > 6) return ticks.filter((_, i) => i % Math.ceil(ticks.length / 6) === 0);
+  if (ticks.length < 3)
+    for (let k = Math.floor(Math.log10(low)); k <= Math.log10(high); k++)
+      for (const m of [2, 5]) if (m * 10 ** k >= low && m * 10 ** k <= high) ticks.push(m * 10 ** k);
+  return ticks.sort((a, b) => a - b);
+}
+
+// A smooth line through the points that adds no maximum or minimum of its own (Fritsch and Carlson 1980).
+export function smoothPath(points) {
+  const n = points.length;
+  if (n === 0) return "";
+  const slope = [];
+  for (let i = 0; i + 1 < n; i++) slope.push((points[i + 1][1] - points[i][1]) / (points[i + 1][0] - points[i][0]));
+  const tangent = points.map((_, i) => {
+    if (i === 0) return slope[0];
+    if (i === n - 1) return slope[n - 2];
+    return slope[i - 1] * slope[i] <= 0 ? 0 : (2 * slope[i - 1] * slope[i]) / (slope[i - 1] + slope[i]);
+  });
+  let path = `M${round(points[0][0])} ${round(points[0][1])}`;
+  for (let i = 0; i + 1 < n; i++) {
+    const third = (points[i + 1][0] - points[i][0]) / 3;
+    const [x0, y0] = points[i];
+    const [x1, y1] = points[i + 1];
+    const c = [x0 + third, y0 + third * tangent[i], x1 - third, y1 - third * tangent[i + 1], x1, y1].map(round);
+    path += `C${c[0]} ${c[1]} ${c[2]} ${c[3]} ${c[4]} ${c[5]}`;
+  }
+  return path;
+}
+
+// Runs of finite points, in pixels.
+function pieces(x, y, toX, toY) {
+  const found = [];
+  let run = [];
+  x.forEach((at, i) => {
+    if (at != null && y[i] != null && Number.isFinite(y[i])) run.push([toX(at), toY(y[i])]);
+    else if (run.length) found.push(run), (run = []);
+  });
+  if (run.length) found.push(run);
+  return found;
+}
+
+const MARKERS = {
+  0: (x, y) => `M${x - 3.4} ${y}a3.4 3.4 0 1 0 6.8 0a3.4 3.4 0 1 0 -6.8 0`,
+  1: (x, y) => `M${x - 3} ${y - 3}h6v6h-6z`,
+  2: (x, y) => `M${x} ${y - 4}l3.8 6.6h-7.6z`,
+  3: (x, y) => `M${x} ${y - 4.2}l4.2 4.2l-4.2 4.2l-4.2 -4.2z`,
+};
+
+export function draw(svg, spec) {
+  const width = svg.clientWidth || 400;
+  const height = svg.clientHeight || 260;
+  const margin = { left: 50, right: spec.right ?? 14, top: 22, bottom: 38 };
+  const inner = { x: margin.left, y: margin.top, w: width - margin.left - margin.right, h: height - margin.top - margin.bottom };
+  const { x, y } = spec;
+  const fx = x.log ? Math.log10 : (v) => v;
+  const toX = (v) => inner.x + (inner.w * (fx(v) - fx(x.low))) / (fx(x.high) - fx(x.low));
+  const toY = (v) => inner.y + inner.h * (1 - (v - y.low) / (y.high - y.low));
+  svg.setAttribute("viewBox", `0 0 ${width} ${height}`);
+  const parts = [];
+  const add = (tag, attributes, text) => parts.push(node(tag, attributes, text)) && parts.at(-1);
+
+  const clip = `clip-${svg.id}`;
+  const frame = node("clipPath", { id: clip });
+  frame.append(node("rect", { x: inner.x, y: inner.y - 6, width: inner.w + margin.right, height: inner.h + 12 }));
+  parts.push(frame);
+
+  (spec.bands ?? []).forEach(({ from, to, label, shaded }) => {
+    const [a, b] = [toX(Math.max(from, x.low)), toX(Math.min(to, x.high))];
+    if (!(b > a)) return;
+    if (shaded) add("rect", { class: "band", x: a, y: inner.y, width: b - a, height: inner.h });
+    if (label && b - a > 22) add("text", { class: "band-label", x: (a + b) / 2, y: inner.y + 11, "text-anchor": "middle" }, label);
+  });
+  (spec.verticals ?? []).forEach(({ at, label, kind = "threshold" }) => {
+    if (at < x.low || at > x.high) return;
+    add("line", { class: kind, x1: toX(at), x2: toX(at), y1: inner.y, y2: inner.y + inner.h });
+    if (label) add("text", { class: "tick-label", x: toX(at), y: inner.y - 7, "text-anchor": "middle" }, label);
+  });
+
+  y.ticks.filter((t) => t >= y.low && t <= y.high).forEach((t) => {
+    add("line", { class: "grid", x1: inner.x, x2: inner.x + inner.w, y1: toY(t), y2: toY(t) });
+    add("text", { class: "tick-label", x: inner.x - 7, y: toY(t) + 3.5, "text-anchor": "end" }, y.format(t));
+  });
+  x.ticks.forEach((t) => {
+    add("line", { class: "axis", x1: toX(t), x2: toX(t), y1: inner.y + inner.h, y2: inner.y + inner.h + 4 });
+    add("text", { class: "tick-label", x: toX(t), y: inner.y + inner.h + 16, "text-anchor": "middle" }, x.format(t));
+  });
+  add("path", { class: "axis", d: `M${inner.x} ${inner.y}V${inner.y + inner.h}H${inner.x + inner.w}` });
+  add("text", { class: "axis-label", x: inner.x + inner.w / 2, y: height - 5, "text-anchor": "middle" }, x.label);
+
+  const plot = node("g", { "clip-path": `url(#${clip})` });
+  parts.push(plot);
+  const put = (tag, attributes, text) => plot.appendChild(node(tag, attributes, text));
+  (spec.horizontals ?? []).forEach(({ at, label, style = 1 }) => {
+    if (at == null) return;
+    const inside = at >= y.low && at <= y.high;
+    if (inside) put("line", { class: `baseline dash-${style}`, x1: inner.x, x2: inner.x + inner.w, y1: toY(at), y2: toY(at) });
+    if (inside) put("text", { class: "baseline-label", x: inner.x + inner.w - 2, y: toY(at) - 4, "text-anchor": "end" }, label);
+  });
+  const below = (spec.horizontals ?? []).filter(({ at }) => at != null && at < y.low);
+  if (below.length) {
+    const words = `↓ ${below.map(({ at, label }) => `${label} ${y.format(at)}`).join(", ")}`;
+    put("text", { class: "baseline-label", x: inner.x + 8, y: inner.y + inner.h - 6 }, words);
+  }
+
+  for (const s of spec.series) drawSeries(s, { put, toX, toY, y, inner });
+  (spec.handles ?? []).forEach(({ at, value, label }) => {
+    if (at == null || at < x.low - 1e-12 || at > x.high + 1e-12) return;
+    put("line", { class: "here", x1: toX(at), x2: toX(at), y1: inner.y, y2: inner.y + inner.h });
+    if (value == null) return;
+    put("circle", { class: "here-dot", cx: toX(at), cy: toY(value), r: 5 });
+    const left = toX(at) > inner.x + inner.w - 60;
+    if (label)
+      put("text", { class: "here-label", x: toX(at) + (left ? -9 : 9), y: toY(value) - 8, "text-anchor": left ? "end" : "start" }, label);
+  });
+  svg.replaceChildren(...parts);
+  svg.scale = { inner, toX, toY, x, y, fromX: (px) => unscale(px, inner, x) };
+}
+
+function unscale(px, inner, x) {
+  const share = Math.min(1, Math.max(0, (px - inner.x) / inner.w));
+  if (!x.log) return x.low + share * (x.high - x.low);
+  return 10 ** (Math.log10(x.low) + share * (Math.log10(x.high) - Math.log10(x.low)));
+}
+
+function drawSeries(s, { put, toX, toY, y, inner }) {
+  const colour = s.colour ?? 0;
+  if (s.kind === "line") {
+    for (const run of pieces(s.x, s.y, toX, toY)) {
+      const path = s.straight ? "M" + run.map((p) => p.map(round).join(" ")).join("L") : smoothPath(run);
+      put("path", { class: `curve colour-${colour} ${s.style ?? `dash-${colour}`}`, d: path, "data-series": s.label });
+      if (s.end) put("text", { class: `end-label fill-${colour}`, x: run.at(-1)[0] + 5, y: run.at(-1)[1] + 3.5 }, s.end);
+    }
+  } else if (s.kind === "stairs") {
+    s.x.forEach(([from, to], i) => {
+      if (s.y[i] != null)
+        put("line", { class: `limit colour-${colour}`, x1: toX(from) + 1, x2: toX(to) - 1, y1: toY(s.y[i]), y2: toY(s.y[i]) });
+    });
+  } else if (s.kind === "area") {
+    for (const run of pieces(s.x, s.y, toX, toY)) {
+      const base = toY(Math.max(y.low, 0));
+      const line = run.map((p) => p.map(round).join(" ")).join("L");
+      put("path", { class: `area fill-${colour}`, d: `M${round(run[0][0])} ${base}L${line}L${round(run.at(-1)[0])} ${base}Z` });
+    }
+  } else if (s.kind === "histogram") {
+    s.y.forEach((v, i) => {
+      const [a, b] = [toX(s.x[i]), toX(s.x[i + 1])];
+      if (v > 0 && b > inner.x) put("rect", { class: "bar", x: a, y: toY(v), width: Math.max(b - a - 0.5, 0.5), height: toY(0) - toY(v) });
+    });
+  } else if (s.kind === "spikes") {
+    s.x.forEach((at, i) => {
+      const [px, top, foot] = [toX(at), inner.y + 26, inner.y + inner.h];
+      put("path", { class: `spike colour-${colour}`, d: `M${px} ${foot}V${top + 7}M${px - 4.5} ${top + 9}L${px} ${top}L${px + 4.5} ${top + 9}` });
+      if (s.names?.[i]) put("text", { class: "spike-label", x: px, y: top - 5, "text-anchor": "middle" }, s.names[i]);
+    });
+  } else if (s.kind === "points") {
+    s.x.forEach((at, i) => {
+      if (s.y[i] == null) return;
+      const [px, py, e] = [toX(at), toY(s.y[i]), s.error?.[i]];
+      if (e != null) {
+        const [top, foot] = [toY(s.y[i] + e), toY(s.y[i] - e)];
+        put("path", { class: `bar-line colour-${colour}`, d: `M${px} ${foot}V${top}M${px - 3} ${top}h6M${px - 3} ${foot}h6` });
+      }
+      put("path", { class: `mark colour-${colour}`, d: MARKERS[colour % 4](round(px), round(py)) }).append(node("title", {}, s.titles?.[i] ?? ""));
+    });
+  }
+}
+
+export function legend(list, entries) {
+  const text = JSON.stringify(entries);
+  if (list.dataset.entries === text) return;
+  list.dataset.entries = text;
+  list.replaceChildren(
+    ...entries.map(({ label, kind, colour = 0, style }) => {
+      const item = document.createElement("li");
+      const key = node("svg", { viewBox: "0 0 26 12", width: 26, height: 12, "aria-hidden": "true" });
+      if (kind === "points") key.append(node("path", { class: `mark colour-${colour}`, d: MARKERS[colour % 4](13, 6) }));
+      else if (kind === "bar") key.append(node("rect", { class: "bar", x: 4, y: 2, width: 18, height: 9 }));
+      else if (kind === "spike") key.append(node("path", { class: `spike colour-${colour}`, d: "M13 12V4M9 7L13 1L17 7" }));
+      else if (kind === "limit") key.append(node("line", { class: `limit colour-${colour}`, x1: 1, x2: 25, y1: 6, y2: 6 }));
+      else key.append(node("path", { class: `curve colour-${colour} ${style ?? `dash-${colour}`}`, d: "M1 6H25" }));
+      item.append(key, label);
+      return item;
+    }),
+  );
+}

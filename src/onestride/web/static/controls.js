@@ -1,0 +1,181 @@
+// The controls: each is a slider with a number beside it, or a menu. Values are the strings of the address.
+
+import { element } from "./text.js";
+
+const LOG = true;
+export const SLIDERS = {
+  exponent: { symbol: "α", words: "exponent of the step", low: 0, high: 0.5, step: 0.005, decimals: 3 },
+  constant: { symbol: "c", words: "constant of the step", low: 0.1, high: 10, log: LOG },
+  ridge: { symbol: "λ", words: "ridge penalty", low: 1e-4, high: 10, log: LOG },
+  n: { symbol: "n", words: "samples", low: 100, high: 1e9, log: LOG, whole: true },
+  phi: { symbol: "φ", words: "inputs per sample, d/n", low: 0.05, high: 4, log: LOG },
+  psi: { symbol: "ψ", words: "inputs per neuron, d/N", low: 0.05, high: 4, log: LOG },
+  noise: { symbol: "σ", sub: "ε", words: "label noise", low: 0, high: 2, step: 0.02, decimals: 2 },
+};
+const MENUS = {
+  gradient: { words: "gradient", options: { full: "full: residual y − f₀(x)", labels: "labels only: y" } },
+  weights: { words: "rows of W₀", options: { sphere: "unit sphere", gaussian: "Gaussian" } },
+  readout: { words: "readout a", options: { gaussian: "Gaussian", constant: "constant", rademacher: "±1/√N" } },
+  step_samples: { words: "samples of the step", options: { 1: "n", 2: "2n", 4: "4n", 8: "8n" } },
+};
+const COEFFICIENTS = "coefficients";
+export const TEACHER_DEGREES = 4;
+
+const significant = (x, digits = 3) => Number(x.toPrecision(digits));
+
+export class Controls {
+  constructor(form, { defaults, functions }, changed) {
+    this.form = form;
+    this.values = { ...defaults };
+    this.changed = changed;
+    this.inputs = {};
+    form.append(
+      this.group("The step", this.slider("exponent"), this.slider("constant"), this.menu("gradient")),
+      this.group("The fit", this.slider("ridge")),
+      this.group("Sizes", this.slider("n"), this.slider("phi"), this.slider("psi"), this.sizes()),
+      this.group("The teacher", ...this.functionChoice("teacher", functions), this.slider("noise")),
+      this.group("The network", ...this.functionChoice("activation", functions)),
+      this.more(this.menu("readout"), this.menu("weights"), this.menu("step_samples")),
+    );
+    form.addEventListener("submit", (event) => event.preventDefault());
+    this.show();
+  }
+
+  group(title, ...rows) {
+    return element("fieldset", {}, element("legend", { text: title }), ...rows);
+  }
+
+  more(...rows) {
+    return element("details", { class: "more" }, element("summary", { text: "More" }), ...rows);
+  }
+
+  sizes() {
+    this.sizesText = element("p", { class: "sizes" });
+    return this.sizesText;
+  }
+
+  // ------------------------------------------------------------------ sliders
+
+  slider(name) {
+    const s = SLIDERS[name];
+    const id = `control-${name}`;
+    const symbol = element("i", { text: s.symbol });
+    if (s.sub) symbol.append(element("sub", { text: s.sub }));
+    const label = element("label", { for: id }, symbol, ` ${s.words}`);
+    const number = element("input", { type: "text", inputmode: "decimal", id: `${id}-number`, "aria-label": `${s.words}, number`, class: "number" });
+    const range = element("input", { type: "range", id, min: s.log ? Math.log10(s.low) : s.low, max: s.log ? Math.log10(s.high) : s.high, step: s.log ? 0.01 : s.step });
+    range.addEventListener("input", () => this.set(name, this.fromRange(s, Number(range.value))));
+    number.addEventListener("change", () => this.set(name, number.value.trim()));
+    this.inputs[name] = { range, number, s };
+    return element("div", { class: "row" }, label, number, range);
+  }
+
+  fromRange(s, position) {
+    if (!s.log) return String(Number(position.toFixed(s.decimals)));
+    const value = 10 ** position;
+    return String(s.whole ? wholeNumber(value) : significant(value));
+  }
+
+  // ------------------------------------------------------------------ menus
+
+  menu(name) {
+    const { words, options } = MENUS[name];
+    const id = `control-${name}`;
+    const select = element("select", { id });
+    for (const [value, text] of Object.entries(options)) select.append(element("option", { value, text }));
+    select.addEventListener("change", () => this.set(name, select.value));
+    this.inputs[name] = { select };
+    return element("div", { class: "row menu-row" }, element("label", { for: id, text: words }), select);
+  }
+
+  // A named function or Hermite coefficients: for the teacher four sliders, for the activation a line of numbers.
+  functionChoice(name, functions) {
+    const id = `control-${name}`;
+    const select = element("select", { id });
+    select.append(element("option", { value: COEFFICIENTS, text: name === "teacher" ? "Σ c⋆ₖ Hₖ" : "Σ cₖ Hₖ" }));
+    for (const f of functions) select.append(element("option", { value: f, text: f }));
+    const words = name === "teacher" ? "σ⋆" : "activation σ";
+    const row = element("div", { class: "row menu-row" }, element("label", { for: id, text: words }), select);
+    const entry = { select, function: true };
+    this.inputs[name] = entry;
+    const list = () => this.values[name].split(",").map(Number);
+    if (name === "activation") {
+      entry.text = element("input", { type: "text", class: "coefficients", "aria-label": "Hermite coefficients of the activation, separated by commas" });
+      entry.text.addEventListener("change", () => this.set(name, entry.text.value.replace(/\s/g, "")));
+      select.addEventListener("change", () => this.set(name, select.value === COEFFICIENTS ? "0,1,0.3" : select.value));
+      return [row, entry.text];
+    }
+    select.addEventListener("change", () => this.set(name, select.value === COEFFICIENTS ? "0,1,0.7071" : select.value));
+    entry.degrees = [];
+    entry.box = element("div", { class: "degrees" });
+    for (let k = 1; k <= TEACHER_DEGREES; k++) {
+      const own = `${id}-${k}`;
+      const label = element("label", { for: own }, element("i", {}, "c", element("sub", { text: `⋆${k}` })));
+      const range = element("input", { type: "range", id: own, min: -1.5, max: 1.5, step: 0.05, "aria-label": `Teacher's Hermite coefficient of degree ${k}` });
+      const output = element("output", { for: own });
+      range.addEventListener("input", () => {
+        const now = this.values[name].includes(",") ? list() : [0, 1];
+        while (now.length <= k) now.push(0);
+        now[k] = Number(Number(range.value).toFixed(2));
+        while (now.length > 2 && now.at(-1) === 0) now.pop();
+        this.set(name, now.join(","));
+      });
+      entry.degrees.push({ range, output });
+      entry.box.append(label, range, output);
+    }
+    return [row, entry.box];
+  }
+
+  // ------------------------------------------------------------------ values
+
+  set(name, value) {
+    if (this.values[name] === value) return;
+    this.values = { ...this.values, [name]: value };
+    this.show();
+    this.changed(name);
+  }
+
+  replace(values) {
+    this.values = { ...this.values, ...values };
+    this.show();
+  }
+
+  show() {
+    for (const [name, entry] of Object.entries(this.inputs)) {
+      const value = this.values[name];
+      if (entry.range) {
+        const x = Number(value);
+        const position = entry.s.log ? Math.log10(x) : x;
+        if (Math.abs(Number(entry.range.value) - position) > 1e-9) entry.range.value = position;
+        entry.range.setAttribute("aria-valuetext", value);
+        if (document.activeElement !== entry.number || entry.number.value !== value) entry.number.value = value;
+      } else if (entry.function) {
+        const polynomial = value.includes(",");
+        entry.select.value = polynomial ? COEFFICIENTS : value;
+        if (entry.text) {
+          entry.text.hidden = !polynomial;
+          if (polynomial) entry.text.value = value;
+        } else {
+          entry.box.hidden = !polynomial;
+          const c = value.split(",").map(Number);
+          entry.degrees.forEach(({ range, output }, i) => {
+            range.value = c[i + 1] ?? 0;
+            output.textContent = String(significant(c[i + 1] ?? 0)).replace("-", "−");
+          });
+        }
+      } else {
+        if (![...entry.select.options].some((o) => o.value === value)) entry.select.append(element("option", { value, text: `${value} n` }));
+        entry.select.value = value;
+      }
+    }
+  }
+
+  showSizes(d, N) {
+    this.sizesText.textContent = `d = ${d.toLocaleString("en-GB")} inputs, N = ${N.toLocaleString("en-GB")} neurons`;
+  }
+}
+
+function wholeNumber(value) {
+  const digits = value < 1000 ? 2 : 2;
+  return Number(Math.round(value).toPrecision(digits));
+}

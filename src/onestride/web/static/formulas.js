@@ -1,0 +1,174 @@
+// The formulas of the theory in MathML, with the numbers of the current problem, each symbol explained on hover or focus.
+
+import { show, subscript, percent } from "./text.js";
+
+const SYMBOLS = {
+  eta: "η: the size of the gradient step",
+  c: "c: the constant of the step",
+  n: "n: samples of the ridge regression",
+  alpha: "α: the exponent of the step; the horizontal axis",
+  ell: "ℓ: the window α lies in; as n → ∞ the step learns polynomials up to this degree",
+  y: "y: the label",
+  cstar: "c⋆ₖ: coefficient of the teacher on the Hermite polynomial of degree k",
+  H: "Hₖ: Hermite polynomial of degree k (probabilists')",
+  z: "z = β⋆ᵀx: the input along the teacher's direction",
+  noise: "σ_ε: standard deviation of the label noise; ε is standard normal",
+  beta: "β: the direction the gradient finds, Xᵀr/n",
+  betastar: "β⋆: the teacher's direction, of length 1",
+  s: "s = |β|: its length; s² = c⋆₁² + (d/n)·E r², plus c₁² for the full gradient",
+  F: "F: features after the step, σ(X̃Wᵀ) on fresh data",
+  F0: "F₀: features before the step, σ(X̃W₀ᵀ)",
+  ck: "cₖ: Hermite coefficient of the activation of degree k",
+  X: "X̃: the n fresh inputs of the ridge regression",
+  a: "a: the readout weights, of variance 1/N",
+  k: "k: degree",
+  lambda: "λ: the ridge penalty",
+  ahat: "â: the fitted second layer",
+  ytilde: "ỹ: labels of the ridge regression",
+  fhat: "f̂: the fitted predictor, âᵀσ(Wx)",
+  E: "E: expectation over fresh data, label noise included",
+  d: "d: inputs; φ = d/n",
+  N: "N: neurons; ψ = d/N",
+};
+
+const sym = (name, body) => `<mrow class="sym" data-symbol="${name}" role="button" aria-label="${SYMBOLS[name].replace(/"/g, "")}" tabindex="-1">${body}</mrow>`;
+const mi = (text) => `<mi>${text}</mi>`;
+const mo = (text) => `<mo>${text}</mo>`;
+const mn = (x, digits = 3) => {
+  const text = show(x, digits);
+  return text.startsWith("−") ? `<mrow><mo>−</mo><mn>${text.slice(1)}</mn></mrow>` : `<mn>${text}</mn>`;
+};
+const sup = (base, top) => `<msup>${base}${top}</msup>`;
+const sub = (base, low) => `<msub>${base}${low}</msub>`;
+const frac = (top, low) => `<mfrac><mrow>${top}</mrow><mrow>${low}</mrow></mfrac>`;
+const math = (...parts) => `<math display="block"><mrow>${parts.join("")}</mrow></math>`;
+
+const eta = sym("eta", mi("η"));
+const alpha = sym("alpha", mi("α"));
+const ell = sym("ell", mi("ℓ"));
+const beta = sym("beta", mi("β"));
+const betaStar = sym("betastar", sub(mi("β"), mo("⋆")));
+const cStar = (k) => sym("cstar", `<msubsup>${mi("c")}${k}${mo("⋆")}</msubsup>`);
+const F0 = sym("F0", sub(mi("F"), "<mn>0</mn>"));
+const X = sym("X", `<mover>${mi("X")}${mo("~")}</mover>`);
+const fhat = sym("fhat", `<mover>${mi("f")}${mo("^")}</mover>`);
+const ahat = sym("ahat", `<mover>${mi("a")}${mo("^")}</mover>`);
+
+function teacherSum(teacher, noise, named) {
+  const terms = teacher
+    .map((c, k) => [c, k])
+    .filter(([c, k]) => k > 0 && Math.abs(c) > 1e-12)
+    .slice(0, 4)
+    .map(([c, k], i) => {
+      const sign = c < 0 ? mo("−") : i ? mo("+") : "";
+      const size = Math.abs(Math.abs(c) - 1) < 1e-12 ? "" : mn(Math.abs(c));
+      return `${sign}${size}${sym("H", sub(mi("H"), `<mn>${k}</mn>`))}`;
+    });
+  const tail = named ? mo("+") + mo("…") : "";
+  const last = noise > 0 ? `${mo("+")}${sym("noise", mn(noise) + mi("ε"))}` : "";
+  return (terms.join("") || "<mn>0</mn>") + tail + last;
+}
+
+function featureSum(f) {
+  const c1 = f.activation[1];
+  const top = Math.min(f.window ?? 3, 3);
+  const terms = [];
+  for (let k = 1; k <= top; k++) {
+    const size = c1 ** k * (f.activation[k] ?? 0) * f.eta ** k;
+    if (Math.abs(size) < 1e-12) continue;
+    const power = k === 1 ? `${mo("(")}${X}${beta}${mo(")")}` : sup(`<mrow>${mo("(")}${X}${beta}${mo(")")}</mrow>`, `<mrow>${mo("∘")}<mn>${k}</mn></mrow>`);
+    const readout = k === 1 ? sup(sym("a", mi("a")), mi("⊤")) : `<msup><mrow>${mo("(")}${sup(sym("a", mi("a")), `<mrow>${mo("∘")}<mn>${k}</mn></mrow>`)}${mo(")")}</mrow>${mi("⊤")}</msup>`;
+    terms.push(`${size < 0 ? mo("−") : mo("+")}${mn(Math.abs(size))}${power}${readout}`);
+  }
+  return terms;
+}
+
+export function formulas(f, values) {
+  const cards = [];
+  const card = (title, ...body) => cards.push(`<section><h3>${title}</h3>${body.join("")}</section>`);
+  card(
+    "The step",
+    math(eta, mo("="), sym("c", mi("c")), sup(sym("n", mi("n")), alpha), mo("="), mn(Number(values.constant)), mo("·"), sup(mn(f.n), mn(Number(values.exponent))), mo("="), mn(f.eta)),
+  );
+  if (f.window != null && f.window > 0) {
+    const w = f.window;
+    card(
+      `The window: ${`<span class="sym" data-symbol="ell" tabindex="-1" role="button">ℓ = ${w}</span>`}`,
+      math(frac(`${ell}${mo("−")}<mn>1</mn>`, `<mn>2</mn>${ell}`), mo("="), mn((w - 1) / (2 * w)), mo("<"), alpha, mo("<"), mn(w / (2 * w + 2)), mo("="), frac(ell, `<mn>2</mn>${ell}${mo("+")}<mn>2</mn>`)),
+    );
+  } else card("The window", `<p>${f.threshold ? "α lies on a threshold between two windows." : f.window === 0 ? "ℓ = 0: too small a step for any spike." : "α = 1/2 lies beyond every window."}</p>`);
+  const named = !values.teacher.includes(",");
+  card("The labels", math(sym("y", mi("y")), mo("="), teacherSum(f.teacher, Number(values.noise), named)), `<p class="where">${named ? `${values.teacher}, centred; ` : ""}Hermite polynomials of <span class="sym" data-symbol="z" tabindex="-1" role="button">z = β⋆ᵀx</span></p>`);
+  card("The direction found", math(mi("cos"), mo("("), beta, mo(","), betaStar, mo(")"), mo("="), frac(cStar("<mn>1</mn>"), sym("s", mi("s"))), mo("="), frac(mn(f.teacher[1]), mn(f.length)), mo("="), mn(f.overlap)));
+  const terms = featureSum(f);
+  card(
+    "The features",
+    math(sym("F", mi("F")), mo("≈"), F0, mo("+"), `<munderover>${mo("∑")}<mrow>${sym("k", mi("k"))}${mo("=")}<mn>1</mn></mrow>${ell}</munderover>`, `<msubsup>${sym("ck", mi("c"))}<mn>1</mn>${mi("k")}</msubsup>`, sym("ck", sub(mi("c"), mi("k"))), sup(eta, mi("k")), sup(`<mrow>${mo("(")}${X}${beta}${mo(")")}</mrow>`, `<mrow>${mo("∘")}${mi("k")}</mrow>`), sup(`<mrow>${mo("(")}${sup(sym("a", mi("a")), `<mrow>${mo("∘")}${mi("k")}</mrow>`)}${mo(")")}</mrow>`, mi("⊤"))),
+    ...(terms.length ? terms.map((t, i) => math(i ? "" : mo("=") + F0, t)) : [math(mo("="), F0)]),
+  );
+  const norm = (body, low = "") => `${mo("‖")}${body}${low ? sup(mo("‖"), low) : mo("‖")}`;
+  card(
+    "The fit",
+    math(frac("<mn>1</mn>", sym("n", mi("n"))), norm(`${sym("ytilde", `<mover>${mi("y")}${mo("~")}</mover>`)}${mo("−")}${sym("F", mi("F"))}${ahat}`, "<mn>2</mn>"), mo("+"), sym("lambda", mi("λ")), norm(ahat, "<mn>2</mn>"), mo("="), mn(f.train_loss)),
+    math(sym("E", mi("E")), sup(`<mrow>${mo("(")}${sym("y", mi("y"))}${mo("−")}${fhat}${mo("(")}${mi("x")}${mo(")")}${mo(")")}</mrow>`, "<mn>2</mn>"), mo("="), mn(f.test_error)),
+  );
+  const shares = Object.entries(f.fraction ?? {});
+  if (shares.length)
+    card(
+      "Learned",
+      math(frac(`${sym("E", mi("E"))}${mo("[")}${fhat}${sym("H", sub(mi("H"), mi("k")))}${mo("]")}`, `${cStar(mi("k"))}${mi("k")}${mo("!")}`), mo("="), `<mtext>${shares.map(([, v]) => percent(v)).join(", ")}</mtext>`),
+      `<p class="where">for k = ${shares.map(([k]) => k).join(", ")}</p>`,
+    );
+  return cards.join("");
+}
+
+// One stop of the Tab key per formula; arrows move between its symbols; hover and focus show the explanation.
+export function explain(box, tip) {
+  const place = (target) => {
+    const words = SYMBOLS[target.dataset.symbol];
+    if (!words) return;
+    tip.textContent = words;
+    tip.hidden = false;
+    const at = target.getBoundingClientRect();
+    const own = tip.getBoundingClientRect();
+    tip.style.left = `${Math.max(8, Math.min(at.left + at.width / 2 - own.width / 2, innerWidth - own.width - 8))}px`;
+    tip.style.top = `${at.top - own.height - 8 > 0 ? at.top - own.height - 8 : at.bottom + 8}px`;
+  };
+  const symbol = (event) => event.target.closest?.(".sym");
+  box.addEventListener("pointerover", (event) => symbol(event) && place(symbol(event)));
+  box.addEventListener("pointerout", () => (tip.hidden = true));
+  box.addEventListener("focusin", (event) => symbol(event) && place(symbol(event)));
+  box.addEventListener("focusout", () => (tip.hidden = true));
+  box.addEventListener("keydown", (event) => {
+    const now = symbol(event);
+    if (event.key === "Escape") tip.hidden = true;
+    if (!now || !["ArrowRight", "ArrowLeft"].includes(event.key)) return;
+    const all = [...now.closest("section").querySelectorAll(".sym")];
+    const next = all[all.indexOf(now) + (event.key === "ArrowRight" ? 1 : -1)];
+    if (next) {
+      event.preventDefault();
+      now.tabIndex = -1;
+      next.tabIndex = 0;
+      next.focus();
+    }
+  });
+}
+
+export function writeFormulas(box, f, values) {
+  if (box.contains(document.activeElement)) return; // do not pull a symbol away from the keyboard
+  box.innerHTML = formulas(f, values);
+  for (const section of box.querySelectorAll("section")) section.querySelector(".sym")?.setAttribute("tabindex", "0");
+}
+
+export function sentence(f, curves) {
+  if (f.test_error == null || curves?.untrained?.test_error == null) return "";
+  const before = curves.untrained.test_error;
+  const change = f.test_error / before - 1;
+  const shares = Object.entries(f.fraction ?? {}).map(([k, v]) => `${percent(v)} of degree ${k}`);
+  const spikes = f.spectrum?.leading?.length;
+  const many = spikes == null ? "" : spikes === 0 ? "; no eigenvalue leaves the bulk" : spikes === 1 ? "; one eigenvalue leaves the bulk" : `; ${spikes} eigenvalues leave the bulk`;
+  const verb = change <= 0 ? "lowers" : "raises";
+  return `A step of size <b>η = ${show(f.eta)}</b> ${verb} the test error from ${show(before)} to <b>${show(f.test_error)}</b> (${change <= 0 ? "−" : "+"}${Math.abs(100 * change).toFixed(Math.abs(change) < 0.095 ? 1 : 0)} %). The network has learned ${shares.join(", ").replace(/, ([^,]*)$/, " and $1")}${many}.`;
+}
+
+export { subscript };

@@ -1,0 +1,220 @@
+// The page: one problem, its address, theory that follows the sliders, and the simulation beside it.
+
+import { Controls } from "./controls.js";
+import { errorFigure, learnedFigure, spectrumFigure } from "./figures.js";
+import { explain, sentence, writeFormulas } from "./formulas.js";
+import { Refused, ask, latest } from "./net.js";
+import { Share } from "./share.js";
+import { Simulation } from "./simulate.js";
+import { StoreView } from "./store.js";
+import { element } from "./text.js";
+
+const REST = 160; // ms without input after which the full theory is asked for
+const byId = (id) => document.getElementById(id);
+
+const view = { curves: null, here: null, points: null };
+let about;
+let controls;
+let simulation;
+let share;
+let rest;
+let refining = new AbortController();
+let scheduled = false;
+
+// ------------------------------------------------------------------ the address
+
+function query() {
+  return Object.fromEntries(Object.entries(controls.values).filter(([k, v]) => v !== about.defaults[k]));
+}
+
+function writeAddress() {
+  const text = new URLSearchParams(query()).toString().replaceAll("%2C", ",");
+  const address = `${location.pathname}${text ? `?${text}` : ""}${location.hash}`;
+  if (address !== location.pathname + location.search + location.hash) history.replaceState(null, "", address);
+  share.update(query());
+}
+
+function readAddress() {
+  return { ...about.defaults, ...Object.fromEntries(new URLSearchParams(location.search)) };
+}
+
+// ------------------------------------------------------------------ theory
+
+const quickCurves = latest((values) => receive("curves", values, "quick"));
+const quickHere = latest((values) => receive("here", values, "quick"));
+
+async function receive(name, values, quality, signal) {
+  try {
+    const data = await ask(`/api/${name}`, { query: { ...values, quality }, signal });
+    if (quality === "quick" && isSettled(name, values)) return; // the full answer is already there
+    data.asked = JSON.stringify(values);
+    view[name] = data;
+    banner("");
+    schedule();
+  } catch (error) {
+    if (error.name !== "AbortError") banner(error instanceof Refused ? error.message : "the page made a mistake; reload it");
+    if (!(error instanceof Refused) && error.name !== "AbortError") throw error;
+  }
+}
+
+const isSettled = (name, values) => view[name]?.quality === "full" && view[name].asked === JSON.stringify(values);
+
+function changed(name) {
+  const values = query();
+  refining.abort();
+  clearTimeout(rest);
+  if (!["exponent"].includes(name) || Number(controls.values.exponent) < 0 || !view.curves) quickCurves(values);
+  quickHere(values);
+  simulation.problemChanged();
+  schedule();
+  rest = setTimeout(() => refine(values), REST);
+}
+
+async function refine(values) {
+  writeAddress();
+  refining = new AbortController();
+  const { signal } = refining;
+  simulation.fetchPoints(values);
+  await Promise.all([receive("curves", values, "full", signal), receive("here", values, "full", signal)]);
+}
+
+// ------------------------------------------------------------------ drawing
+
+function schedule() {
+  if (scheduled) return;
+  scheduled = true;
+  requestAnimationFrame(() => {
+    scheduled = false;
+    render();
+  });
+}
+
+function notice(id, words) {
+  const box = byId(id).parentElement.querySelector(".notice");
+  box.textContent = words ? `${words[0].toUpperCase()}${words.slice(1)}.` : "";
+  box.hidden = !words;
+  byId(id).classList.toggle("empty", Boolean(words));
+}
+
+function render() {
+  const { curves, here } = view;
+  const alpha = Number(controls.values.exponent);
+  const shown = { curves, here, points: simulation.points, alpha };
+  if (curves?.alpha) {
+    for (const name of ["test_error", "train_loss"]) {
+      const nothing = curves[name].every((v) => v == null);
+      notice(name, nothing ? curves.message : "");
+      errorFigure(byId(name), byId(`legend-${name}`), name, shown);
+    }
+    const nothing = curves.degrees.every((k) => curves.fraction[k].every((v) => v == null));
+    notice("learned", nothing ? curves.message || "the teacher has no part of degree 1 to 4" : "");
+    learnedFigure(byId("learned"), byId("legend-learned"), shown);
+  } else if (curves?.message) for (const name of ["test_error", "train_loss", "learned"]) notice(name, curves.message);
+  if (here?.spectrum) {
+    notice("spectrum", "");
+    spectrumFigure(byId("spectrum"), byId("legend-spectrum"), shown);
+  } else if (here?.message) notice("spectrum", here.message);
+  if (here?.activation) {
+    controls.showSizes(here.d, here.N);
+    writeFormulas(byId("formulas"), here, controls.values);
+  }
+  const settled = here?.quality === "full" && curves?.quality === "full";
+  byId("quality").textContent = (settled ? here : [here, curves].find((x) => x?.quality === "quick"))?.words ?? "";
+  byId("quality").title = here?.accuracy ? `What to expect of it: ${here.accuracy}.` : "";
+  byId("quality").dataset.quality = settled ? "full" : "quick";
+  byId("sentence").innerHTML = here?.activation ? sentence(here, curves) || `${here.message}.` : "";
+  document.documentElement.dataset.drawn = String(Number(document.documentElement.dataset.drawn ?? 0) + 1);
+}
+
+function banner(words) {
+  byId("banner").textContent = words ? `${words[0].toUpperCase()}${words.slice(1)}.` : "";
+  byId("banner").hidden = !words;
+}
+
+// ------------------------------------------------------------------ α can be dragged in the figures
+
+function dragExponent(svg) {
+  const move = (event) => {
+    const px = event.clientX - svg.getBoundingClientRect().left;
+    const alpha = svg.scale?.fromX(px);
+    if (alpha != null) controls.set("exponent", String(Number((Math.round(alpha / 0.005) * 0.005).toFixed(3))));
+  };
+  svg.addEventListener("pointerdown", (event) => {
+    if (event.pointerType === "touch") return; // a touch scrolls the page
+    svg.setPointerCapture(event.pointerId);
+    move(event);
+    svg.addEventListener("pointermove", move);
+  });
+  svg.addEventListener("pointerup", () => svg.removeEventListener("pointermove", move));
+  svg.addEventListener("pointercancel", () => svg.removeEventListener("pointermove", move));
+}
+
+// ------------------------------------------------------------------ presets, theme
+
+function setUpPresets() {
+  const select = byId("preset");
+  for (const group of new Set(about.presets.map((p) => p.group))) {
+    const box = element("optgroup", { label: group });
+    about.presets.forEach((p, i) => p.group === group && box.append(element("option", { value: i, text: p.name })));
+    select.append(box);
+  }
+  select.addEventListener("change", () => {
+    const preset = about.presets[Number(select.value)];
+    if (select.value === "" || !preset) return;
+    history.pushState(null, "", location.pathname + location.search);
+    controls.replace({ ...about.defaults, ...preset.query });
+    changed();
+    byId("preset-note").textContent = `${preset.question}${preset.beyond ? ` (${preset.beyond})` : ""}`;
+    byId("preset-note").hidden = false;
+    select.value = "";
+  });
+}
+
+function setUpTheme() {
+  byId("theme").addEventListener("click", () => {
+    const dark = document.documentElement.dataset.theme ?? (matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light");
+    document.documentElement.dataset.theme = dark === "dark" ? "light" : "dark";
+    try {
+      localStorage.setItem("theme", document.documentElement.dataset.theme);
+    } catch {
+      // the choice then lasts until the page is closed
+    }
+  });
+}
+
+async function start() {
+  about = await ask("/api/about");
+  controls = new Controls(byId("controls"), about, changed);
+  simulation = new Simulation({ query, schedule, values: () => controls.values, open: openProblem });
+  share = new Share();
+  setUpPresets();
+  setUpTheme();
+  explain(byId("formulas"), byId("tip"));
+  for (const id of ["test_error", "train_loss", "learned"]) dragExponent(byId(id));
+  new ResizeObserver(schedule).observe(byId("figures"));
+  const storeView = new StoreView(openProblem);
+  byId("view-store").addEventListener("click", () => storeView.toggle());
+  addEventListener("popstate", () => openProblem(readAddress(), false));
+  await openProblem(readAddress(), false);
+  if (location.hash.startsWith("#store")) storeView.toggle();
+}
+
+// Show a problem, after asking the server whether there is such a problem.
+async function openProblem(values, push = true) {
+  const bad = await ask("/api/problem", { query: Object.fromEntries(Object.entries(values).filter(([k, v]) => v !== about.defaults[k])) })
+    .then(() => null)
+    .catch((error) => error);
+  if (bad) {
+    banner(`${bad.message}. The page shows its default problem instead`);
+    controls.replace(about.defaults);
+    const values_ = query();
+    await Promise.all([ask("/api/curves", { query: { ...values_, quality: "full" } }), ask("/api/here", { query: { ...values_, quality: "full" } })]).then(([curves, here]) => Object.assign(view, { curves, here }));
+    schedule();
+    return;
+  }
+  if (push) history.pushState(null, "", location.pathname + location.search);
+  controls.replace(values);
+  changed();
+}
+
+start().catch((error) => banner(error.message));

@@ -1,0 +1,37 @@
+// Talking to the server: answers, sentences when something is wrong, and never more than one question at a time.
+
+export class Refused extends Error {}
+
+export async function ask(path, { query = null, signal, ...options } = {}) {
+  const address = query ? `${path}?${new URLSearchParams(query)}` : path;
+  let response;
+  try {
+    response = await fetch(address, { signal, ...options });
+  } catch (error) {
+    if (error.name === "AbortError") throw error;
+    throw new Refused("the server does not answer; start it again with: onestride explore");
+  }
+  const data = await response.json().catch(() => ({ error: `the server answered ${response.status}` }));
+  if (!response.ok) throw new Refused(data.error ?? `the server answered ${response.status}`);
+  return data;
+}
+
+export const post = (path, data) =>
+  ask(path, { method: "POST", headers: { "content-type": "application/json" }, body: JSON.stringify(data) });
+
+// At most one call in flight; of those asked meanwhile only the latest is made.
+export function latest(call) {
+  let next = null;
+  let busy = false;
+  return async function request(argument) {
+    next = { argument };
+    if (busy) return;
+    busy = true;
+    while (next) {
+      const { argument: current } = next;
+      next = null;
+      await call(current);
+    }
+    busy = false;
+  };
+}

@@ -1,0 +1,126 @@
+// The simulation: start, watch, cancel; points arrive as seeds finish. Every tab watches the same job.
+
+import { Refused, ask, post } from "./net.js";
+import { element, show } from "./text.js";
+
+const byId = (id) => document.getElementById(id);
+const BUSY = 400;
+const IDLE = 2500;
+
+export class Simulation {
+  constructor({ query, schedule, values, open }) {
+    Object.assign(this, { query, schedule, values, open });
+    this.points = null;
+    this.version = -1;
+    this.last = null;
+    byId("simulate").addEventListener("submit", (event) => {
+      event.preventDefault();
+      this.start();
+    });
+    byId("cancel").addEventListener("click", () => this.command("cancel", {}));
+    this.watch();
+  }
+
+  problemChanged() {
+    this.points = null;
+    this.refusal = "";
+    this.label();
+  }
+
+  label() {
+    const n = Number(this.values().n);
+    byId("run").textContent = `Simulate at n = ${show(n, 4)}`;
+    byId("run").disabled = this.last?.job?.state === "running";
+  }
+
+  async start() {
+    const seeds = byId("seeds").valueAsNumber;
+    await this.command("start", { query: this.query(), seeds: Number.isFinite(seeds) ? seeds : byId("seeds").value });
+  }
+
+  async command(name, data) {
+    try {
+      await post(`/api/simulation/${name}`, data);
+      this.refusal = "";
+    } catch (error) {
+      this.refusal = error.message;
+    }
+    await this.look();
+  }
+
+  async watch() {
+    for (;;) {
+      if (!document.hidden) await this.look();
+      await new Promise((done) => setTimeout(done, this.last?.job?.state === "running" ? BUSY : IDLE));
+    }
+  }
+
+  async look() {
+    try {
+      this.last = await ask("/api/simulation");
+    } catch (error) {
+      if (!(error instanceof Refused)) throw error;
+      this.refusal = error.message;
+      this.show();
+      return;
+    }
+    if (this.refusal?.startsWith("the server does not answer")) this.refusal = "";
+    this.show();
+    if (this.last.version !== this.version) await this.fetchPoints(this.query());
+  }
+
+  async fetchPoints(query) {
+    const asked = JSON.stringify(query);
+    try {
+      const found = await ask("/api/points", { query });
+      if (asked !== JSON.stringify(this.query())) return; // the problem has moved on
+      this.version = found.version;
+      this.points = found;
+      this.schedule();
+    } catch (error) {
+      if (!(error instanceof Refused)) throw error;
+    }
+  }
+
+  show() {
+    const job = this.last?.job;
+    const running = job?.state === "running";
+    byId("cancel").hidden = byId("job-progress").hidden = !running;
+    this.label();
+    if (running) byId("job-progress").value = job.done / job.total;
+    const words = this.refusal ? `${this.refusal[0].toUpperCase()}${this.refusal.slice(1)}.` : job ? describe(job) : "";
+    if (byId("job-state").textContent !== words) byId("job-state").textContent = words;
+    byId("job-state").classList.toggle("refused", Boolean(this.refusal) || job?.state === "failed");
+    this.list(this.last?.runs ?? []);
+  }
+
+  list(runs) {
+    const text = JSON.stringify(runs);
+    if (this.listed === text) return;
+    this.listed = text;
+    byId("runs").hidden = runs.length === 0;
+    byId("runs").querySelector("summary").textContent = `Finished simulations (${runs.length})`;
+    byId("run-list").replaceChildren(
+      ...[...runs].reverse().map((run) => {
+        const button = element("button", { type: "button", text: run.words });
+        button.addEventListener("click", () => this.open(run.query));
+        return element("li", {}, button);
+      }),
+    );
+  }
+}
+
+function describe(job) {
+  const seeds = Math.floor(job.done / (job.total / job.seeds));
+  if (job.state === "running") {
+    const left = job.done ? ` · about ${duration((job.seconds / job.done) * (job.total - job.done))} left` : "";
+    return `${seeds} of ${job.seeds} seeds at n = ${show(job.n, 4)}${left}`;
+  }
+  if (job.state === "done") return `${job.seeds} seeds finished and stored.`;
+  if (job.state === "cancelled") return `Cancelled; ${seeds} finished ${seeds === 1 ? "seed is" : "seeds are"} stored.`;
+  return `The simulation stopped: ${job.message}. ${seeds} finished seeds are stored.`;
+}
+
+function duration(seconds) {
+  return seconds < 90 ? `${Math.max(1, Math.round(seconds))} s` : `${Math.round(seconds / 60)} min`;
+}

@@ -1,0 +1,44 @@
+// Numbers and elements.
+
+export function element(tag, attributes = {}, ...children) {
+  const node = document.createElement(tag);
+  for (const [name, value] of Object.entries(attributes)) {
+    if (name === "text") node.textContent = value;
+    else if (value === true) node.setAttribute(name, "");
+    else if (value !== false && value != null) node.setAttribute(name, value);
+  }
+  node.append(...children);
+  return node;
+}
+
+// 0.1234, 12.3, 1,234: three digits where that is enough, never scientific for everyday sizes
+export function show(x, digits = 3) {
+  if (x == null || !Number.isFinite(x)) return "–";
+  if (x === 0) return "0";
+  const size = Math.abs(x);
+  if (size >= 1e7 || size < 1e-4) {
+    const [mantissa, exponent] = x.toExponential(Math.max(digits - 2, 0)).split("e");
+    const power = `10${superscript(Number(exponent))}`;
+    return Number(mantissa) === 1 ? power : `${minus(String(Number(mantissa)))}·${power}`;
+  }
+  if (size >= 1000) return minus(Math.round(x).toLocaleString("en-GB"));
+  return minus(String(Number(x.toPrecision(digits))));
+}
+
+export const minus = (text) => text.replace("-", "−");
+
+export function superscript(k) {
+  return [...String(k)].map((c) => (c === "-" ? "⁻" : "⁰¹²³⁴⁵⁶⁷⁸⁹"[c])).join("");
+}
+
+export const subscript = (k) => [...String(k)].map((c) => "₀₁₂₃₄₅₆₇₈₉"[c]).join("");
+
+export const percent = (x) => (x == null ? "–" : `${minus(String(Math.round(100 * x)))} %`);
+
+export function toast(words) {
+  const box = document.getElementById("toast");
+  box.textContent = words;
+  box.hidden = false;
+  clearTimeout(toast.timer);
+  toast.timer = setTimeout(() => (box.hidden = true), 3000);
+}

@@ -1,0 +1,249 @@
+"""The numbers behind the page: curves against α, and everything at the chosen α.
+
+Two qualities. `QUICK` answers while a slider moves: level T2i of the profile theory on a coarse quadrature, the bulk as
+it was before the step. `FULL` is what `predict`, `learned` and `spectrum` return, a second or two later.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from onestride._numerics import Array
+from onestride.problem import Problem, Step
+from onestride.result import TheoryError, _plain
+from onestride.theory.assumptions import failed_assumption
+from onestride.theory.baselines import direction_only, linear_ridge
+from onestride.theory.density import largest_possible, untrained_density
+from onestride.theory.direction import direction
+from onestride.theory.learned import DEGREE, learned, residual_moments
+from onestride.theory.outliers import real_path, special_eigenvalues
+from onestride.theory.plateau import window
+from onestride.theory.predict import predict, predict_grid
+from onestride.theory.profile import STRONG, errors, out_of_range
+from onestride.theory.profile_equations import Solution, solve
+from onestride.theory.profile_model import Profile, build_profile
+from onestride.theory.spectrum import spectrum
+
+
+@dataclass(frozen=True)
+class Quality:
+    """Level and quadrature nodes of the profile theory, and how many exponents a curve has."""
+
+    name: str
+    level: str
+    nodes: int
+    points: int
+    words: str
+
+
+QUICK = Quality(
+    "quick", "T2i", 13, 11, "Quick theory while you move: level T2i, coarse quadrature, bulk as before the step."
+)
+FULL = Quality("full", "T2S", 21, 26, "Profile theory, level T2S: what one.predict returns.")
+QUALITIES = {q.name: q for q in (QUICK, FULL)}
+HIGHEST_WINDOW = 6  # plateaus and thresholds are drawn up to this ℓ
+LIMIT_NAMES = ("train_loss", "test_error")
+
+
+def exponents(problem: Problem, quality: Quality) -> Array:
+    """Where a curve is computed: 0 to 1/2, further down when α is negative."""
+    return np.linspace(min(0.0, max(problem.step.exponent, -1.0)), 0.5, quality.points)
+
+
+@dataclass(frozen=True)
+class _Cell:
+    """Ridge objective, training MSE and test error, and the learned share of degrees 1 … 4, or why there are none."""
+
+    errors: tuple[float, float, float]
+    fraction: Array
+    message: str = ""
+
+
+def _nothing(reason: str) -> _Cell:
+    return _Cell((math.nan,) * 3, np.full(DEGREE, np.nan), reason)
+
+
+def _cell(problem: Problem, quality: Quality, start: Solution | None) -> tuple[_Cell, Solution | None]:
+    """One step size: errors and learned shares from one solution of the profile equations."""
+    reason = failed_assumption(problem)
+    if reason is not None:
+        return _nothing(reason), None
+    profile = build_profile(problem, quality.level, nodes=quality.nodes)
+    reason = out_of_range(profile)
+    if reason is not None:
+        return _nothing(reason), None
+    same = start is not None and start.rho.size == profile.w.size and start.q.size == profile.theta.size
+    solution = solve(profile, problem.ridge, start if same else None)
+    if not solution.converged:
+        return _nothing(f"the equations were not solved: residual {solution.residual:.1e}"), None
+    values, message = _errors(problem, profile, solution, quality)
+    return _Cell(values, _fractions(problem, profile, solution), message), solution
+
+
+def _errors(
+    problem: Problem, profile: Profile, solution: Solution, quality: Quality
+) -> tuple[tuple[float, float, float], str]:
+    from onestride.theory.profile import errors_at
+
+    if quality is QUICK or profile.learned.amplitude <= STRONG:
+        return errors_at(profile, solution), ""
+    checked = errors(problem, [problem.step], [problem.ridge], level=quality.level)  # with its check of the quadrature
+    message = str(checked.message[0, 0]) if np.isnan(checked.test_error[0, 0]) else ""
+    return (float(checked.train_loss[0, 0]), float(checked.train_mse[0, 0]), float(checked.test_error[0, 0])), message
+
+
+def _fractions(problem: Problem, profile: Profile, solution: Solution) -> Array:
+    """1 − E[H_k(y − f̂)]/(c⋆_k k!) for k = 1 … 4; NaN for degrees the teacher does not have."""
+    c = problem.target.coefficients[1 : DEGREE + 1] * np.sqrt([float(math.factorial(k)) for k in range(1, DEGREE + 1)])
+    left = residual_moments(profile, solution)[1 : DEGREE + 1]
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return np.where(c != 0, 1 - left / c, np.nan)
+
+
+def curves(problem: Problem, quality: Quality) -> dict[str, Any]:
+    """Errors and learned shares against α, with the untrained network, the n → ∞ plateaus and the baselines."""
+    alphas = exponents(problem, quality)
+    cells, last = [], None
+    for alpha in alphas:
+        cell, last = _cell(problem.at(exponent=float(alpha)), quality, last)
+        cells.append(cell)
+    before, _ = _cell(problem.replace(step=Step.none()), quality, None)
+    names = ("train_loss", "train_mse", "test_error")
+    columns = np.array([cell.errors for cell in cells])
+    degrees = _degrees(problem)
+    return {
+        "alpha": _plain(alphas),
+        **{name: _plain(columns[:, i]) for i, name in enumerate(names)},
+        "degrees": degrees,
+        "fraction": {str(k): _plain(np.array([cell.fraction[k - 1] for cell in cells])) for k in degrees},
+        "untrained": dict(zip(names, map(_plain, before.errors), strict=True)),
+        "untrained_fraction": {str(k): _plain(before.fraction[k - 1]) for k in degrees},
+        "limit": _plateaus(problem),
+        "baselines": _baselines(problem),
+        "message": next((cell.message for cell in cells if cell.message), ""),
+        "quality": quality.name,
+        "words": quality.words,
+    }
+
+
+def _degrees(problem: Problem) -> list[int]:
+    return [k for k in range(1, DEGREE + 1) if problem.target.coefficients[k] != 0]
+
+
+def _plateaus(problem: Problem) -> dict[str, Any]:
+    """Both errors in every window ℓ = 1 … 6 as n → ∞, and the ends of the windows."""
+    ells = range(1, HIGHEST_WINDOW + 1)
+    ends = [((ell - 1) / (2 * ell), ell / (2 * ell + 2)) for ell in ells]
+    grid = predict_grid(problem, [(a + b) / 2 for a, b in ends], [problem.ridge], method="plateau")
+    return {"windows": ends} | {name: _plain(getattr(grid, name)[:, 0]) for name in LIMIT_NAMES}
+
+
+def _baselines(problem: Problem) -> dict[str, float | None]:
+    """Test errors of simpler predictors; the names of `baselines`."""
+    noise = problem.noise**2
+    values = {
+        "best-linear": problem.target.nonlinear_power + noise,
+        "linear-ridge": linear_ridge(problem),
+        "direction-only": direction_only(problem),
+        "bayes": noise,
+    }
+    return {name: _plain(value) for name, value in values.items()}
+
+
+# ---------------------------------------------------------------------- at the chosen α
+
+
+def here(problem: Problem, quality: Quality) -> dict[str, Any]:
+    """Errors, learned shares and spectrum at the problem's own α, and the numbers that enter the formulas."""
+    row = facts(problem)
+    row |= _here_full(problem) if quality is FULL else _here_quick(problem)
+    row |= {"quality": quality.name, "words": quality.words}
+    return row
+
+
+def facts(problem: Problem) -> dict[str, Any]:
+    """What needs no equation to be solved: sizes, η, the window ℓ, coefficients, the direction β."""
+    ell = 0.0 if problem.step.constant == 0 else window(problem.step.exponent)
+    beta = direction(problem)
+    return {
+        "n": problem.n,
+        "d": problem.d,
+        "N": problem.N,
+        "eta": problem.eta,
+        "window": None if not math.isfinite(ell) else int(ell),
+        "threshold": math.isnan(ell),
+        "activation": _plain(problem.sigma.coefficients[:7]),
+        "teacher": _plain(problem.target.coefficients[:7]),
+        "teacher_power": _plain(problem.target.second_moment),
+        "overlap": _plain(beta.overlap),
+        "length": _plain(beta.s),
+        "residual_power": _plain(beta.residual_power),
+    }
+
+
+def _here_quick(problem: Problem) -> dict[str, Any]:
+    cell, _ = _cell(problem, QUICK, None)
+    return {
+        "train_loss": _plain(cell.errors[0]),
+        "train_mse": _plain(cell.errors[1]),
+        "test_error": _plain(cell.errors[2]),
+        "fraction": {str(k): _plain(cell.fraction[k - 1]) for k in _degrees(problem)},
+        "message": cell.message,
+        "spectrum": _quick_spectrum(problem) if not cell.message else None,
+    }
+
+
+def _quick_spectrum(problem: Problem) -> dict[str, Any]:
+    """The bulk before the step on a coarse grid, and outliers read off the walk of `outliers` without refining them."""
+    scale = largest_possible(problem)
+    if scale == 0:
+        return {"untrained": None, "trained": None, "leading": [], "degrees": [], "edge": None, "message": ""}
+    grid = scale * np.geomspace(1e-4, 1, 140)
+    density = untrained_density(problem, grid)
+    bright = np.flatnonzero(density * grid > 1e-6)
+    edge = float(grid[min(bright[-1] + 1, grid.size - 1)]) if bright.size else 0.0
+    leading: list[float] = []
+    if problem.eta > 0:
+        profile = build_profile(problem, QUICK.level, nodes=QUICK.nodes, min_weight=0.03 / problem.N)
+        leading = _rough_outliers(profile, edge)
+    law = {"grid": _plain(grid), "density": _plain(density)}
+    return {"untrained": law, "trained": None, "leading": leading, "degrees": [], "edge": edge, "message": ""}
+
+
+def _rough_outliers(profile: Profile, edge: float) -> list[float]:
+    """Where eigenvalues of the special sector cross 1 on the walk down to `edge`, by interpolation in logarithms."""
+    path = real_path(profile, edge)
+    if len(path) < 2:
+        return []
+    energy = np.log([-float(np.real(s.lam)) for s in path])
+    values = np.log(np.maximum([special_eigenvalues(profile, s)[:6] for s in path], 1e-300))
+    found = []
+    for column in values.T:
+        at = np.flatnonzero((column[:-1] < 0) & (column[1:] >= 0))
+        if at.size:
+            i = at[0]
+            t = column[i] / (column[i] - column[i + 1])
+            found.append(float(np.exp(energy[i] + t * (energy[i + 1] - energy[i]))))
+    return sorted(found, reverse=True)
+
+
+def _here_full(problem: Problem) -> dict[str, Any]:
+    prediction = predict(problem, throw=False)
+    row: dict[str, Any] = {name: _plain(getattr(prediction, name)) for name in ("train_loss", "train_mse", "test_error")}
+    row |= {"message": "", "accuracy": prediction.accuracy, "fraction": {}, "spectrum": None}
+    if math.isnan(prediction.test_error):
+        return row | {"message": prediction.message}
+    try:
+        shares = learned(problem)
+        row["fraction"] = {str(k): _plain(v) for k, v in zip(shares.degrees, shares.fraction, strict=True)}
+        found = spectrum(problem)
+    except TheoryError as error:
+        return row | {"message": str(error)}
+    told = found.to_dict()
+    kept = ("leading", "degrees", "edge", "message", "untrained", "trained", "expected", "on_direction")
+    row["spectrum"] = {name: told.get(name) for name in kept}
+    return row

@@ -1,0 +1,158 @@
+"""Theory off the event loop: two pools of processes, so that slow work never stands in the way of quick work.
+
+Equal questions asked at the same time share one computation, answers are kept, and no computation outlives its limit.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import multiprocessing
+import os
+import signal
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Iterator
+from concurrent.futures import BrokenExecutor, ProcessPoolExecutor
+from contextlib import contextmanager, suppress
+from typing import Any
+
+from onestride._errors import InputError
+from onestride.problem import Problem
+
+KEPT = 400  # answers in memory, of 2 to 30 kB
+TIME_LIMIT = {"quick": 20.0, "full": 90.0, "file": 120.0}  # seconds
+PROCESSES = {"quick": 2, "full": 2}
+
+
+class Overtime(Exception):
+    """A computation ran past its limit."""
+
+
+def start_worker(niceness: int, warm: bool = True) -> None:
+    """What every child process does first: one BLAS thread, no Ctrl+C of its own, and an end when the server ends."""
+    import numpy as np
+    from threadpoolctl import threadpool_limits
+
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    end_with_parent()
+    if hasattr(os, "nice"):
+        os.nice(niceness)
+    np.seterr(all="ignore")  # failures end as NaN and a sentence
+    import onestride.web.theory as theory
+
+    if not warm:
+        return
+    threadpool_limits(1)
+    problem = Problem(n=1000, d=500, N=1500, ridge=0.1, teacher=(0, 1, 0.5))
+    theory.here(problem, theory.QUICK)  # loads and fills the tables of the default activation
+
+
+def end_with_parent() -> None:
+    """Leave when the server is gone, even if it was killed."""
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        threading.Thread(target=lambda: (parent.join(), os._exit(1)), daemon=True).start()
+
+
+@contextmanager
+def time_limit(seconds: float) -> Iterator[None]:
+    """Raise `Overtime` in the main thread after so many seconds, where the system can."""
+    if not hasattr(signal, "setitimer"):
+        yield
+        return
+
+    def stop(*_: object) -> None:
+        raise Overtime
+
+    previous = signal.signal(signal.SIGALRM, stop)
+    signal.setitimer(signal.ITIMER_REAL, seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, previous)
+
+
+def answer(task: str, fields: dict[str, Any], quality: str) -> bytes:
+    """One answer as JSON, made in a worker; a failure is an answer with a sentence in `message`."""
+    import onestride.web.theory as theory
+
+    problem, chosen = Problem.from_dict(fields), theory.QUALITIES[quality]
+    limit = TIME_LIMIT[quality]
+    try:
+        with time_limit(limit):
+            return json.dumps(getattr(theory, task)(problem, chosen), allow_nan=False).encode()
+    except Overtime:
+        sentence = f"the theory took longer than {limit:g} s for this problem and was stopped"
+    except InputError as error:
+        sentence = str(error)
+    except (ArithmeticError, ValueError, IndexError, MemoryError) as error:  # numbers no equation was made for
+        sentence = f"the theory has no number for this problem: {str(error) or type(error).__name__}"
+    return json.dumps({"message": sentence, "failed": True, "quality": quality}).encode()
+
+
+class Workers:
+    """The pools and the answers they gave."""
+
+    def __init__(self) -> None:
+        self._pools: dict[str, ProcessPoolExecutor] = {}
+        self._kept: OrderedDict[Any, bytes] = OrderedDict()
+        self._running: dict[Any, asyncio.Task[bytes]] = {}
+
+    async def theory(self, task: str, problem: Problem, quality: str) -> bytes:
+        """`curves` or `here` as JSON, from memory when it was asked before."""
+        if task == "curves":  # the same for every α, but for how far left the axis goes
+            problem = problem.at(exponent=min(problem.step.exponent, 0.0))
+        key = (task, problem, quality)
+        if key in self._kept:
+            self._kept.move_to_end(key)
+            return self._kept[key]
+        if key not in self._running:
+            self._running[key] = asyncio.create_task(self.run(quality, answer, task, problem.to_dict(), quality))
+            self._running[key].add_done_callback(lambda _: self._running.pop(key, None))
+        found = await asyncio.shield(self._running[key])
+        self._kept[key] = found
+        while len(self._kept) > KEPT:
+            self._kept.popitem(last=False)
+        return found
+
+    async def run(self, pool: str, function: Callable[..., Any], *arguments: Any) -> Any:
+        """Call a function in a pool; once more in a fresh pool if a worker died."""
+        for attempt in (1, 2):
+            executor = self._pool(pool)
+            try:
+                return await asyncio.get_running_loop().run_in_executor(executor, function, *arguments)
+            except BrokenExecutor:
+                if self._pools.get(pool) is executor:
+                    self._pools.pop(pool)
+                    executor.shutdown(wait=False)
+                if attempt == 2:
+                    raise
+        raise AssertionError("unreachable")
+
+    def _pool(self, name: str) -> ProcessPoolExecutor:
+        if name not in self._pools:
+            self._pools[name] = ProcessPoolExecutor(
+                PROCESSES[name],
+                mp_context=multiprocessing.get_context("spawn"),
+                initializer=start_worker,
+                initargs=({"quick": 0, "full": 10}[name],),
+            )
+        return self._pools[name]
+
+    def warm(self) -> None:
+        """Start all processes now, so that the first slider does not wait for them."""
+        for name, count in PROCESSES.items():
+            for _ in range(count):
+                self._pool(name).submit(os.getpid)
+
+    def close(self) -> None:
+        """End every process."""
+        for pool in self._pools.values():
+            children = list((pool._processes or {}).values())
+            pool.shutdown(wait=False, cancel_futures=True)
+            for child in children:
+                with suppress(ValueError, OSError):
+                    child.terminate()
+        self._pools.clear()
