@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from cyclopts import App, CycloptsError, Parameter
 
 from onestride import __version__
+from onestride.cli.explore import explore
 from onestride.cli.show import (
     describe,
     emit,
@@ -333,6 +334,9 @@ def experiment(
         if not json_:
             say(f"{outcome.name}: {outcome.verdict}.\n{outcome.finding}\n{page}\n")
     emit(data, json_)
+
+
+app.command(explore)
 
 
 def main(arguments: list[str] | None = None) -> None:
