@@ -22,6 +22,7 @@ from onestride.cli.show import (
     subscript,
     table,
 )
+from onestride.cli.sweeps import store_app, sweep_app
 
 if TYPE_CHECKING:
     from onestride.problem import Problem
@@ -337,6 +338,8 @@ def experiment(
 
 
 app.command(explore)
+app.command(sweep_app)
+app.command(store_app)
 
 
 def main(arguments: list[str] | None = None) -> None:

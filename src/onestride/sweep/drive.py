@@ -10,6 +10,7 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, CancelledError, Executor, Future, wait
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from multiprocessing import current_process
 from pathlib import Path
 from typing import Any
@@ -34,12 +35,17 @@ MAX_SEEDS = 100
 
 @dataclass(frozen=True)
 class Progress:
-    """Where a sweep stands, counted in results: one per cell and seed, and one per cell for its theory."""
+    """Where a sweep stands, counted in results: one per cell and seed, and one per cell for its theory.
+
+    `known` results and `cells_known` whole cells were in the store before.
+    """
 
     done: int
     total: int
     failed: int
     known: int
+    cells: int
+    cells_known: int
 
 
 def sweep(
@@ -135,7 +141,8 @@ class _State:
         self.target, self.max_seeds, self.retry = target, max_seeds, retry
         self.repaired = store.heal()
         cell = {"name": plan.name, "sweep": plan.data}
-        store.put(Record.new("sweep", cell, {"cells": len(plan.points)}, machine(), numerics=NUMERICS["sweep"]))
+        where = machine() | {"started": datetime.now(UTC).isoformat(timespec="seconds")}
+        store.put(Record.new("sweep", cell, {"cells": len(plan.points)}, where, numerics=NUMERICS["sweep"]))
         self.attempts: dict[str, int] = {}  # of keys that failed, before or now
         self.reasons: dict[str, str] = {}  # of keys that failed and are not to be tried again
         self.learn(store.records("failure"), earlier=True)
@@ -145,6 +152,8 @@ class _State:
             seeds = group.seeds if target is None else (*group.seeds, *_further(group.seeds, FIRST_LOOK))
             self.jobs.append(_Job(group, [cell_content(content, p, constant) for p in group.pairs], list(seeds)))
         self.done = self.total = self.known = 0
+        self.cells = sum(len(job.contents) for job in self.jobs)
+        self.cells_known = 0
         self.looked = time.monotonic()
 
     def keys(self, job: _Job, seed: int | None) -> list[str]:
@@ -178,6 +187,9 @@ class _State:
     def begin(self, job: _Job, seeds: list[int | None]) -> list[int | None]:
         """Count the results of these seeds and say which of them need work."""
         size = len(job.contents)
+        if not job.keys:  # the first look at this job
+            whole = zip(*(self.keys(job, seed) for seed in seeds), strict=True)
+            self.cells_known += sum(all(key in self.store for key in keys) for keys in whole)
         work = [seed for seed in seeds if self.task(job, seed) is not None]
         job.open += len(work)
         self.total += size * len(seeds)
@@ -317,4 +329,4 @@ def _keep_running(state: _State, pending: dict[Future[list[Record]], tuple[_Job,
 
 
 def _progress(state: _State) -> Progress:
-    return Progress(state.done, state.total, len(state.reasons), state.known)
+    return Progress(state.done, state.total, len(state.reasons), state.known, state.cells, state.cells_known)

@@ -1,0 +1,355 @@
+"""The commands `sweep` and `store`."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from contextlib import nullcontext
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+from cyclopts import App, Parameter
+
+from onestride.cli.live import duration, reporter, stopping
+from onestride.cli.show import emit, say, table
+
+if TYPE_CHECKING:
+    from onestride.sweep.drive import Progress
+    from onestride.sweep.rows import Row
+
+Flag = Annotated[bool, Parameter(negative="")]
+Json = Annotated[Flag, Parameter("--json")]
+
+sweep_app = App(name="sweep", help="Map many problems, theory beside simulation, in a store that cannot lose work.")
+store_app = App(name="store", help="Look after a folder of results.")
+
+MAX_PANELS = 12
+
+
+@sweep_app.command
+def plan(
+    file: Path,
+    /,
+    *,
+    store: Path | None = None,
+    workers: int | None = None,
+    json_: Annotated[Flag, Parameter("--json")] = False,
+) -> None:
+    """Say what a sweep would compute and cost, without running it.
+
+    Parameters
+    ----------
+    file
+        The TOML file that describes the sweep.
+    store
+        A folder of results; what it knows is not counted as work.
+    workers
+        Worker processes [one per core].
+    json_
+        Print JSON.
+    """
+    from onestride.store import Store
+    from onestride.sweep.plan import make_plan
+    from onestride.sweep.spec import read_sweep
+
+    sweep = read_sweep(file)
+    opened = None if store is None else Store(store, create=True)
+    found = make_plan(sweep, opened, workers=workers)
+    if emit(found.to_dict(), json_):
+        return
+    for name, values in found.axes.items():
+        shown = [str(v) if not isinstance(v, float) else f"{v:g}" for v in values]
+        say(f"{name}: {', '.join(shown if len(shown) <= 8 else [*shown[:3], '…', *shown[-2:]])} ({len(shown)})")
+    rows = table("", "in all", "known", "left")
+    for name, total, known in (
+        ("cells", found.cells, found.cells_known),
+        ("runs (cells × seeds)", found.runs, found.runs_known),
+        ("predictions", found.predictions, found.predictions_known),
+    ):
+        rows.add_row(name, f"{total:,}", f"{known:,}", f"{total - known:,}")
+    say(rows)
+    say(
+        f"{found.groups:,} groups share their random numbers. Work left: {_power(found.flops)} floating-point operations."
+    )
+    workers_said = f"{found.workers} workers with {found.threads} BLAS thread{'s' * (found.threads > 1)} each"
+    say(f"{workers_said}; memory up to {found.memory / 2**30:.2g} GiB per worker.")
+    say(f"Time: about {duration(found.seconds)} ({found.basis}).")
+
+
+@sweep_app.command
+def run(
+    file: Path,
+    /,
+    *,
+    store: Path,
+    workers: int | None = None,
+    threads: int | None = None,
+    dask: str | None = None,
+    target_stderr: float | None = None,
+    max_seeds: int = 100,
+    retry_failed: Flag = False,
+    json_: Json = False,
+) -> None:
+    """Compute what the store does not know yet. Run it again to resume.
+
+    Ctrl-C finishes what is running, stores it and stops; a second Ctrl-C stops at once. The exit code is 1 when a cell
+    failed and 130 when the sweep was stopped.
+
+    Parameters
+    ----------
+    file
+        The TOML file that describes the sweep.
+    store
+        Folder of results; made when it does not exist, shared with other sweeps.
+    workers
+        Worker processes [one per core that memory allows].
+    threads
+        BLAS threads of each worker [the cores divided among the workers].
+    dask
+        Address of a running Dask scheduler, or local to start one on this machine.
+    target_stderr
+        Add seeds until the test error of every cell is known with this standard error.
+    max_seeds
+        The most seeds a cell may get in that way.
+    retry_failed
+        Compute again what failed in an earlier run.
+    json_
+        Print a summary in JSON.
+    """
+    from onestride.store import Store
+    from onestride.sweep.drive import sweep
+    from onestride.sweep.spec import read_sweep
+
+    described = read_sweep(file)
+    opened = Store(store, create=True)
+    for damage in opened.heal():
+        print(f"set aside and to be computed again: {damage}", file=sys.stderr)
+    counted: list[Progress] = []
+    agree = judged = 0
+    with stopping() as stop, _executor(dask, workers) as (executor, count), reporter() as report:
+
+        def follow(progress: Progress) -> None:
+            counted[:] = [progress]
+            report(progress)
+
+        for row in sweep(
+            described,
+            opened,
+            workers=count,
+            threads=threads,
+            executor=executor,
+            target_stderr=target_stderr,
+            max_seeds=max_seeds,
+            retry_failed=retry_failed,
+            progress=follow,
+            stop=stop,
+        ):
+            z = row.z("test_error")
+            judged += z == z
+            agree += abs(z) <= 3
+        stopped = stop()
+    (last,) = counted
+    data = {"results": last.total, "done": last.done, "failed": last.failed, "stopped": stopped, "store": str(store)}
+    if not emit(data, json_):
+        failed = f", {last.failed:,} of them failed" if last.failed else ""
+        say(f"{last.done:,} of {last.total:,} results are in {store}{failed}.")
+        if judged:
+            say(f"Theory lies within 3 standard errors of the measured test error in {agree:,} of {judged:,} cells.")
+        if last.failed:
+            say(f"Why: onestride sweep status --store {shlex.quote(str(store))}")
+    if stopped and last.done < last.total:
+        print(f"stopped; resume with: {shlex.join(['onestride', *sys.argv[1:]])}", file=sys.stderr)
+        raise SystemExit(130)
+    if last.failed:
+        raise SystemExit(1)
+
+
+@sweep_app.command
+def status(*, store: Path, json_: Json = False) -> None:
+    """Say how far each sweep of a store is, and what failed and why.
+
+    Parameters
+    ----------
+    store
+        Folder of results.
+    json_
+        Print JSON.
+    """
+    from onestride.store import Store
+    from onestride.sweep.status import store_status
+
+    opened = Store(store)
+    found = store_status(opened)
+    data = {
+        "store": str(store),
+        "running": opened.others_write(),
+        "damaged": [str(d) for d in opened.damage],
+        **found.to_dict(),
+    }
+    if emit(data, json_):
+        return
+    rows = table("sweep", "cells", "known", "failed", "left", "started")
+    for entry in found.sweeps:
+        left = entry.cells - entry.known - entry.failed
+        rows.add_row(entry.name, *(f"{v:,}" for v in (entry.cells, entry.known, entry.failed, left)), entry.started)
+    say(rows)
+    say(f"{found.runs:,} runs and {found.predictions:,} predictions of {found.cells:,} cells are in {store}.")
+    say("A sweep is writing to it now." if data["running"] else "No sweep on this machine is writing to it.")
+    for reason, count in found.reasons.items():
+        say(f"failed {count:,} times: {reason}")
+    for damage in opened.damage:
+        say(f"damaged, computed again by the next run: {damage}")
+
+
+@sweep_app.command
+def export(
+    file: Path,
+    /,
+    *,
+    store: Path,
+    sweep: Path | None = None,
+    by_seed: Flag = False,
+) -> None:
+    """Write the results of a store as .csv, .parquet or .nc (NetCDF), told by the suffix.
+
+    Parameters
+    ----------
+    file
+        File to write.
+    store
+        Folder of results.
+    sweep
+        Only the cells of this sweep file.
+    by_seed
+        One line per cell and seed instead of one per cell.
+    """
+    from onestride.sweep.export import cell_table, export, seed_table
+
+    rows = _rows(store, sweep)
+    export((seed_table if by_seed else cell_table)(rows), file)
+    say(f"{len(rows):,} cells written to {file}.")
+
+
+@sweep_app.command
+def plot(
+    *,
+    store: Path,
+    sweep: Path | None = None,
+    x: str | None = None,
+    y: str = "test_error",
+    out: Path = Path("sweep"),
+) -> None:
+    """Draw the results of a store, theory as lines, simulation as points: OUT.pdf, OUT.png and OUT.csv.
+
+    Parameters
+    ----------
+    store
+        Folder of results.
+    sweep
+        Only the cells of this sweep file.
+    x
+        Parameter of the horizontal axis [the first that varies: exponent, ridge, n, …].
+    y
+        Which quantity: train_loss, train_mse, test_error, train_gain or test_gain.
+    out
+        Name of the files, without suffix.
+    """
+    from onestride._errors import InputError
+    from onestride.plot import Panel, Series, save
+    from onestride.sweep.curves import curves
+
+    along, found = curves(_rows(store, sweep), y, x)
+    names = list(dict.fromkeys(curve.panel for curve in found))
+    if len(names) > MAX_PANELS:
+        raise InputError(
+            f"this would be {len(names)} panels; give --sweep a file with fewer axes (at most {MAX_PANELS})"
+        )
+    panels = []
+    for name in names:
+        series = []
+        for colour, curve in enumerate(c for c in found if c.panel == name):
+            label = curve.label or "simulation"
+            if any(v == v for v in curve.theory):
+                series.append(
+                    Series(f"theory, {label}" if curve.label else "theory", curve.x, curve.theory, colour=colour)
+                )
+            series.append(Series(label, curve.x, curve.mean, curve.stderr, "simulation", colour))
+        logx = along == "ridge" and all(v > 0 for c in found for v in c.x)
+        panels.append(Panel(name, _AXES.get(along, along), _AXES[y], series, logx=logx))
+    try:
+        out.parent.mkdir(parents=True, exist_ok=True)
+        save(panels, out)
+    except OSError as error:
+        raise InputError(f"--out {out} cannot be written: {error.strerror or error}") from None
+    say(f"{out}.pdf, .png and .csv: {y} against {along}, {len(panels)} panel{'s' * (len(panels) > 1)}.")
+
+
+_AXES = {"exponent": "exponent α of the step", "ridge": "penalty λ", "constant": "constant c of the step"}
+_AXES |= {"phi": "d/n", "psi": "d/N", "train_loss": "ridge objective", "train_mse": "train MSE"}
+_AXES |= {"test_error": "test error", "train_gain": "gain, objective", "test_gain": "gain, test error"}
+
+
+@store_app.command
+def check(folder: Path, /, *, json_: Json = False) -> None:
+    """Read every line of a store and verify it; the exit code is 1 when something is damaged.
+
+    Parameters
+    ----------
+    folder
+        Folder of results.
+    json_
+        Print JSON.
+    """
+    from onestride.store import Store
+
+    found = Store(folder).check()
+    data = {"files": found.files, "records": found.kinds, "twice": found.twice, "quarantined": found.quarantined}
+    data |= {"damaged": [str(d) for d in found.damage], "conflicts": list(found.conflicts), "healthy": found.healthy}
+    if not emit(data, json_):
+        counts = ", ".join(f"{count:,} {kind}" for kind, count in found.kinds.items()) or "none"
+        say(f"{found.files} journal{'s' * (found.files != 1)}; records: {counts}.")
+        if found.twice:
+            say(f"{found.twice:,} records were computed by two writers at once; equal ones count once.")
+        for key in found.conflicts:
+            say(f"two records of one key differ beyond rounding: {key}")
+        for damage in found.damage:
+            say(f"damaged: {damage}")
+        if found.damage:
+            say("The next `onestride sweep run` on this store sets damaged lines aside and computes their cells again.")
+        if found.quarantined:
+            say(
+                f"{found.quarantined:,} damaged lines lie in {folder / 'quarantine.jsonl'}; their cells are computed again."
+            )
+        say("Every line is intact." if found.healthy else "The store is damaged.")
+    if not found.healthy:
+        raise SystemExit(1)
+
+
+# ---------------------------------------------------------------------- helpers
+
+
+def _rows(store: Path, sweep: Path | None) -> list[Row]:
+    from onestride.store import Store
+    from onestride.sweep.rows import stored_rows
+    from onestride.sweep.spec import read_sweep
+
+    opened = Store(store)
+    if sweep is None:
+        return stored_rows(opened)
+    described = read_sweep(sweep)
+    return stored_rows(opened, method=described.method, only=[problem for problem, _ in described.points])
+
+
+def _executor(dask: str | None, workers: int | None) -> Any:
+    if dask is None:
+        return nullcontext((None, workers))
+    from onestride.sweep.cluster import dask_executor
+
+    return dask_executor(dask, workers)
+
+
+def _power(x: float) -> str:
+    if x < 1000:
+        return f"{x:.0f}"
+    exponent = len(f"{x:.0f}") - 1
+    return f"{x / 10**exponent:.1f} × 10{str(exponent).translate(str.maketrans('0123456789', '⁰¹²³⁴⁵⁶⁷⁸⁹'))}"
