@@ -6,8 +6,9 @@ import pytest
 import onestride as one
 from onestride._backend import stream
 from onestride.simulate.network import draw_batch, draw_network, draw_teacher, gradient, step_gradient
-from onestride.simulate.ridge import _from_svd, ridge_path, solve_shifted
+from onestride.simulate.ridge import _from_svd, ridge_path
 from onestride.simulate.run import memory_needed
+from onestride.simulate.shifted import Rows, solve_gram
 
 QUANTITIES = ("train_loss", "train_mse", "test_error")
 
@@ -62,8 +63,8 @@ def test_primal_equals_dual(shape):
     rng = np.random.default_rng(0)
     F, y, lam = rng.standard_normal(shape), rng.standard_normal(shape[0]), 0.03
     shift = np.array([lam * shape[0]])
-    primal = solve_shifted(F.T @ F, F.T @ y, shift)
-    dual = F.T @ solve_shifted(F @ F.T, y, shift)
+    primal = solve_gram(F.T @ F, F.T @ y, shift)
+    dual = F.T @ solve_gram(F @ F.T, y, shift)
     np.testing.assert_allclose(primal, dual, rtol=1e-10, atol=1e-13)
 
 
@@ -71,7 +72,8 @@ def test_tiny_penalties_go_through_the_svd_and_agree():
     rng = np.random.default_rng(0)
     F, y = rng.standard_normal((40, 60)), rng.standard_normal(40)
     tiny, usual = np.array([1e-13]), np.array([1e-3])
-    np.testing.assert_allclose(_from_svd(F, y, usual).train_loss, ridge_path(F, y, usual).train_loss, rtol=1e-10)
+    rows = Rows(60, 40, lambda part: F.T[part])
+    np.testing.assert_allclose(_from_svd(rows, y, usual, dual=True).train_loss, ridge_path(F, y, usual).train_loss, rtol=1e-10)
     path = ridge_path(F, y, tiny)  # interpolation: objective is λ times the squared minimal norm
     minimal = np.linalg.pinv(F) @ y
     np.testing.assert_allclose(path.coefficients[:, 0], minimal, rtol=1e-8)

@@ -14,14 +14,15 @@ from math import factorial
 
 import numpy as np
 from numpy.polynomial import hermite_e
-from scipy.special import erf, expit, ndtr
 
+from onestride._backend import apply_special, current, namespace
 from onestride._errors import InputError as InputError
 from onestride._numerics import Array, adapted_rule, gauss_density, hermite_table
 
 ScalarMap = Callable[[Array], Array]
 
 DEGREES = 64  # Hermite coefficients kept
+_SQRT_2PI, _SQRT_PI = float(np.sqrt(2 * np.pi)), float(np.sqrt(np.pi))
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,8 +36,8 @@ class Function:
     exact: tuple[float, ...] | None = None  # Hermite coefficients when they are known, as for a polynomial
 
     def __call__(self, z: Array) -> Array:
-        """f(z), centred if asked."""
-        return self.raw(z) - self.shift
+        """f(z), centred if asked; z may be an array of any library."""
+        return _evaluate(self.raw, z) - self.shift
 
     def derivative(self, z: Array) -> Array:
         """f'(z); the shift by c_0 does not enter."""
@@ -45,7 +46,7 @@ class Function:
                 f"function {self.name!r} has no derivative, so it can be a teacher but not an activation; "
                 f"give one: register({self.name!r}, value, derivative)"
             )
-        return self.raw_derivative(z)
+        return _evaluate(self.raw_derivative, z)
 
     @cached_property
     def rule(self) -> tuple[Array, Array]:
@@ -102,6 +103,19 @@ class Function:
         return max(float((w * gauss_density(x)) @ self.derivative(x) ** 2) - self.coefficients[1] ** 2, 0.0)
 
 
+def _evaluate(f: ScalarMap, z: Array) -> Array:
+    """f(z); on the host when f was written for NumPy and z lives elsewhere."""
+    if namespace(z) is np:
+        return f(z)
+    try:
+        values = f(z)
+        if type(values) is type(z):
+            return values
+    except (TypeError, AttributeError, RuntimeError):
+        pass
+    return current().put(f(current().get(z)))
+
+
 def hermite_polynomial(coefficients: Sequence[float]) -> Function:
     """Σ_k c_k H_k as a function: [0, 1, 0.7071] is H_1 + H_2/√2."""
     c = np.asarray(coefficients, float)
@@ -112,32 +126,62 @@ def hermite_polynomial(coefficients: Sequence[float]) -> Function:
     derivative = hermite_e.hermeder(c)
     return Function(
         "[" + ", ".join(f"{v:g}" for v in c) + "]",
-        lambda z: hermite_e.hermeval(z, c),
-        lambda z: hermite_e.hermeval(z, derivative) + 0.0 * z,
+        lambda z: _hermite_sum(z, c.tolist()),
+        lambda z: _hermite_sum(z, derivative.tolist()),
         exact=tuple(c.tolist()),
     )
+
+
+def _hermite_sum(z: Array, c: Sequence[float]) -> Array:
+    """Σ_k c_k H_k(z) by Clenshaw's recurrence."""
+    above, here = 0.0 * z, 0.0 * z + c[-1]  # b_{k+1}, b_k with b_k = c_k + z b_{k+1} − (k + 1) b_{k+2}
+    for k in range(len(c) - 2, -1, -1):
+        above, here = here, c[k] + z * here - (k + 1) * above
+    return here
+
+
+def _positive(z: Array) -> Array:
+    xp = namespace(z)
+    return np.maximum(z, 0.0) if xp is np else xp.clip(z, 0.0)
+
+
+def _is_positive(z: Array) -> Array:
+    """1 where z > 0, else 0, in the precision of z."""
+    xp = namespace(z)
+    return np.greater(z, 0).astype(getattr(z, "dtype", float)) if xp is np else xp.astype(z > 0, z.dtype)
+
+
+def _sigmoid(z: Array) -> Array:
+    return apply_special("expit", z)
+
+
+def _normal_cdf(z: Array) -> Array:
+    return apply_special("ndtr", z)
+
+
+def _exp(z: Array) -> Array:
+    return namespace(z).exp(z)
+
+
+def _tanh(z: Array) -> Array:
+    return namespace(z).tanh(z)
 
 
 _REGISTRY: dict[str, Function] = {
     f.name: f
     for f in (
-        Function("relu", lambda z: np.maximum(z, 0.0), lambda z: (z > 0) * 1.0),
-        Function("leaky_relu", lambda z: np.maximum(z, 0.01 * z), lambda z: np.where(z > 0, 1.0, 0.01)),
-        Function("softplus", lambda z: np.logaddexp(0.0, z), expit),
-        Function("gelu", lambda z: z * ndtr(z), lambda z: ndtr(z) + z * gauss_density(z)),
-        Function("silu", lambda z: z * expit(z), lambda z: expit(z) * (1 + z * expit(-z))),
-        Function(
-            "elu",
-            lambda z: np.maximum(z, 0.0) + np.expm1(np.minimum(z, 0.0)),
-            lambda z: np.exp(np.minimum(z, 0.0)),
-        ),
-        Function("tanh", np.tanh, lambda z: 1 - np.tanh(z) ** 2),
-        Function("erf", erf, lambda z: 2 / np.sqrt(np.pi) * np.exp(-z * z)),
-        Function("sigmoid", expit, lambda z: expit(z) * expit(-z)),
-        Function("sin", np.sin, np.cos),
+        Function("relu", _positive, _is_positive),
+        Function("leaky_relu", lambda z: 0.99 * _positive(z) + 0.01 * z, lambda z: 0.01 + 0.99 * _is_positive(z)),
+        Function("softplus", lambda z: _positive(z) + namespace(z).log1p(_exp(-abs(z))), _sigmoid),
+        Function("gelu", lambda z: z * _normal_cdf(z), lambda z: _normal_cdf(z) + z * _exp(-z * z / 2) / _SQRT_2PI),
+        Function("silu", lambda z: z * _sigmoid(z), lambda z: _sigmoid(z) * (1 + z * _sigmoid(-z))),
+        Function("elu", lambda z: _positive(z) + namespace(z).expm1(-_positive(-z)), lambda z: _exp(-_positive(-z))),
+        Function("tanh", _tanh, lambda z: 1 - _tanh(z) ** 2),
+        Function("erf", lambda z: apply_special("erf", z), lambda z: 2 / _SQRT_PI * _exp(-z * z)),
+        Function("sigmoid", _sigmoid, lambda z: _sigmoid(z) * _sigmoid(-z)),
+        Function("sin", lambda z: namespace(z).sin(z), lambda z: namespace(z).cos(z)),
     )
 }
-BUILT_IN = frozenset(_REGISTRY)  # names that mean the same on every machine
 
 
 def function_names() -> tuple[str, ...]:

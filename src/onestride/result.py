@@ -188,6 +188,7 @@ class Simulation:
     untrained: Simulation | None = field(default=None, repr=False)
     exponents: Array | None = None
     ridges: Array | None = None
+    spot_check: float | None = None  # float32 only: largest relative difference of one cell from float64
 
     def cell(self, i: int, j: int) -> Simulation:
         """One exponent and penalty of a grid."""
@@ -197,7 +198,8 @@ class Simulation:
 
         def one(s: Simulation, base: Simulation | None) -> Simulation:
             at = (i, j)
-            return Simulation(problem, s.seeds, s.train_loss[at], s.train_mse[at], s.test_error[at], untrained=base)
+            errors = (s.train_loss[at], s.train_mse[at], s.test_error[at])
+            return Simulation(problem, s.seeds, *errors, untrained=base, spot_check=s.spot_check)
 
         return one(self, None if self.untrained is None else one(self.untrained, None))
 

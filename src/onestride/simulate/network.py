@@ -1,13 +1,18 @@
-"""Draws: the teacher, the untrained network, batches of data; and the exact gradient steps."""
+"""Draws: the teacher, the untrained network, batches of data; and the exact gradient steps.
+
+Draws are NumPy arrays on the host; the gradient is computed on the current device.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from functools import partial
+from typing import Any
 
 import numpy as np
 
-from onestride._backend import Role, stream, tiles
+from onestride._backend import Role, current, in_threads, map_tiles, prefetched, row_blocks, stream, tiles
 from onestride._errors import InputError
 from onestride._numerics import Array
 from onestride.problem import Problem
@@ -38,7 +43,7 @@ class Batch:
 class Gradient:
     """G = −∂L/∂W at W₀ (N × d), the residual r it used, and β = Xᵀr/n (d)."""
 
-    G: Array
+    G: Any
     residual: Array
     beta: Array
 
@@ -71,11 +76,17 @@ def labels(problem: Problem, directions: Array, X: Array) -> Array:
 def draw_network(problem: Problem, seed: int) -> Network:
     """W₀ with unit rows (or Gaussian ones) and the readout a of size 1/√N."""
     N, d = problem.N, problem.d
-    W0 = stream(seed, "weights").standard_normal((N, d))
-    if problem.weights == "sphere":
-        W0 /= np.linalg.norm(W0, axis=1, keepdims=True)
-    else:
-        W0 /= np.sqrt(d)
+    W0 = np.empty((N, d))
+
+    def draw(rows: slice) -> None:
+        stream(seed, "weights", block=blocks.index(rows)).standard_normal(out=W0[rows])
+        if problem.weights == "sphere":
+            W0[rows] /= np.linalg.norm(W0[rows], axis=1, keepdims=True)
+        else:
+            W0[rows] /= np.sqrt(d)
+
+    blocks = row_blocks(N, d)
+    in_threads(draw, blocks)
     generator = stream(seed, "readout")
     if problem.readout == "gaussian":
         a = generator.standard_normal(N)
@@ -109,38 +120,76 @@ def draw_inputs(problem: Problem, generator: np.random.Generator, rows: int) -> 
 
 def draw_batch(problem: Problem, seed: int, inputs: Role, noise: Role | None, rows: int, part: int = 0) -> Batch:
     """`rows` fresh samples; without a noise stream y is the noiseless signal. `part` as in `stream`."""
-    X = draw_inputs(problem, stream(seed, inputs, part), rows)
-    signal = labels(problem, draw_directions(problem, seed), X)
-    y = signal if noise is None else signal + problem.noise * stream(seed, noise, part).standard_normal(rows)
+    X, signal, y = np.empty((rows, problem.d)), np.empty(rows), np.empty(rows)
+    blocks = row_blocks(rows, problem.d)
+    for block, batch in zip(blocks, batch_blocks(problem, seed, inputs, noise, rows, part), strict=True):
+        if len(blocks) == 1:
+            return batch
+        X[block], signal[block], y[block] = batch.X, batch.signal, batch.y
     return Batch(X, signal, y)
+
+
+def batch_blocks(
+    problem: Problem,
+    seed: int,
+    inputs: Role,
+    noise: Role | None,
+    rows: int,
+    part: int = 0,
+    only: Iterable[int] | None = None,
+) -> Iterator[Batch]:
+    """The samples of `draw_batch` block by block (all, or `only` some), the next ones drawn while one is used."""
+    directions = draw_directions(problem, seed)
+    errors = None if noise is None else problem.noise * stream(seed, noise, part).standard_normal(rows)
+    blocks = row_blocks(rows, problem.d)
+
+    def draw(k: int) -> Batch:
+        X = draw_inputs(problem, stream(seed, inputs, part, k), blocks[k].stop - blocks[k].start)
+        signal = labels(problem, directions, X)
+        return Batch(X, signal, signal if errors is None else signal + errors[blocks[k]])
+
+    return prefetched(partial(draw, k) for k in (range(len(blocks)) if only is None else only))
 
 
 def held_out_tiles(problem: Problem, seed: int, rows: int) -> Iterator[tuple[Array, Array]]:
     """Fresh test inputs and their noiseless labels, tile by tile."""
-    generator, directions = stream(seed, "test_inputs"), draw_directions(problem, seed)
-    for part in tiles(rows, problem.N):
-        X = draw_inputs(problem, generator, part.stop - part.start)
-        yield X, labels(problem, directions, X)
+    for batch in batch_blocks(problem, seed, "test_inputs", None, rows):
+        for part in tiles(batch.y.size, problem.N):
+            yield batch.X[part], batch.signal[part]
 
 
 def gradient(problem: Problem, network: Network, batch: Batch) -> Gradient:
-    """The negative gradient of (1/2n)‖y − σ(XWᵀ)a‖² at W₀, row tile by row tile.
+    """The negative gradient of (1/2n)‖y − σ(XWᵀ)a‖² at W₀, row tile by row tile, as host arrays.
 
     G = (1/n) Σ_i r_i [a ∘ σ'(W₀x_i)] x_iᵀ with r = y − σ(XW₀ᵀ)a, or r = y for the labels-only gradient.
     """
-    sigma, n = problem.sigma, batch.X.shape[0]
-    G = np.zeros_like(network.W0)
-    residual = batch.y.copy()
-    for rows in tiles(n, network.W0.shape[0]):
-        X = batch.X[rows]
-        pre = X @ network.W0.T
-        if problem.gradient == "full":
-            residual[rows] -= sigma(pre) @ network.a
-        slope = sigma.derivative(pre)
-        slope *= residual[rows, None]
-        G += slope.T @ X
-    G *= network.a[:, None] / n
-    return Gradient(G, residual, batch.X.T @ residual / n)
+    return gradient_over(problem, network, [batch])
+
+
+def gradient_over(problem: Problem, network: Network, batches: Iterable[Batch], *, to_host: bool = True) -> Gradient:
+    """The gradient on the samples of all batches together; G stays on the device unless `to_host`."""
+    G, Xr, residual = gradient_sums(problem, network, batches)
+    n = residual.size
+    G *= 1 / n
+    return Gradient(current().get(G) if to_host else G, residual, Xr / n)
+
+
+def gradient_sums(problem: Problem, network: Network, batches: Iterable[Batch]) -> tuple[Any, Array, Array]:
+    """The sums nG (on the device), Xᵀr, and r over samples; parts of a batch may be computed apart and added."""
+    backend, sigma = current(), problem.sigma
+    W, a = backend.put(network.W0), backend.put(network.a)
+    G, Xr, residual = backend.zeros(*network.W0.shape), np.zeros(network.W0.shape[1]), []
+    for batch in batches:
+        for rows in tiles(batch.y.size, network.a.size):
+            X, r = backend.put(batch.X[rows]), backend.put(batch.y[rows])
+            pre = X @ W.T
+            if problem.gradient == "full":
+                r = r - map_tiles(sigma, pre) @ a
+            backend.add_product(G, map_tiles(lambda z, r: sigma.derivative(z) * r, pre, r[:, None]).T, X)
+            Xr += backend.get(X.T @ r)
+            residual.append(backend.get(r))
+    G *= a[:, None]
+    return G, Xr, np.concatenate(residual)
 
 
 def step_batch(problem: Problem, seed: int, step: int = 0) -> Batch:
@@ -150,8 +199,13 @@ def step_batch(problem: Problem, seed: int, step: int = 0) -> Batch:
 
 
 def step_gradient(problem: Problem, network: Network, seed: int) -> Gradient:
-    """The first gradient, on the seed's own batch of the step."""
-    return gradient(problem, network, step_batch(problem, seed))
+    """The first gradient, on the seed's own batch of the step, drawn block by block."""
+    return gradient_over(problem, network, step_blocks(problem, seed))
+
+
+def step_blocks(problem: Problem, seed: int, only: Iterable[int] | None = None) -> Iterator[Batch]:
+    """The batch of the first step, block by block."""
+    return batch_blocks(problem, seed, "step_inputs", "step_noise", problem.step_samples, only=only)
 
 
 def weights_path(problem: Problem, network: Network, seed: int, eta: float) -> Iterator[Array]:

@@ -3,30 +3,43 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Executor
+from functools import partial
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from onestride._backend import require_memory, tiles
+from onestride._backend import current, require_memory, using
 from onestride._numerics import Array
 from onestride.functions import InputError
 from onestride.problem import Problem, grid_axis
 from onestride.result import QUANTITIES, Estimate, Simulation
-from onestride.simulate.network import Network, draw_batch, draw_network, held_out_tiles, step_gradient, trained_weights
-from onestride.simulate.ridge import ridge_path
+from onestride.simulate.features import Trained, features, fitted_rows, train
+from onestride.simulate.network import draw_batch, draw_network, held_out_tiles
+from onestride.simulate.ridge import RidgePath, fit_rows
+from onestride.simulate.streamed import streamed_gradient, streamed_paths, worth_streaming
 
 Progress = Callable[[int, int], None]
 
 
 def simulate(
-    problem: Problem, seeds: int | Iterable[int] = 8, *, n_test: int | None = None, progress: Progress | None = None
+    problem: Problem,
+    seeds: int | Iterable[int] = 8,
+    *,
+    n_test: int | None = None,
+    device: str | None = None,
+    dtype: str | None = None,
+    executor: Executor | None = None,
+    progress: Progress | None = None,
 ) -> Simulation:
     """Measure train and test error after the step, and the same without it (`.untrained`), over independent seeds.
 
     `seeds=8` means seeds 0 … 7; give a list to choose them. Test errors use `n_test` fresh samples (2n, at least 2000)
-    and the exact contribution of the label noise.
+    and the exact contribution of the label noise. The other options are those of `simulate_grid`.
     """
-    grid = simulate_grid(problem, [problem.step.exponent], [problem.ridge], seeds, n_test=n_test, progress=progress)
+    where: dict[str, Any] = {"device": device, "dtype": dtype, "executor": executor, "progress": progress}
+    grid = simulate_grid(problem, [problem.step.exponent], [problem.ridge], seeds, n_test=n_test, **where)
     return grid.cell(0, 0)
 
 
@@ -37,96 +50,124 @@ def simulate_grid(
     seeds: int | Iterable[int] = 8,
     *,
     n_test: int | None = None,
+    device: str | None = None,
+    dtype: str | None = None,
+    executor: Executor | None = None,
     progress: Progress | None = None,
 ) -> Simulation:
     """Measure every exponent and penalty on common random numbers; estimates have axes (seeds, exponents, penalties).
 
-    Per seed, XW₀ᵀ, X̃W₀ᵀ and X̃Gᵀ are formed once and one tridiagonalisation per exponent serves every penalty.
-    Memory: three n × N arrays, one min(n, N)² array and the data; see `memory_needed`.
+    Per seed, XW₀ᵀ, X̃W₀ᵀ and X̃Gᵀ are formed once and one factorisation per exponent serves every penalty; `plan` tells
+    time and memory beforehand.
+
+    device
+        "cpu" (NumPy), "cuda" or "cuda:1" (torch), "torch" (torch on the CPU), "cupy". The draws are the same on all.
+    dtype
+        "float64", or "float32", which also computes one cell in float64 and keeps the difference (`spot_check`).
+    executor
+        Any `concurrent.futures.Executor`, such as Dask's `client.get_executor()`: when n ≫ N, the row blocks of each
+        seed are spread over it.
     """
     alphas, lams = grid_axis("exponents", exponents), grid_axis("ridges", ridges, positive=True)
     seed_list = seed_tuple(seeds)
     rows = max(2 * problem.n, 2000) if n_test is None else n_test
     if rows < 1:
         raise InputError(f"n_test must be 1 or more, got {n_test}")
-    require_memory(memory_needed(problem), f"n = {problem.n}, d = {problem.d}, N = {problem.N}")
     etas = np.array([0.0, *(problem.step.replace(exponent=float(a)).size(problem.n) for a in alphas)])
     total = len(seed_list) * etas.size
     values = np.empty((len(QUANTITIES), len(seed_list), etas.size, lams.size))
-    for i, seed in enumerate(seed_list):
+    with using(device, dtype) as backend:
+        require_memory(memory_needed(problem, etas.size), f"n = {problem.n}, d = {problem.d}, N = {problem.N}")
+        for i, seed in enumerate(seed_list):
 
-        def tick(k: int, done: int = i * etas.size) -> None:
-            if progress is not None:
-                progress(done + k, total)
+            def tick(k: int, done: int = i * etas.size) -> None:
+                if progress is not None:
+                    progress(done + k, total)
 
-        values[:, i] = _one_seed(problem, etas, lams, seed, rows, tick)
+            values[:, i] = _one_seed(problem, etas, lams, seed, rows, executor, tick)
+    check = None
+    if backend.dtype == "float32":
+        check = _spot_check(problem, etas[-1:], lams[:1], seed_list[0], rows, backend.device, values[:, 0, -1:, :1])
     # η = 0 was measured once; broadcast it so that it pairs with every exponent
     base = np.broadcast_to(values[:, :, :1], (*values.shape[:2], alphas.size, lams.size))
     untrained = Simulation(problem, seed_list, Estimate(base[0]), Estimate(base[1]), Estimate(base[2]))
     loss, mse, test = (Estimate(v[:, 1:]) for v in values)
-    return Simulation(problem, seed_list, loss, mse, test, untrained, alphas, lams)
+    return Simulation(problem, seed_list, loss, mse, test, untrained, alphas, lams, check)
 
 
-def memory_needed(problem: Problem) -> float:
-    """Bytes: three n × N arrays (X̃W₀ᵀ, X̃Gᵀ, F), two min(n, N)² arrays, W₀ and G, the batches, and tiles."""
+def _spot_check(
+    problem: Problem, etas: Array, ridges: Array, seed: int, n_test: int, device: str, found: Array
+) -> float:
+    """Largest relative difference of one cell's errors from the same cell in float64."""
+    with using(device, "float64"):
+        exact = _one_seed(problem, etas, ridges, seed, n_test, None, lambda _: None)
+    return float(np.max(np.abs(found / exact - 1)))
+
+
+def memory_needed(problem: Problem, steps: int = 2) -> float:
+    """Bytes: three n × N arrays (X̃W₀ᵀ, X̃Gᵀ, F), two min(n, N)² arrays, W₀ and G, the batches, and tiles.
+
+    When n ≫ N rows stream: one N × N array for each of `steps` step sizes in their place.
+    """
     n, d, N, n0 = problem.n, problem.d, problem.N, problem.step_samples
-    return 8 * (3.0 * n * N + 2.0 * min(n, N) ** 2 + 2.0 * N * d + max(n, n0) * d) + 4 * 64 * 2**20
+    tiled = 2.0 * N * d * 8 + 8 * 64 * 2**20
+    if worth_streaming(problem, steps):
+        return tiled + 8.0 * (steps + 2) * N**2 + 4 * 8 * 2**24
+    return tiled + 8 * (3.0 * n * N + 2.0 * min(n, N) ** 2 + min(max(n, n0) * d, 4 * 2**24) + n * d)
 
 
 def _one_seed(
-    problem: Problem, etas: Array, ridges: Array, seed: int, n_test: int, tick: Callable[[int], None]
+    problem: Problem,
+    etas: Array,
+    ridges: Array,
+    seed: int,
+    n_test: int,
+    executor: Executor | None,
+    tick: Callable[[int], None],
 ) -> Array:
     """Train loss, train MSE and test error, shape (3, steps, penalties), of one seed."""
-    features = _features(problem, draw_network(problem, seed), etas, seed)
-    batch = draw_batch(problem, seed, "ridge_inputs", "ridge_noise", problem.n)
-    out = np.empty((3, etas.size, ridges.size))
-    coefficients = np.empty((etas.size, problem.N, ridges.size))
-    for k, F in enumerate(features(batch.X)):
-        if not np.isfinite(F).all():
-            raise InputError(
-                f"activation {problem.sigma.name!r} overflows on the features of a step of size η = {etas[k]:.4g}; "
-                "use a smaller exponent or constant"
-            )
-        path = ridge_path(F, batch.y, ridges)
-        coefficients[k] = path.coefficients
-        out[0, k], out[1, k] = path.train_loss, path.train_mse
+    network = draw_network(problem, seed)
+    trained = train(problem, network, etas, seed, partial(streamed_gradient, problem, network, seed, executor))
+    if worth_streaming(problem, etas.size):
+        paths = streamed_paths(trained, ridges, seed, executor)
+    else:
+        paths = _stored_paths(trained, ridges, seed)
+    fitted = []
+    for k, path in enumerate(paths):
+        fitted.append(path)
         tick(k + 1)
-    del batch
-    out[2] = _test_error(problem, features, coefficients, seed, n_test)
+    out = np.empty((3, etas.size, ridges.size))
+    for k, path in enumerate(fitted):
+        out[0, k], out[1, k] = path.train_loss, path.train_mse
+    out[2] = _test_error(trained, [path.coefficients for path in fitted], seed, n_test)
     return out
 
 
-def _features(problem: Problem, network: Network, etas: Array, seed: int) -> Callable[[Array], Iterator[Array]]:
-    """A function from inputs to the features after steps of each size η, one after the other in the same memory.
-
-    One step is linear in η, so XW₀ᵀ and XGᵀ serve every η; several steps need the final weights of each.
-    """
-    sigma, W0 = problem.sigma, network.W0
-    if problem.steps == 1:
-        G = step_gradient(problem, network, seed).G
-
-        def features(X: Array) -> Iterator[Array]:
-            pre, shift = X @ W0.T, X @ G.T
-            F = np.empty_like(pre)  # filled again for each η
-            for eta in etas:
-                for rows in tiles(*pre.shape, cache=True):
-                    F[rows] = sigma(pre[rows] + eta * shift[rows])
-                yield F
-
-        return features
-    weights = [trained_weights(problem, network, seed, eta) if eta else W0 for eta in etas]
-    return lambda X: (sigma(X @ W.T) for W in weights)
+def _stored_paths(trained: Trained, ridges: Array, seed: int) -> Iterator[RidgePath]:
+    problem = trained.problem
+    batch = draw_batch(problem, seed, "ridge_inputs", "ridge_noise", problem.n)
+    y = current().put(batch.y)
+    for eta, rows in zip(trained.etas, fitted_rows(trained, batch.X), strict=True):
+        try:
+            yield fit_rows(rows, y, ridges, dual=problem.n <= problem.N)
+        except OverflowError:
+            raise InputError(
+                f"activation {problem.sigma.name!r} overflows on the features of a step of size η = {eta:.4g}; "
+                "use a smaller exponent or constant"
+            ) from None
 
 
-def _test_error(
-    problem: Problem, features: Callable[[Array], Iterator[Array]], coefficients: Array, seed: int, n_test: int
-) -> Array:
+def _test_error(trained: Trained, coefficients: list[Any], seed: int, n_test: int) -> Array:
     """Mean of (σ⋆(β⋆ᵀx) − f̂(x))² over fresh x, plus the noise variance; predictions never see a label."""
-    total = np.zeros((coefficients.shape[0], coefficients.shape[-1]))
+    backend, problem = current(), trained.problem
+    total = [backend.zeros(c.shape[1]) for c in coefficients]
+    of = features(trained)
     for X, signal in held_out_tiles(problem, seed, n_test):
-        for k, F in enumerate(features(X)):
-            total[k] += ((signal[:, None] - F @ coefficients[k]) ** 2).sum(0)
-    return total / n_test + problem.noise**2
+        target = backend.put(signal)[:, None]
+        for k, F in enumerate(of(X)):
+            gap = target - F @ coefficients[k]
+            total[k] += backend.xp.sum(gap * gap, axis=0)
+    return np.stack([backend.get(t) for t in total]) / n_test + problem.noise**2
 
 
 def seed_tuple(seeds: int | Iterable[int]) -> tuple[int, ...]:

@@ -1,0 +1,102 @@
+"""Many more samples than neurons: rows stream past once and leave their Gram matrices FᵀF, one for every η.
+
+Memory: one N × N matrix for each η and one block of rows, whatever n is. Sums over row blocks may be computed apart, by
+the workers of any executor, and added.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from concurrent.futures import Executor
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from onestride._backend import Backend, current, row_blocks, tiles, using
+from onestride._errors import InputError
+from onestride._numerics import Array
+from onestride.problem import Problem
+from onestride.simulate.features import Trained, features
+from onestride.simulate.network import Network, batch_blocks, gradient_over, gradient_sums, step_blocks
+from onestride.simulate.ridge import RidgePath
+from onestride.simulate.shifted import IllConditionedError, solve_gram
+
+LARGE = 2**27  # numbers, 1 GiB: less is stored, which also serves penalties too small for a Gram matrix
+BLOCKS_PER_TASK = 4  # so that moving one set of Gram matrices is cheap beside computing it
+
+
+def worth_streaming(problem: Problem, steps: int) -> bool:
+    """Whether the features are large and the Gram matrices of all step sizes are smaller."""
+    n, N = problem.n, problem.N
+    return 3 * n * N > LARGE and n > N * max(steps, 2)
+
+
+def streamed_gradient(problem: Problem, network: Network, seed: int, executor: Executor | None) -> Any:
+    """G of the first step, its row blocks spread over the executor if there is one."""
+    if executor is None:
+        return gradient_over(problem, network, step_blocks(problem, seed), to_host=False).G
+    work = partial(_gradient_part, problem, network, seed, current())
+    (G,) = _summed(work, problem.step_samples, problem.d, executor)
+    return G / problem.step_samples
+
+
+def streamed_paths(trained: Trained, ridges: Array, seed: int, executor: Executor | None) -> list[RidgePath]:
+    """The ridge path of each η from the sums of one pass over the samples.
+
+    â = (FᵀF + λn)⁻¹Fᵀy,  n·mse = |y|² − 2âᵀFᵀy + âᵀFᵀFâ
+    """
+    problem, backend = trained.problem, current()
+    held = Trained(
+        problem, trained.etas, trained.W0, None if trained.G is None else backend.get(trained.G), trained.each
+    )
+    grams, moments, power = _summed(partial(_gram_part, held, seed, backend), problem.n, problem.d, executor)
+    paths = []
+    for gram, b in zip(grams, moments, strict=True):
+        K, b = backend.put(gram), backend.put(b)
+        try:
+            coefficients = solve_gram(backend.copy(K), b, problem.n * ridges)
+        except IllConditionedError:
+            raise InputError(
+                f"ridge = {ridges.min():.3g} is too small for n = {problem.n} streamed samples: "
+                "FᵀF has lost the digits it would need; use a larger penalty"
+            ) from None
+        fit = 2 * (b @ coefficients) - backend.xp.sum(coefficients * (K @ coefficients), axis=0)
+        mse = (power - backend.get(fit)) / problem.n
+        size = backend.get(backend.xp.sum(coefficients * coefficients, axis=0))
+        paths.append(RidgePath(coefficients, mse + ridges * size, mse))
+    return paths
+
+
+def _gradient_part(problem: Problem, network: Network, seed: int, backend: Backend, blocks: list[int]) -> tuple[Array]:
+    with using(backend.device, backend.dtype):
+        return (backend.get(gradient_sums(problem, network, step_blocks(problem, seed, blocks))[0]),)
+
+
+def _gram_part(trained: Trained, seed: int, backend: Backend, blocks: list[int]) -> tuple[Array, Array, Array]:
+    """FᵀF and Fᵀy for each η, and |y|², over some row blocks."""
+    problem, steps, N = trained.problem, trained.etas.size, trained.problem.N
+    with using(backend.device, backend.dtype):
+        grams, moments, power = [backend.zeros(N, N) for _ in range(steps)], backend.zeros(steps, N), 0.0
+        of = features(trained)
+        for batch in batch_blocks(problem, seed, "ridge_inputs", "ridge_noise", problem.n, only=blocks):
+            power += float(batch.y @ batch.y)
+            for rows in tiles(batch.y.size, N):
+                y = backend.put(batch.y[rows])
+                for k, F in enumerate(of(batch.X[rows])):
+                    backend.add_product(grams[k], F.T, F)
+                    moments[k, :] += F.T @ y
+        return np.stack([backend.get(K) for K in grams]), backend.get(moments), np.array(power)
+
+
+def _summed(work: Callable[[list[int]], tuple[Array, ...]], rows: int, d: int, executor: Executor | None) -> Any:
+    """The sums of `work` over all row blocks, added in their order, so that the digits do not depend on who was first."""
+    blocks = list(range(len(row_blocks(rows, d))))
+    if executor is None:
+        return work(blocks)
+    tasks = [blocks[i : i + BLOCKS_PER_TASK] for i in range(0, len(blocks), BLOCKS_PER_TASK)]
+    total: tuple[Array, ...] | None = None
+    for future in [executor.submit(work, task) for task in tasks]:
+        part = future.result()
+        total = part if total is None else tuple(a + b for a, b in zip(total, part, strict=True))
+    return total
