@@ -39,8 +39,8 @@ class Group:
     seeds: tuple[int, ...]
 
     def cell(self, pair: tuple[float, float]) -> Problem:
-        """The problem of one pair."""
-        return self.problem.at(exponent=pair[0], ridge=pair[1])
+        """The problem of one pair, whose numbers were validated when the sweep was read."""
+        return _at(self.problem, *pair)
 
     @property
     def exponents(self) -> tuple[float, ...]:
@@ -67,11 +67,17 @@ def group_cells(points: Iterable[tuple[Problem, tuple[int, ...]]]) -> list[Group
         cells[problem] = tuple(dict.fromkeys((*cells.get(problem, ()), *seeds)))
     groups = []
     for cells in seeds_of.values():
-        problem = next(iter(cells)).at(exponent=0.0, ridge=1.0)
+        problem = _at(next(iter(cells)), 0.0, 1.0)
         for seeds in dict.fromkeys(cells.values()):  # cells with other seeds make another group
             pairs = tuple((cell.step.exponent, cell.ridge) for cell, own in cells.items() if own == seeds)
             groups.append(Group(problem, pairs, seeds))
     return groups
+
+
+def _at(problem: Problem, exponent: float, ridge: float) -> Problem:
+    """`problem.at` without validating the rest again, which is slow for thousands of cells."""
+    step = problem.step.model_copy(update={"exponent": exponent})
+    return problem.model_copy(update={"step": step, "ridge": ridge})
 
 
 def problem_content(problem: Problem) -> dict[str, Any]:

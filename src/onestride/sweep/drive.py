@@ -19,7 +19,6 @@ import numpy as np
 import psutil
 
 from onestride.functions import InputError
-from onestride.problem import Problem
 from onestride.simulate.run import memory_needed
 from onestride.store import Record, Store
 from onestride.sweep.cells import NUMERICS, Group, cell_content, group_cells, key_of, run_cell, theory_cell
@@ -215,13 +214,7 @@ class _State:
             failed = tuple(
                 self.reasons[key] for key in (*keys, *job.keys.get(None, ())[i : i + 1]) if key in self.reasons
             )
-            yield Row(_cell(job.group, pair), runs, theory.values if theory else None, failed)
-
-
-def _cell(group: Group, pair: tuple[float, float]) -> Problem:
-    """The problem of a pair, which was validated when the sweep was read."""
-    step = group.problem.step.model_copy(update={"exponent": pair[0]})
-    return group.problem.model_copy(update={"step": step, "ridge": pair[1]})
+            yield Row(job.group.cell(pair), runs, theory.values if theory else None, failed)
 
 
 def _further(seeds: tuple[int, ...], count: int) -> Iterator[int]:

@@ -12,7 +12,6 @@ from onestride.sweep.cells import Group, cell_content, group_cells, key_of, run_
 from onestride.sweep.drive import cores, default_workers
 from onestride.sweep.spec import Sweep
 from onestride.sweep.task import Task, perform
-from onestride.theory.predict import predict_grid
 
 TRIAL_WORK = 2e9  # operations of the trial run that the estimate of the time rests on
 
@@ -126,7 +125,8 @@ def _estimate(
     if theory:
         group = max(theory, key=lambda item: len(item.pairs))
         started = time.perf_counter()
-        predict_grid(group.problem, group.exponents[:2], group.ridges, method=method)
+        pairs = tuple(pair for pair in group.pairs if pair[0] in group.exponents[:2])
+        perform(Task(group.problem, pairs, group.ridges, None, method, 1))
         taken = time.perf_counter() - started
         seconds += sum(taken * len(g.exponents) / len(group.exponents[:2]) for g in theory)
         basis.append(f"one prediction at {len(group.exponents[:2])} exponents ({taken:.2g} s)")

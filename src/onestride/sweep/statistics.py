@@ -15,8 +15,7 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from scipy.stats import norm
-from scipy.stats import t as student
+from scipy.special import ndtri, stdtrit  # quantiles of the normal law and of Student's t
 
 FIRST_LOOK = 8  # seeds before which the sequence says nothing
 SHARPEST = 20  # the number of seeds at which it is narrowest
@@ -27,7 +26,7 @@ def student_half_width(values: np.ndarray, confidence: float = 0.95) -> float:
     count = values.size
     if count < 2:
         return math.nan
-    return float(student.ppf((1 + confidence) / 2, count - 1) * values.std(ddof=1) / math.sqrt(count))
+    return float(stdtrit(count - 1, (1 + confidence) / 2) * values.std(ddof=1) / math.sqrt(count))
 
 
 def sequence_half_width(values: np.ndarray, confidence: float = 0.95) -> float:
@@ -37,10 +36,10 @@ def sequence_half_width(values: np.ndarray, confidence: float = 0.95) -> float:
         return math.inf
     rho2 = (-2 * math.log(error) + math.log(1 - 2 * math.log(error))) / SHARPEST
     boundary = math.sqrt(2 * (t * rho2 + 1) / (t * t * rho2) * math.log(math.sqrt(t * rho2 + 1) / error))
-    few = student.ppf((1 + confidence) / 2, t - 1) / norm.ppf((1 + confidence) / 2)
+    few = stdtrit(t - 1, (1 + confidence) / 2) / ndtri((1 + confidence) / 2)
     return float(few * boundary * values.std(ddof=1))
 
 
 def sequence_stderr(values: np.ndarray) -> float:
     """The half-width of the 95 % confidence sequence in units of a standard error: divided by 1.96."""
-    return sequence_half_width(values) / float(norm.ppf(0.975))
+    return sequence_half_width(values) / float(ndtri(0.975))

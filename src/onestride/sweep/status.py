@@ -53,7 +53,7 @@ def store_status(store: Store) -> StoreStatus:
 
 
 def _sweep(store: Store, record: Record, failed: dict[str, str]) -> SweepStatus:
-    name, started = record.cell["name"], str(record.provenance.get("started", ""))
+    name, started = record.cell["name"], str(record.provenance.get("started", ""))[:16].replace("T", " ")
     try:
         sweep = parse_sweep(record.cell["sweep"], name)
     except InputError:  # it uses a function that is not registered here
