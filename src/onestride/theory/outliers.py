@@ -110,8 +110,8 @@ def direction_cosine(problem: Problem, profile: Profile) -> float:
     return float((c1 * eta * (s * s - c1**2) - c1 * (1 - c1**2 * eta)) / (length * s))
 
 
-def real_path(profile: Profile, floor: float = 0.0) -> list[Solution]:
-    """Solutions at λ = −E from far above the spectrum down to the bulk edge (or `floor`), to 1e-4 of it."""
+def real_path(profile: Profile, floor: float = 0.0, *, accuracy: float = _EDGE_ACCURACY) -> list[Solution]:
+    """Solutions at λ = −E from far above the spectrum down to the bulk edge (or `floor`), to `accuracy` of it."""
     size, kind = profile.w.size, profile.theta.size
     plain = np.ones(kind)
     mean = profile.row_mean
@@ -124,7 +124,7 @@ def real_path(profile: Profile, floor: float = 0.0) -> list[Solution]:
     path: list[Solution] = []
     rho, q, ratio = np.full(size, -1 / E), plain, 1.25
     with np.errstate(all="ignore"):
-        while ratio - 1 > _EDGE_ACCURACY:
+        while ratio - 1 > accuracy:
             found = newton(profile, -E, rho, q, cap=0.3, steps=30)
             if _physical(profile, found):
                 path.append(found)
@@ -135,7 +135,7 @@ def real_path(profile: Profile, floor: float = 0.0) -> list[Solution]:
                 ratio = 1 + (ratio - 1) / 2
             E = _energy(path[-1]) / ratio
             if floor > 0 and E / floor < 1:
-                if _energy(path[-1]) / floor < 1 + _EDGE_ACCURACY:
+                if _energy(path[-1]) / floor < 1 + accuracy:
                     break
                 E = floor
     return path
