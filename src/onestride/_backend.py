@@ -39,6 +39,7 @@ _CHILD: dict[Role, int] = {
 TILE_BYTES = 64 * 2**20  # rows that enter matrix products are processed in tiles of about this size
 CACHE_BYTES = 2**20  # elementwise work in tiles that stay in cache
 DEVICE_ROWS = 2048
+MOST_AHEAD = 8  # blocks drawn in advance: more would only fill memory
 BLOCK_NUMBERS = 2**24  # random numbers drawn from one stream; larger arrays take several streams, drawn in parallel
 
 
@@ -63,7 +64,7 @@ def row_blocks(rows: int, row_length: int) -> list[slice]:
 
 def prefetched(tasks: Iterable[Callable[[], T]]) -> Iterator[T]:
     """The results of the tasks in order; the next ones are computed in threads while one is used."""
-    workers = threads()
+    workers = min(threads(), MOST_AHEAD)
     with ThreadPoolExecutor(workers) as pool:
         waiting = []
         for task in tasks:
@@ -171,7 +172,7 @@ class Backend:
         if self._is_torch:
             torch = importlib.import_module("torch")
             tensor = torch.from_numpy(host if host.flags.writeable and host.flags.c_contiguous else host.copy())
-            return tensor.to(self._torch_device, kind)
+            return tensor.to(self._torch_device).to(kind)
         return self.xp.asarray(host, dtype=kind)
 
     def get(self, array: Any) -> np.ndarray:
@@ -186,8 +187,7 @@ class Backend:
 
     def empty(self, *shape: int, dtype: str | None = None) -> Any:
         """An uninitialised array."""
-        where = {} if not self._is_torch else {"device": self._torch_device}
-        return self.xp.empty(shape, dtype=getattr(self.xp, dtype or self.dtype), **where)
+        return self.xp.empty(shape, dtype=getattr(self.xp, dtype or self.dtype), **self._where)
 
     def zeros(self, *shape: int, dtype: str | None = None) -> Any:
         """An array of zeros."""
@@ -195,13 +195,26 @@ class Backend:
         out[...] = 0.0
         return out
 
+    def host_empty(self, *shape: int) -> np.ndarray:
+        """An uninitialised host array that is quick to copy to the device (page-locked memory for CUDA)."""
+        if not self.device.startswith("cuda"):
+            return np.empty(shape)
+        return importlib.import_module("torch").empty(shape, dtype=self.xp.float64, pin_memory=True).numpy()
+
     def eye(self, size: int, dtype: str) -> Any:
         """The identity."""
-        return self.put(np.eye(size), dtype)
+        return self.xp.eye(size, dtype=getattr(self.xp, dtype), **self._where)
 
     def copy(self, array: Any) -> Any:
         """The same numbers in other memory."""
         return array.clone() if self._is_torch else self.xp.asarray(array, copy=True)
+
+    def cholesky(self, stack: Any) -> tuple[Any, Any]:
+        """Lower Cholesky factors of a stack of matrices, and an array that is 0 if all of them are positive definite."""
+        if self._is_torch:
+            return importlib.import_module("torch").linalg.cholesky_ex(stack)  # does not wait for the device
+        L = self.xp.linalg.cholesky(stack)
+        return L, self.xp.sum(0.0 * L)  # CuPy writes NaN where others raise
 
     def solve_triangular(self, L: Any, B: Any) -> Any:
         """L⁻¹B for a lower triangular L."""
@@ -216,7 +229,7 @@ class Backend:
     def add_product(self, C: Any, A: Any, B: Any, scale: float = 1.0) -> None:
         """C += scale·AB in place."""
         if self._is_torch:
-            C.addmm_(A, B, alpha=scale)
+            (C.addmm_ if C.ndim == 2 else C.baddbmm_)(A, B, alpha=scale)
         else:
             C += scale * (A @ B)
 
@@ -242,6 +255,10 @@ class Backend:
             yield
         finally:
             matmul.allow_tf32 = before
+
+    @property
+    def _where(self) -> dict[str, str]:
+        return {"device": self._torch_device} if self._is_torch else {}
 
     @property
     def _is_torch(self) -> bool:
@@ -319,7 +336,7 @@ def apply_special(name: str, z: Any) -> Any:
 def require_memory(needed: float, what: str) -> None:
     """Refuse, in a sentence, work that does not fit into the memory that is free now on the current device."""
     free = current().free_memory()
-    if needed > 0.9 * free:
+    if needed > (0.9 if current().on_host else 0.99) * free:
         raise InputError(
             f"{what} needs about {needed / 2**30:.3g} GiB of memory and {free / 2**30:.3g} GiB are free; "
             "use smaller sizes or a larger machine"

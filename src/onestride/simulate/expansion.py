@@ -27,7 +27,7 @@ from onestride.simulate.network import (
 )
 from onestride.simulate.ridge import ridge_path
 from onestride.simulate.run import memory_needed, seed_tuple
-from onestride.simulate.spectrum import _decompose as decompose
+from onestride.simulate.spectrum import decompose
 
 HIGHEST = 4
 VARIANTS = ("F", *(f"F_{ell}" for ell in range(HIGHEST + 1)), "Gaussian F_0", "Gaussian F_window")

@@ -6,50 +6,69 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from onestride._backend import current, map_tiles, tiles
+from onestride._backend import DEVICE_ROWS, current, map_tiles, tiles
 from onestride._numerics import Array
 from onestride.problem import Problem
-from onestride.simulate.network import Network, trained_weights
+from onestride.simulate.network import Batch, Network, draw_network, trained_weights
 from onestride.simulate.shifted import Rows
 
 
 @dataclass(frozen=True)
 class Trained:
-    """W₀ and the gradient G of one step, W = W₀ + ηG for every η; after several steps the final W of `each` η."""
+    """W₀ and the gradient G of one step, W = W₀ + ηG for every η; after several steps the final W of `each` η.
+
+    A device that cannot hold them beside the features has neither: W₀ (None) is drawn anew when it is needed and G
+    rests on the host.
+    """
 
     problem: Problem
     etas: Array
-    W0: Array
+    seed: int
+    W0: Any = None
     G: Any = None
     each: tuple[Array, ...] = ()
 
+    def untrained(self) -> Any:
+        """W₀ on the device."""
+        return draw_network(self.problem, self.seed, to_host=False).W0 if self.W0 is None else current().put(self.W0)
 
-def train(problem: Problem, network: Network, etas: Array, seed: int, gradient: Callable[[], Any]) -> Trained:
-    """What the features of every η need; G rests on the host when the device cannot hold it beside the features."""
+
+def train(problem: Problem, etas: Array, seed: int, gradient: Callable[[Network], Any]) -> Trained:
+    """What the features of every η need."""
     if problem.steps > 1:
+        network = draw_network(problem, seed)
         each = tuple(trained_weights(problem, network, seed, eta) if eta else network.W0 for eta in etas)
-        return Trained(problem, etas, network.W0, each=each)
-    G = gradient()
-    n, N, d = problem.n, problem.N, problem.d
-    if 8.0 * (2 * n * N + N * d + 2 * min(n, N) ** 2) > 0.9 * current().free_memory():
-        G = current().get(G)
-    return Trained(problem, etas, network.W0, G)
+        return Trained(problem, etas, seed, each=each)
+    network = draw_network(problem, seed, to_host=False)
+    G = gradient(network)
+    if current().on_host or current().free_memory() > device_memory(problem):
+        return Trained(problem, etas, seed, network.W0, G)
+    return Trained(problem, etas, seed, None, current().get(G))
 
 
-def fitted_rows(trained: Trained, X: Array) -> Iterator[Rows]:
+def device_memory(problem: Problem) -> float:
+    """Bytes that X̃W₀ᵀ, X̃Gᵀ, a float32 Gram matrix, its factor and a few tiles take on a device."""
+    n, N = problem.n, problem.N
+    return 8.0 * (2 * n * N + min(n, N) ** 2 + 6 * DEVICE_ROWS * min(n, N))
+
+
+def fitted_rows(trained: Trained, samples: Callable[[], Iterator[Batch]]) -> Iterator[Rows]:
     """For each η the rows that the ridge regression reads: those of Fᵀ when n ≤ N, else of F, the longer axis first.
 
-    F is stored, in the same memory for every η, unless a device is too small for it; then it is made anew from the
-    two products whenever it is read.
+    `samples` gives the blocks of X̃ anew each time. F is stored, in the same memory for every η, unless a device is too
+    small for it; then it is made anew from the two products whenever it is read.
     """
     sigma, backend = trained.problem.sigma, current()
-    dual = X.shape[0] <= trained.W0.shape[0]
+    for W in trained.each:
+        (F,) = _products([W], samples, trained.problem.n)
+        yield _stored(map_tiles(sigma, F, out=F))
     if trained.each:
-        for W in trained.each:
-            F = _product(W, X, dual)
-            yield _stored(map_tiles(sigma, F, out=F))
         return
-    pre, shift = _product(trained.W0, X, dual), _product(trained.G, X, dual)
+    if trained.W0 is None:  # one at a time: there is no room for both
+        (pre,) = _products([trained.untrained()], samples, trained.problem.n)
+        (shift,) = _products([trained.G], samples, trained.problem.n)
+    else:
+        pre, shift = _products([trained.W0, trained.G], samples, trained.problem.n)
     length, width = pre.shape
     room = backend.on_host or backend.free_memory() > 8.0 * length * width + 20.0 * width**2
     F = backend.empty(length, width) if room else None
@@ -66,7 +85,7 @@ def features(trained: Trained) -> Callable[[Array], Iterator[Any]]:
     sigma, backend = trained.problem.sigma, current()
     if trained.each:
         return lambda X: (map_tiles(sigma, backend.put(X) @ backend.put(W).T) for W in trained.each)
-    W0, G = backend.put(trained.W0), backend.put(trained.G)
+    W0, G = trained.untrained(), backend.put(trained.G)
 
     def of(X: Array) -> Iterator[Any]:
         inputs = backend.put(X)
@@ -87,19 +106,24 @@ def _stored(B: Any) -> Rows:
     return Rows(length, width, lambda rows: B[rows, :])
 
 
-def _product(W: Any, X: Array, dual: bool) -> Any:
-    """WXᵀ (dual) or XWᵀ; the inputs go to the device block by block."""
+def _products(weights: list[Any], samples: Callable[[], Iterator[Batch]], n: int) -> list[Any]:
+    """WXᵀ when n ≤ N, else XWᵀ, for each W, in one pass over the blocks of X."""
     backend = current()
-    W = backend.put(W)
-    if backend.on_host:
-        X = backend.put(X)
-        return W @ X.T if dual else X @ W.T
-    n, N = X.shape[0], W.shape[0]
-    out = backend.empty(N, n) if dual else backend.empty(n, N)
-    for rows in tiles(n, N):
-        inputs = backend.put(X[rows])
-        if dual:
-            out[:, rows] = W @ inputs.T
-        else:
-            out[rows, :] = inputs @ W.T
+    weights = [backend.put(W) for W in weights]
+    N = weights[0].shape[0]
+    out: list[Any] = []
+    start = 0
+    for batch in samples():
+        if batch.y.size == n and backend.on_host:
+            X = backend.put(batch.X)
+            return [W @ X.T if n <= N else X @ W.T for W in weights]
+        out = out or [backend.empty(N, n) if n <= N else backend.empty(n, N) for _ in weights]
+        for part in tiles(batch.y.size, N):
+            X, rows = backend.put(batch.X[part]), slice(start + part.start, start + part.stop)
+            for W, product in zip(weights, out, strict=True):
+                if n <= N:
+                    product[:, rows] = W @ X.T
+                else:
+                    product[rows, :] = X @ W.T
+        start += batch.y.size
     return out

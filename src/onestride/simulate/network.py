@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from onestride._backend import Role, current, in_threads, map_tiles, prefetched, row_blocks, stream, tiles
+from onestride._backend import Role, current, map_tiles, prefetched, row_blocks, stream, tiles
 from onestride._errors import InputError
 from onestride._numerics import Array
 from onestride.problem import Problem
@@ -26,7 +26,7 @@ POWER = 0.5  # eigenvalues ∝ k^−POWER of "power" inputs
 class Network:
     """W₀ (N × d) and the readout a (N) before the step."""
 
-    W0: Array
+    W0: Any
     a: Array
 
 
@@ -73,20 +73,28 @@ def labels(problem: Problem, directions: Array, X: Array) -> Array:
     return parts.sum(1) / np.sqrt(problem.directions)
 
 
-def draw_network(problem: Problem, seed: int) -> Network:
-    """W₀ with unit rows (or Gaussian ones) and the readout a of size 1/√N."""
-    N, d = problem.N, problem.d
-    W0 = np.empty((N, d))
-
-    def draw(rows: slice) -> None:
-        stream(seed, "weights", block=blocks.index(rows)).standard_normal(out=W0[rows])
-        if problem.weights == "sphere":
-            W0[rows] /= np.linalg.norm(W0[rows], axis=1, keepdims=True)
-        else:
-            W0[rows] /= np.sqrt(d)
-
+def draw_network(problem: Problem, seed: int, *, to_host: bool = True) -> Network:
+    """W₀ with unit rows (or Gaussian ones) and the readout a of size 1/√N; W₀ on the device unless `to_host`."""
+    N, d, backend = problem.N, problem.d, current()
     blocks = row_blocks(N, d)
-    in_threads(draw, blocks)
+
+    def draw(k: int) -> Array:
+        W = backend.host_empty(blocks[k].stop - blocks[k].start, d)
+        stream(seed, "weights", block=k).standard_normal(out=W)
+        if problem.weights == "sphere":
+            W /= np.linalg.norm(W, axis=1, keepdims=True)
+        else:
+            W /= np.sqrt(d)
+        return W
+
+    drawn = prefetched(partial(draw, k) for k in range(len(blocks)))
+    if len(blocks) == 1:
+        (W0,) = drawn
+        W0 = W0 if to_host else backend.put(W0)
+    else:
+        W0 = np.empty((N, d)) if to_host else backend.empty(N, d)
+        for rows, W in zip(blocks, drawn, strict=True):
+            W0[rows, :] = W if to_host else backend.put(W)
     generator = stream(seed, "readout")
     if problem.readout == "gaussian":
         a = generator.standard_normal(N)
@@ -97,8 +105,8 @@ def draw_network(problem: Problem, seed: int) -> Network:
     return Network(W0, a / np.sqrt(N))
 
 
-def draw_inputs(problem: Problem, generator: np.random.Generator, rows: int) -> Array:
-    """`rows` samples of the law `problem.inputs`, as rows; every law has E|x|² = d."""
+def draw_inputs(problem: Problem, generator: np.random.Generator, rows: int, out: Array | None = None) -> Array:
+    """`rows` samples of the law `problem.inputs`, as rows, in `out` if that can be; every law has E|x|² = d."""
     shape, freedom = (rows, problem.d), STUDENT_FREEDOM
     if problem.inputs == "uniform":
         return generator.uniform(-np.sqrt(3), np.sqrt(3), shape)
@@ -106,7 +114,7 @@ def draw_inputs(problem: Problem, generator: np.random.Generator, rows: int) -> 
         return generator.choice([-1.0, 1.0], shape)
     if problem.inputs == "student":
         return generator.standard_t(freedom, shape) * np.sqrt((freedom - 2) / freedom)
-    X = generator.standard_normal(shape)
+    X = generator.standard_normal(shape, out=out)
     if problem.inputs == "elliptic":
         X *= np.sqrt((freedom - 2) / generator.chisquare(freedom, (rows, 1)))
     elif problem.inputs == "ar1":
@@ -143,8 +151,12 @@ def batch_blocks(
     errors = None if noise is None else problem.noise * stream(seed, noise, part).standard_normal(rows)
     blocks = row_blocks(rows, problem.d)
 
+    backend = current()  # threads do not inherit it
+
     def draw(k: int) -> Batch:
-        X = draw_inputs(problem, stream(seed, inputs, part, k), blocks[k].stop - blocks[k].start)
+        size = blocks[k].stop - blocks[k].start
+        out = backend.host_empty(size, problem.d)
+        X = draw_inputs(problem, stream(seed, inputs, part, k), size, out)
         signal = labels(problem, directions, X)
         return Batch(X, signal, signal if errors is None else signal + errors[blocks[k]])
 

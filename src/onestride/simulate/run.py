@@ -10,13 +10,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from onestride._backend import current, require_memory, using
+from onestride._backend import DEVICE_ROWS, current, require_memory, using
 from onestride._numerics import Array
 from onestride.functions import InputError
 from onestride.problem import Problem, grid_axis
 from onestride.result import QUANTITIES, Estimate, Simulation
-from onestride.simulate.features import Trained, features, fitted_rows, train
-from onestride.simulate.network import draw_batch, draw_network, held_out_tiles
+from onestride.simulate.features import Trained, device_memory, features, fitted_rows, train
+from onestride.simulate.network import Batch, batch_blocks, held_out_tiles
 from onestride.simulate.ridge import RidgePath, fit_rows
 from onestride.simulate.streamed import streamed_gradient, streamed_paths, worth_streaming
 
@@ -113,6 +113,8 @@ def memory_needed(problem: Problem, steps: int = 2) -> float:
     tiled = 2.0 * N * d * 8 + 8 * 64 * 2**20
     if worth_streaming(problem, steps):
         return tiled + 8.0 * (steps + 2) * N**2 + 4 * 8 * 2**24
+    if not current().on_host:
+        return max(device_memory(problem), tiled + 8.0 * 6 * DEVICE_ROWS * N)
     return tiled + 8 * (3.0 * n * N + 2.0 * min(n, N) ** 2 + min(max(n, n0) * d, 4 * 2**24) + n * d)
 
 
@@ -126,8 +128,7 @@ def _one_seed(
     tick: Callable[[int], None],
 ) -> Array:
     """Train loss, train MSE and test error, shape (3, steps, penalties), of one seed."""
-    network = draw_network(problem, seed)
-    trained = train(problem, network, etas, seed, partial(streamed_gradient, problem, network, seed, executor))
+    trained = train(problem, etas, seed, partial(streamed_gradient, problem, seed, executor))
     if worth_streaming(problem, etas.size):
         paths = streamed_paths(trained, ridges, seed, executor)
     else:
@@ -145,9 +146,16 @@ def _one_seed(
 
 def _stored_paths(trained: Trained, ridges: Array, seed: int) -> Iterator[RidgePath]:
     problem = trained.problem
-    batch = draw_batch(problem, seed, "ridge_inputs", "ridge_noise", problem.n)
-    y = current().put(batch.y)
-    for eta, rows in zip(trained.etas, fitted_rows(trained, batch.X), strict=True):
+    labels: list[Array] = []
+
+    def samples() -> Iterator[Batch]:
+        labels.clear()
+        for batch in batch_blocks(problem, seed, "ridge_inputs", "ridge_noise", problem.n):
+            labels.append(batch.y)
+            yield batch
+
+    for eta, rows in zip(trained.etas, fitted_rows(trained, samples), strict=True):
+        y = current().put(np.concatenate(labels))
         try:
             yield fit_rows(rows, y, ridges, dual=problem.n <= problem.N)
         except OverflowError:

@@ -134,7 +134,7 @@ def _groups(shifts: Array, width: int, dtype: str) -> list[Array]:
     """Shifts whose factors are in memory together; the last of all may overwrite K."""
     if current().on_host and shifts.size > CHOLESKY_UP_TO:
         return [shifts]
-    fit = 1 + int(0.8 * current().free_memory() / (width**2 * np.dtype(dtype).itemsize))
+    fit = max(1, int(0.8 * current().free_memory() / (width**2 * np.dtype(dtype).itemsize)))
     return [shifts[i : i + fit] for i in range(0, shifts.size, fit)]
 
 
@@ -158,18 +158,16 @@ def _require_digits(shifts: Array, norm: float, eps: float) -> None:
 def _factors(K: Any, shifts: Array, *, last: bool) -> Solver | None:
     """A function that applies (K + s_j)⁻¹ to column j, in the precision of K; None if K + s is not positive."""
     try:
-        if current().on_host and shifts.size > CHOLESKY_UP_TO:
+        if not current().on_host:
+            return _device_cholesky(K, shifts, last=last)
+        if shifts.size > CHOLESKY_UP_TO:
             return tridiagonal_solver(K, shifts)
-        solvers = []
-        for i, s in enumerate(shifts):
-            A = K if last and i == shifts.size - 1 else current().copy(K)
-            solvers.append(_host_cholesky(A, s) if current().on_host else _device_cholesky(A, float(s)))
+        solvers = [_host_cholesky(K if last and s == shifts[-1] else K.copy(), s) for s in shifts]
     except Exception as error:  # each library has its own class for "not positive definite"
-        if "positive" in str(error) or "finite" in str(error) or "cholesky" in str(error).lower():
+        if any(word in str(error).lower() for word in ("positive", "cholesky")):
             return None
         raise
-    xp = current().xp
-    return lambda R: xp.concat([solve(R[:, j : j + 1]) for j, solve in enumerate(solvers)], axis=1)
+    return lambda R: np.concatenate([solve(R[:, j : j + 1]) for j, solve in enumerate(solvers)], axis=1)
 
 
 def _host_cholesky(K: Array, shift: float) -> Solver:
@@ -178,36 +176,50 @@ def _host_cholesky(K: Array, shift: float) -> Solver:
     return lambda R: cho_solve(factor, R, check_finite=False)
 
 
-def _device_cholesky(K: Any, shift: float) -> Solver:
-    """Blocked Cholesky factorisation in place, made of matrix products; diagonal blocks hold their inverses.
+def _device_cholesky(K: Any, shifts: Array, *, last: bool) -> Solver:
+    """Blocked Cholesky factorisation of K + s for all shifts at once, made of matrix products.
 
-    K = LLᵀ, block by block:  L_kk = chol(K_kk),  L_ik = K_ik L_kk⁻ᵀ,  K_ij −= L_ik L_jkᵀ.
+    K + s = LLᵀ, block by block:  L_kk = chol(K_kk + s),  L_ik = K_ik L_kk⁻ᵀ,  K_ij −= L_ik L_jkᵀ.
+    Diagonal blocks of the result hold L_kk⁻¹, so that solving is made of products too.
     """
-    backend, xp = current(), current().xp
-    parts = _blocks(K.shape[0])
+    backend, xp, m = current(), current().xp, K.shape[0]
+    if last and shifts.size == 1:
+        L = K[None, :, :]  # nobody needs K any more
+    else:
+        L = backend.empty(shifts.size, m, m, dtype=_name(K.dtype))
+        L[...] = K[None, :, :]
+    s = backend.put(np.asarray(shifts, float), _name(K.dtype))[:, None, None]
+    parts, failures = _blocks(m), []
     for index, k in enumerate(parts):
-        size = k.stop - k.start
-        identity = backend.eye(size, _name(K.dtype))
-        inverse = backend.solve_triangular(xp.linalg.cholesky(K[k, k] + shift * identity), identity)
-        K[k, k] = inverse
-        if k.stop == K.shape[0]:
-            break
-        panel = K[k.stop :, k] @ inverse.T
-        K[k.stop :, k] = panel
-        for j in parts[index + 1 :]:
-            backend.add_product(
-                K[j.start :, j], panel[j.start - k.stop :, :], panel[j.start - k.stop : j.stop - k.stop, :].T, -1.0
-            )
+        identity = backend.eye(k.stop - k.start, _name(K.dtype))
+        factor, failed = backend.cholesky(L[:, k, k] + s * identity)
+        failures.append(failed)
+        inverse = backend.solve_triangular(factor, identity)
+        L[:, k, k] = inverse
+        if k.stop < m:
+            panel = L[:, k.stop :, k] @ _transpose(inverse)
+            L[:, k.stop :, k] = panel
+            for j in parts[index + 1 :]:
+                below, block = slice(j.start - k.stop, None), slice(j.start - k.stop, j.stop - k.stop)
+                backend.add_product(L[:, j.start :, j], panel[:, below, :], _transpose(panel[:, block, :]), -1.0)
+
+    if not all(float(xp.max(failed)) == 0 for failed in failures):
+        raise ValueError("not positive definite")
 
     def solve(R: Any) -> Any:
-        X = backend.copy(R)
+        X = backend.copy(R.T[:, :, None])
         for k in parts:  # L⁻¹
-            X[k, :] = K[k, k] @ (X[k, :] - K[k, : k.start] @ X[: k.start, :])
+            X[:, k, :] = L[:, k, k] @ (X[:, k, :] - L[:, k, : k.start] @ X[:, : k.start, :])
         for k in reversed(parts):  # L⁻ᵀ
-            X[k, :] = K[k, k].T @ (X[k, :] - K[k.stop :, k].T @ X[k.stop :, :])
-        return X
+            rest = X[:, k, :] - _transpose(L[:, k.stop :, k]) @ X[:, k.stop :, :]
+            X[:, k, :] = _transpose(L[:, k, k]) @ rest
+        return X[:, :, 0].T
 
     return solve
+
+
+def _transpose(stack: Any) -> Any:
+    return current().xp.matrix_transpose(stack)
 
 
 def tridiagonal_solver(K: Array, shifts: Array) -> Solver:

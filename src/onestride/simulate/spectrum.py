@@ -9,14 +9,16 @@ from typing import Any
 import numpy as np
 from scipy.linalg import eigh
 
-from onestride._backend import require_memory
+from onestride._backend import current, map_tiles, require_memory, using
 from onestride._numerics import Array, hermite_table
 from onestride.functions import InputError
 from onestride.problem import Problem
 from onestride.result import Estimate
 from onestride.result import _plain as plain
+from onestride.simulate.krylov import leading_eigenpairs
 from onestride.simulate.network import draw_batch, draw_network, draw_teacher, step_gradient, trained_weights
 from onestride.simulate.run import memory_needed, seed_tuple
+from onestride.simulate.shifted import Rows
 
 HIGHEST_OVERLAP = 4  # overlaps are measured with H_0 … H_4
 DIRECTION_DEGREE = 10  # "all functions of z" means polynomials up to this degree
@@ -37,7 +39,8 @@ class MeasuredSpectrum:
     """The spectrum of FFᵀ/n; the names of `theory.spectrum.Spectrum`, each an `Estimate` with seeds on the first axis.
 
     eigenvalues, untrained_eigenvalues
-        All min(n, N) eigenvalues of FFᵀ/n and of F₀F₀ᵀ/n on the same draw, increasing.
+        All min(n, N) eigenvalues of FFᵀ/n and of F₀F₀ᵀ/n on the same draw, increasing; without a full decomposition
+        only the leading ones, and the largest of F₀F₀ᵀ/n.
     leading
         The largest eigenvalues of FFᵀ/n, decreasing; outliers or not.
     overlaps, teacher_overlaps
@@ -91,34 +94,43 @@ def measure_spectrum(
     seeds: int | Iterable[int] = 4,
     *,
     count: int = 6,
+    full: bool = True,
+    device: str | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> MeasuredSpectrum:
     """Measure the spectrum of FFᵀ/n and the overlaps of its `count` leading left singular vectors.
 
-    Draws are those of `simulate`, seed by seed; β is that of the first step, β⋆ the teacher's first direction. The features are those of the ridge regression: F = σ(X̃Wᵀ) on fresh X̃.
+    Draws are those of `simulate`, seed by seed; β is that of the first step, β⋆ the teacher's first direction. The features are those of the
+    ridge regression: F = σ(X̃Wᵀ) on fresh X̃.
+
+    full
+        False: only the leading eigenvalues, from a few dozen products with F instead of a whole decomposition.
+    device
+        As in `simulate_grid`.
     """
     seed_list = seed_tuple(seeds)
     top = min(problem.n, problem.N)
     if isinstance(count, bool) or not isinstance(count, int | np.integer) or not 1 <= count <= top:
         raise InputError(f"count must be a whole number from 1 to min(n, N) = {top}, got {count!r}")
-    require_memory(memory_needed(problem), f"n = {problem.n}, d = {problem.d}, N = {problem.N}")
     rows: list[dict[str, Array]] = []
-    for i, seed in enumerate(seed_list):
-        rows.append(_one_seed(problem, seed, int(count)))
-        if progress is not None:
-            progress(i + 1, len(seed_list))
+    with using(device):
+        require_memory(memory_needed(problem), f"n = {problem.n}, d = {problem.d}, N = {problem.N}")
+        for i, seed in enumerate(seed_list):
+            rows.append(_one_seed(problem, seed, int(count), full))
+            if progress is not None:
+                progress(i + 1, len(seed_list))
     return MeasuredSpectrum(problem, seed_list, *(Estimate(np.stack([r[name] for r in rows])) for name in _VALUES))
 
 
-def _one_seed(problem: Problem, seed: int, count: int) -> dict[str, Array]:
-    sigma, n = problem.sigma, problem.n
+def _one_seed(problem: Problem, seed: int, count: int, full: bool) -> dict[str, Array]:
+    n = problem.n
     beta_star = draw_teacher(problem, seed)
     network = draw_network(problem, seed)
     step = step_gradient(problem, network, seed)
     X = draw_batch(problem, seed, "ridge_inputs", None, n).X
     beta = step.beta / np.linalg.norm(step.beta)
-    before, _ = _decompose(sigma(X @ network.W0.T), 0)
-    after, vectors = _decompose(sigma(X @ trained_weights(problem, network, seed).T), count)
+    before, _ = decompose(_features(problem, X, network.W0), 0, full=full)
+    after, vectors = decompose(_features(problem, X, trained_weights(problem, network, seed)), count, full=full)
     polynomials = hermite_table(X @ beta, DIRECTION_DEGREE)
     basis, _ = np.linalg.qr(polynomials.T)
     chance = (DIRECTION_DEGREE + 1) / n
@@ -135,22 +147,41 @@ def _one_seed(problem: Problem, seed: int, count: int) -> dict[str, Array]:
     }
 
 
-def _decompose(F: Array, count: int) -> tuple[Array, Array]:
-    """The min(n, N) eigenvalues of FFᵀ/n, increasing, and the `count` leading left singular vectors as columns."""
-    if not np.isfinite(F).all():
-        raise InputError("the activation overflows on the features of this step; use a smaller exponent or constant")
+def decompose(F: Any, count: int, *, full: bool = True) -> tuple[Array, Array]:
+    """Eigenvalues of FFᵀ/n, increasing, and the `count` leading left singular vectors as columns (n × count).
+
+    All min(n, N) eigenvalues, or only as many as vectors unless `full`: then from products with F alone.
+    """
+    backend, xp = current(), current().xp
+    F = backend.put(F)
     n, N = F.shape
-    gram = (F @ F.T if n <= N else F.T @ F) / n
-    m = gram.shape[0]
-    values = np.maximum(np.linalg.eigvalsh(gram), 0.0)
-    if not count:
-        return values, np.empty((n, 0))
-    _, vectors = eigh(gram, subset_by_index=[m - count, m - 1], overwrite_a=True, check_finite=False)
-    vectors = vectors[:, ::-1]
+    if not np.isfinite(float(xp.sum(F))):
+        raise InputError("the activation overflows on the features of this step; use a smaller exponent or constant")
+    if full:
+        gram = (F @ F.T if n <= N else F.T @ F) / n
+        m = gram.shape[0]
+        if backend.on_host:
+            values = np.linalg.eigvalsh(gram)
+            vectors = np.empty((m, 0))
+            if count:
+                _, vectors = eigh(gram, subset_by_index=[m - count, m - 1], overwrite_a=True, check_finite=False)
+                vectors = vectors[:, ::-1]
+        else:
+            values, vectors = xp.linalg.eigh(gram)
+            vectors = xp.flip(vectors[:, m - count :], axis=1)
+        values = np.maximum(backend.get(values), 0.0)
+    else:
+        B = F.T if n <= N else F
+        top, vectors = leading_eigenpairs(Rows(max(n, N), min(n, N), lambda rows: B[rows, :]), max(count, 1))
+        values, vectors = top[::-1] / n, vectors[:, :count]
     if n > N:  # right singular vectors: u = Fv/|Fv|
         vectors = F @ vectors
-        vectors /= np.linalg.norm(vectors, axis=0)
-    return values, vectors
+        vectors = vectors / xp.sqrt(xp.sum(vectors * vectors, axis=0))
+    return values, backend.get(vectors)
+
+
+def _features(problem: Problem, X: Array, W: Any) -> Any:
+    return map_tiles(problem.sigma, current().put(X) @ current().put(W).T)
 
 
 def _overlaps(vectors: Array, polynomials: Array) -> Array:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from concurrent.futures import Executor
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -32,10 +33,11 @@ def worth_streaming(problem: Problem, steps: int) -> bool:
     return 3 * n * N > LARGE and n > N * max(steps, 2)
 
 
-def streamed_gradient(problem: Problem, network: Network, seed: int, executor: Executor | None) -> Any:
+def streamed_gradient(problem: Problem, seed: int, executor: Executor | None, network: Network) -> Any:
     """G of the first step, its row blocks spread over the executor if there is one."""
     if executor is None:
         return gradient_over(problem, network, step_blocks(problem, seed), to_host=False).G
+    network = Network(current().get(network.W0), network.a)
     work = partial(_gradient_part, problem, network, seed, current())
     (G,) = _summed(work, problem.step_samples, problem.d, executor)
     return G / problem.step_samples
@@ -47,9 +49,9 @@ def streamed_paths(trained: Trained, ridges: Array, seed: int, executor: Executo
     â = (FᵀF + λn)⁻¹Fᵀy,  n·mse = |y|² − 2âᵀFᵀy + âᵀFᵀFâ
     """
     problem, backend = trained.problem, current()
-    held = Trained(
-        problem, trained.etas, trained.W0, None if trained.G is None else backend.get(trained.G), trained.each
-    )
+    held = trained
+    if executor is not None and not trained.each:  # host arrays travel
+        held = replace(trained, W0=backend.get(trained.untrained()), G=backend.get(trained.G))
     grams, moments, power = _summed(partial(_gram_part, held, seed, backend), problem.n, problem.d, executor)
     paths = []
     for gram, b in zip(grams, moments, strict=True):

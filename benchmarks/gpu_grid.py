@@ -1,0 +1,137 @@
+"""A whole grid on one GPU: time, memory and share of the measured matrix-product rate.
+
+    python benchmarks/gpu_grid.py [--sizes 4096 16384 32768 65536] [--plain 16384] [--device cuda]
+
+d = n/2, N = 3n/2, ReLU, H₁ + H₂/√2, 8 exponents × 3 penalties, train and test (n test samples), one seed; the random
+features (no step) are always measured along. The plain version keeps everything and factorises in float64 once per
+penalty.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import time
+
+import numpy as np
+import torch
+
+import onestride as one
+from onestride.simulate.network import draw_batch, draw_network, held_out_tiles
+from onestride.simulate.run import simulate_grid
+
+STEP = one.Step(constant=1.0, exponent=0.3)
+EXPONENTS, RIDGES = np.linspace(0.05, 0.45, 8), np.array([0.01, 0.1, 1.0])
+
+
+def problem(n: int) -> one.Problem:
+    return one.Problem(n=n, d=n // 2, N=3 * n // 2, activation="relu", teacher=(0, 1, 0.7071), noise=0.5, step=STEP)
+
+
+def rate(work, flops: float, repeats: int = 3) -> float:
+    work()
+    torch.cuda.synchronize()
+    best = np.inf
+    for _ in range(repeats):
+        start = time.perf_counter()
+        work()
+        torch.cuda.synchronize()
+        best = min(best, time.perf_counter() - start)
+    return flops / best
+
+
+def machine_rates(device: str) -> dict[str, float]:
+    m = 8192
+    A = torch.randn(m, m, dtype=torch.float64, device=device)
+    S = A @ A.T + m * torch.eye(m, dtype=torch.float64, device=device)
+    A32 = A.float()
+    rates = {"gemm64": rate(lambda: A @ A, 2 * m**3), "cholesky64": rate(lambda: torch.linalg.cholesky(S), m**3 / 3)}
+    rates["gemm32"] = rate(lambda: A32 @ A32, 2 * m**3)
+    torch.backends.cuda.matmul.allow_tf32 = True
+    rates["gemm_tf32"] = rate(lambda: A32 @ A32, 2 * m**3)
+    torch.backends.cuda.matmul.allow_tf32 = False
+    return rates
+
+
+def flops(p: one.Problem, steps: int, penalties: int) -> dict[str, float]:
+    """Six products n × d × N, and per step size a symmetric Gram matrix and a Cholesky factorisation per penalty."""
+    n, d, N = p.n, p.d, p.N
+    return {"products": 12.0 * n * d * N, "grams": 1.0 * steps * n * n * N, "cholesky": steps * penalties * n**3 / 3}
+
+
+def plain(p: one.Problem, device: str, seed: int = 0) -> np.ndarray:
+    """Form F and its Gram matrix, one Cholesky factorisation per penalty, everything kept; the same draws."""
+    to = lambda x: torch.from_numpy(x).to(device)  # noqa: E731
+    network = draw_network(p, seed)
+    W, a = to(network.W0), to(network.a)
+    batch = draw_batch(p, seed, "step_inputs", "step_noise", p.n)
+    X, y = to(batch.X), to(batch.y)
+    shift = p.sigma.shift
+    torch.cuda.synchronize()
+    start = time.perf_counter()
+    pre = X @ W.T
+    r = y - (torch.relu(pre) - shift) @ a
+    G = a[:, None] * (((pre > 0) * r[:, None]).T @ X) / p.n
+    del pre
+    torch.cuda.synchronize()
+    elapsed = time.perf_counter() - start
+    batch = draw_batch(p, seed, "ridge_inputs", "ridge_noise", p.n)
+    X, y = to(batch.X), to(batch.y)
+    tests = [(to(T.copy()), to(s.copy())) for T, s in held_out_tiles(p, seed, p.n)]
+    torch.cuda.synchronize()
+    start = time.perf_counter()
+    P, S = X @ W.T, X @ G.T
+    T, signal = torch.cat([t for t, _ in tests]), torch.cat([s for _, s in tests])
+    PT, ST = T @ W.T, T @ G.T
+    out = np.empty((EXPONENTS.size, RIDGES.size, 2))
+    for i, alpha in enumerate(EXPONENTS):
+        eta = p.n**alpha
+        F = torch.relu(P + eta * S) - shift
+        K, FT = F @ F.T, torch.relu(PT + eta * ST) - shift
+        for j, lam in enumerate(RIDGES):
+            K.diagonal().add_(lam * p.n)
+            alpha_hat = torch.cholesky_solve(y[:, None], torch.linalg.cholesky(K))[:, 0]
+            K.diagonal().sub_(lam * p.n)
+            out[i, j, 0] = lam * float(y @ alpha_hat)
+            out[i, j, 1] = float(((signal - FT @ (F.T @ alpha_hat)) ** 2).mean()) + p.noise**2
+    torch.cuda.synchronize()
+    print(f"  plain: {elapsed + time.perf_counter() - start:.2f} s without drawing", flush=True)
+    return out
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--sizes", type=int, nargs="+", default=[4096, 16384, 32768, 65536])
+    parser.add_argument("--plain", type=int, nargs="*", default=[4096, 16384])
+    parser.add_argument("--device", default="cuda")
+    options = parser.parse_args()
+    rates = machine_rates(options.device)
+    print(torch.cuda.get_device_name(), {k: f"{v / 1e12:.1f} TFLOP/s" for k, v in rates.items()}, flush=True)
+    simulate_grid(problem(1024), EXPONENTS[:1], RIDGES, 1, device=options.device)  # warm up
+    rows = []
+    for n in options.sizes:
+        p = problem(n)
+        torch.cuda.reset_peak_memory_stats()
+        start = time.perf_counter()
+        s = simulate_grid(p, EXPONENTS, RIDGES, 1, n_test=n, device=options.device)
+        seconds = time.perf_counter() - start
+        count = flops(p, EXPONENTS.size + 1, RIDGES.size)
+        share = sum(count.values()) / seconds / rates["gemm64"]
+        memory = torch.cuda.max_memory_allocated() / 2**30
+        rows.append({"n": n, "seconds": seconds, "GiB": memory, "share": share, **count})
+        print(f"n = {n}: {seconds:.2f} s, {memory:.1f} GiB, {100 * share:.0f} % of the float64 product rate", flush=True)
+        if n in options.plain:
+            torch.cuda.empty_cache()
+            torch.cuda.reset_peak_memory_stats()
+            reference = plain(p, options.device)
+            gap = max(
+                np.abs(s.train_loss.values[0] / reference[..., 0] - 1).max(),
+                np.abs(s.test_error.values[0] / reference[..., 1] - 1).max(),
+            )
+            print(f"  {torch.cuda.max_memory_allocated() / 2**30:.1f} GiB; largest difference {gap:.1e}", flush=True)
+        torch.cuda.empty_cache()
+    print(json.dumps({"rates": rates, "rows": rows}))
+
+
+if __name__ == "__main__":
+    main()
