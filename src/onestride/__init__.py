@@ -13,6 +13,9 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from onestride import conventions as conventions
     from onestride.compare import compare as compare
+    from onestride.estimator import OneStepClassifier as OneStepClassifier
+    from onestride.estimator import OneStepFeatures as OneStepFeatures
+    from onestride.estimator import OneStepRegressor as OneStepRegressor
     from onestride.functions import InputError as InputError
     from onestride.functions import activation as activation
     from onestride.functions import register as register
@@ -60,6 +63,9 @@ _HOME = {
     "sweep": "sweep.drive",
     "Store": "store",
     "conventions": "conventions",
+    "OneStepFeatures": "estimator",
+    "OneStepRegressor": "estimator",
+    "OneStepClassifier": "estimator",
 }
 __all__ = [*_HOME, "__version__"]  # pyright: ignore[reportUnsupportedDunderAll]
 

@@ -1,0 +1,243 @@
+"""`explain()`: what was measured on the table, what theory expects of a twin problem, and why a step helps or does not."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, field
+from math import factorial
+from typing import Any
+
+import numpy as np
+from scipy.stats import norm, rankdata
+
+from onestride._numerics import Array, hermite_table
+from onestride.estimator._network import STEPS, Fit, HeldOut
+from onestride.estimator._ridge import RidgePath, best_penalty, ridge_path
+from onestride.functions import activation
+from onestride.problem import Problem, Step
+from onestride.result import Status
+from onestride.theory.predict import predict_grid
+
+DEGREES = 4
+LEADING = 5  # eigenvalues of the features that are reported
+_LEVEL = "T2"  # the theory of the step's rank-one part: the twin problem is a caricature, finer levels add nothing
+_RIDGES = np.logspace(-5, 2, 8)
+_LITTLE = 0.02  # shares of the target's variance below this count as none
+
+
+@dataclass(frozen=True)
+class Facts:
+    """Numbers of the table and of the fit, all relative to the target's variance; measured while fitting.
+
+    rows, inputs, width
+        n (distinct rows), d, N.
+    effective_dimension
+        (tr Σ)²/tr Σ² of the standardised inputs: d for uncorrelated columns, 1 when all say the same.
+    linear_share
+        1 − leave-one-out error of linear ridge regression.
+    hermite
+        c_1 … c_4 of the target along the learned direction (its values turned into normal scores), largest output.
+    hermite_stderr
+        Their standard errors where there is nothing, 1/√(n k!).
+    left_out, untrained_left_out
+        Leave-one-out errors with and without the step. With a step this is optimistic; `held_out` is not.
+    eigenvalues, untrained_eigenvalues
+        The leading five of FᵀF/n, centred, with and without the step.
+    aligned, untrained_aligned
+        Share of the target in those five directions of the features.
+    """
+
+    rows: int
+    inputs: int
+    width: int
+    activation: Any
+    effective_dimension: float
+    linear_share: float
+    hermite: tuple[float, ...]
+    hermite_stderr: tuple[float, ...]
+    left_out: float
+    untrained_left_out: float
+    held_out: HeldOut
+    step_size: float
+    eigenvalues: tuple[float, ...]
+    untrained_eigenvalues: tuple[float, ...]
+    aligned: float
+    untrained_aligned: float
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """Theory beside measurement for a fitted estimator; `print` it for the words.
+
+    `problem` is the twin: Gaussian inputs of the table's effective dimension, a single-index teacher with the table's
+    Hermite profile, everything else noise, and a literal gradient step that moves the neurons as far. `predicted` and
+    `predicted_untrained` are its test errors relative to the target's variance, each at its best penalty; None when the
+    profile is empty or there is no theory, which `theory_message` says.
+    """
+
+    helps: bool
+    verdict: str
+    reasons: tuple[str, ...]
+    facts: Facts = field(repr=False)
+    problem: Problem | None = field(repr=False)
+    predicted: float | None
+    predicted_untrained: float | None
+    theory_message: str
+
+    def __str__(self) -> str:
+        f = self.facts
+        lines = [
+            self.verdict,
+            *(f"- {reason}" for reason in self.reasons),
+            "",
+            "measured (share of the target's variance)",
+        ]
+        if f.held_out.steps:
+            cells = (f"{e:.4g} at step {s:g}" for s, e in zip(f.held_out.steps, f.held_out.errors, strict=True))
+            lines.append("  held-out error      " + ", ".join(cells))
+        lines += [
+            f"  leave-one-out error {f.untrained_left_out:.4g} without, {f.left_out:.4g} with the step (optimistic)",
+            f"  linear regression   explains {f.linear_share:.1%}",
+            f"  inputs              effective dimension {f.effective_dimension:.1f} of {f.inputs}, {f.rows} distinct rows",
+            "  along the direction " + ", ".join(f"c{k} = {c:+.3f}" for k, c in enumerate(f.hermite, 1))
+            + f" (± {f.hermite_stderr[0]:.3f} for c1)",
+            "  feature spectrum    leading " + ", ".join(f"{v:.3g}" for v in f.eigenvalues) + "; before "
+            + ", ".join(f"{v:.3g}" for v in f.untrained_eigenvalues),
+            f"                      they carry {f.aligned:.0%} of the target; before {f.untrained_aligned:.0%}",
+            "theory of a problem with these numbers",
+        ]  # fmt: skip
+        if self.predicted is not None and self.predicted_untrained is not None:
+            lines.append(
+                f"  test error          {self.predicted_untrained:.4g} without, {self.predicted:.4g} with the step"
+            )
+        return "\n".join([*lines, f"  {self.theory_message}"])
+
+    def to_dict(self) -> dict[str, Any]:
+        """Numbers and words, ready for JSON."""
+        row = asdict(self.facts) | {"helps": self.helps, "verdict": self.verdict, "reasons": list(self.reasons)}
+        row |= {"predicted": self.predicted, "predicted_untrained": self.predicted_untrained}
+        return row | {"theory_message": self.theory_message, "problem": self.problem and self.problem.to_dict()}
+
+
+def measure(fit: Fit, Z: Array, Y: Array, w: Array, alphas: Array, spec: Any) -> Facts:
+    """The facts of a fit; Z standardised rows, Y targets of unit variance."""
+    n, d = Z.shape
+    share = w / w.sum()
+    covariance = (Z * share[:, None]).T @ Z
+    _, linear = best_penalty(ridge_path(Z, Y, w), alphas)
+    coefficients = _hermite_profile(Z @ fit.direction, Y, share)
+    power = float(np.average(np.square(Y - share @ Y), axis=0, weights=w).mean()) or 1.0
+
+    def spectrum(path: RidgePath) -> tuple[tuple[float, ...], float]:
+        values, energy = path.eigenvalues[::-1], np.square(path.projected[::-1]).sum(1)
+        if path.primal:
+            energy = np.divide(energy, values, out=np.zeros_like(energy), where=values > 1e-12 * values[0])
+        total = float(w @ np.square(path.centred).sum(1)) or 1.0
+        return tuple((values[:LEADING] / w.sum()).tolist()), float(energy[:LEADING].sum() / total)
+
+    (eigenvalues, aligned), (before, aligned_before) = spectrum(fit.trained.path), spectrum(fit.untrained.path)
+    size = float(np.square(covariance).sum())
+    return Facts(
+        n, d, fit.trained.layer.W.shape[0], spec, float(np.trace(covariance) ** 2 / size) if size else 0.0,
+        1 - linear / power, tuple(coefficients.tolist()),
+        tuple(1 / np.sqrt(n * factorial(k)) for k in range(1, DEGREES + 1)),
+        fit.trained.left_out_error / power, fit.untrained.left_out_error / power, fit.held_out, fit.step,
+        eigenvalues, before, aligned, aligned_before,
+    )  # fmt: skip
+
+
+def _hermite_profile(z: Array, Y: Array, share: Array) -> Array:
+    """c_k = E[y H_k(z)]/k! with z turned into normal scores, of the output with the largest profile."""
+    scores = norm.ppf((rankdata(z) - 0.5) / z.size)
+    normalised = (hermite_table(scores, DEGREES)[1:] * share) @ (Y - share @ Y)  # c_k √k!
+    largest = normalised[:, int(np.argmax(np.square(normalised).sum(0)))]
+    return largest / np.sqrt([factorial(k) for k in range(1, DEGREES + 1)])
+
+
+def explain_fit(facts: Facts) -> Explanation:
+    """Judge the step in words and put the theory of the twin problem beside it."""
+    problem, untrained, trained, message = _twin(facts)
+    helps, verdict = _verdict(facts)
+    return Explanation(helps, verdict, _reasons(facts, helps), facts, problem, trained, untrained, message)
+
+
+def _twin(f: Facts) -> tuple[Problem | None, float | None, float | None, str]:
+    c = [k if abs(k) > 2 * e else 0.0 for k, e in zip(f.hermite, f.hermite_stderr, strict=True)]
+    explained = sum(factorial(k) * v * v for k, v in enumerate(c, 1))
+    if explained == 0:
+        return (
+            None,
+            None,
+            None,
+            "no Hermite coefficient along the direction is above its noise: there is nothing to predict",
+        )
+    if explained > 1:  # the scores are not exactly Gaussian
+        c = [v / np.sqrt(explained) for v in c]
+    d, rho = max(round(f.effective_dimension), 1), f.step_size or STEPS[1]
+    beta = np.sqrt(c[0] ** 2 + d / f.rows)
+    eta = rho * np.sqrt(f.width) / (abs(activation(f.activation).coefficients[1]) * beta)  # ρ = c₁η|β|/√N
+    problem = Problem(
+        n=f.rows, d=d, N=f.width, activation=f.activation, teacher=[0.0, *c], noise=float(np.sqrt(max(1 - explained, 0))),
+        step=Step(constant=float(eta), exponent=0.0), gradient="labels",
+    )  # fmt: skip
+    grid = predict_grid(problem, [0.0], _RIDGES, level=_LEVEL)
+    solved = [s is Status.SOLVED for s in grid.status[0]]
+    if not any(solved):
+        return problem, None, None, f"no theory for this twin: {grid.trained.message[0, 0]}"
+    before, after = float(np.nanmin(grid.untrained.test_error)), float(np.nanmin(grid.test_error[0][solved]))
+    words = (
+        f"twin: n = {f.rows}, d = {d}, N = {f.width}, Hermite teacher {[round(v, 3) for v in c]}, noise "
+        f"{problem.noise:.2f}, a literal step with η = {eta:.3g}; it has one direction, the table may have more"
+    )
+    return problem, before, after, words
+
+
+def _verdict(f: Facts) -> tuple[bool, str]:
+    h = f.held_out
+    if not h.steps:
+        if f.step_size:
+            return True, f"A step of relative size {f.step_size:g} was taken as asked; whether it helps was not judged."
+        return False, "No step was taken: none was asked for, or there are too few distinct rows to judge one."
+    i = h.steps.index(f.step_size) if f.step_size else int(np.argmin(h.errors[1:])) + 1
+    change = f"{abs(h.gain[i]) / h.errors[0]:.1%} (± {h.stderr[i] / h.errors[0]:.1%})"
+    if f.step_size:
+        return True, f"One step helps: a step of relative size {f.step_size:g} lowers the held-out error by {change}."
+    direction = "lowers" if h.gain[i] > 0 else "raises"
+    return False, f"One step does not help: the best one {direction} the held-out error by {change}, so none was taken."
+
+
+def _reasons(f: Facts, helps: bool) -> tuple[str, ...]:
+    reasons = []
+    c1, noise = f.hermite[0], f.hermite_stderr[0]
+    if f.linear_share < _LITTLE:
+        reasons.append(
+            f"No linear signal: linear regression explains {max(f.linear_share, 0):.1%} of the target. The literal first "
+            "step of an untrained network follows the linear part alone and has nothing to follow here"
+            + ("; what helps is the step of the fitted network, which follows the nonlinear part." if helps else ".")
+        )
+    elif f.untrained_left_out > 1 - f.linear_share - _LITTLE:
+        reasons.append(
+            f"The target is linear as far as these features see: linear regression explains {f.linear_share:.1%}, random "
+            f"features {1 - f.untrained_left_out:.1%}. The skip connection holds the linear part without a step."
+        )
+    if abs(c1) > 4 * noise and max(abs(c) for c in f.hermite[1:]) < 2 * noise:
+        reasons.append("Along the learned direction only the linear coefficient stands out of the noise.")
+    if f.rows < 10 * f.effective_dimension:
+        reasons.append(
+            f"Few rows for the inputs: {f.rows} rows in effective dimension {f.effective_dimension:.0f}; the direction of a "
+            "step is mostly noise."
+        )
+    if f.untrained_left_out > 0.9:
+        reasons.append(
+            f"Little to learn: random features leave {f.untrained_left_out:.0%} of the variance unexplained."
+        )
+    if helps and f.aligned > f.untrained_aligned + 0.05:
+        reasons.append(
+            f"The step turned the features towards the target: their five leading directions carry {f.aligned:.0%} of it, "
+            f"{f.untrained_aligned:.0%} before."
+        )
+    if not helps and not reasons:
+        reasons.append(
+            f"Random features already explain {1 - f.untrained_left_out:.1%} (leave-one-out), linear regression "
+            f"{f.linear_share:.1%}; re-weighting the inputs adds nothing that held-out rows can see."
+        )
+    return tuple(reasons)

@@ -1,0 +1,338 @@
+"""The scikit-learn shells: validation, labels and attributes around `_network.fit_network`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from numbers import Integral, Real
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy.optimize import minimize_scalar
+from scipy.special import log_softmax, softmax
+from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin, TransformerMixin
+from sklearn.preprocessing import StandardScaler
+from sklearn.utils import check_random_state
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import _check_feature_names_in, _check_sample_weight, check_is_fitted, validate_data
+
+from onestride._backend import require_memory
+from onestride._errors import InputError
+from onestride._numerics import Array
+from onestride.estimator._arrays import as_numpy
+from onestride.estimator._explain import Explanation, explain_fit, measure
+from onestride.estimator._network import Fit, Settings, fit_network
+from onestride.functions import activation
+
+DEFAULT_ALPHAS = np.logspace(-5, 6, 23)
+_WHITEN_FLOOR = 1e-3  # principal components below this share of the largest variance are not blown up further
+
+
+class _OneStep(BaseEstimator):
+    """Parameters, checks and the fit that the three estimators share."""
+
+    def __init__(
+        self,
+        width: int = 512,
+        *,
+        step_size: float | str = "auto",
+        steps: int = 1,
+        gradient: str = "shared",
+        activation: str = "erf",
+        input_scale: float | str = "auto",
+        alphas: ArrayLike | None = None,
+        skip: bool = True,
+        whiten: bool = False,
+        random_state: Any = None,
+    ) -> None:
+        self.width = width
+        self.step_size = step_size
+        self.steps = steps
+        self.gradient = gradient
+        self.activation = activation
+        self.input_scale = input_scale
+        self.alphas = alphas
+        self.skip = skip
+        self.whiten = whiten
+        self.random_state = random_state
+
+    def _settings(self) -> Settings:
+        width, steps = _whole("width", self.width), _whole("steps", self.steps)
+        if self.gradient not in ("shared", "neurons"):
+            raise InputError(f"gradient must be 'shared' or 'neurons', got {self.gradient!r}")
+        step = _auto("step_size", self.step_size, "0 or more", lambda x: x >= 0)
+        scale = _auto("input_scale", self.input_scale, "above 0", lambda x: x > 0)
+        for name in ("skip", "whiten"):
+            if not isinstance(getattr(self, name), bool | np.bool_):
+                raise InputError(f"{name} must be True or False, got {getattr(self, name)!r}")
+        alphas = np.atleast_1d(np.asarray(DEFAULT_ALPHAS if self.alphas is None else self.alphas, float))
+        if alphas.ndim != 1 or not alphas.size or not (np.isfinite(alphas) & (alphas > 0)).all():
+            raise InputError(f"alphas must be a list of finite numbers above 0, got {self.alphas!r}")
+        activation(self.activation)  # says so now when there is no such function
+        return Settings(width, self.activation, bool(self.skip), self.gradient, steps, scale, step, np.sort(alphas))  # pyright: ignore[reportArgumentType]
+
+    def _fit_table(self, X: Array, Y: Array, sample_weight: ArrayLike | None) -> tuple[Fit, Array, Array]:
+        """Merge equal rows, standardise, fit; returns the fit with its (merged) targets and weights."""
+        settings = self._settings()
+        weights = np.asarray(_check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True))
+        if not weights.any():
+            raise InputError("sample_weight must have an entry above 0, got only zeros")
+        kept = weights > 0
+        X, Y, weights = _merged(X[kept], Y[kept], weights[kept])
+        n, p = X.shape[0], settings.width + X.shape[1]
+        require_memory(8.0 * (5 * n * p + 3 * min(n, p) ** 2), f"width {settings.width} on {n} distinct rows")
+        scaler = StandardScaler().fit(X, sample_weight=weights)
+        self._mean, self._scale = np.asarray(scaler.mean_, X.dtype), np.asarray(scaler.scale_, X.dtype)
+        self._rotation = _whitening((X - self._mean) / self._scale, weights) if self.whiten else None
+        Z = self._standardised(X)
+        self._target_mean = np.average(Y, axis=0, weights=weights)
+        spread = np.sqrt(np.average(np.square(Y - self._target_mean), axis=0, weights=weights))
+        self._target_scale = np.where(spread > 0, spread, 1.0)
+        Y = (Y - self._target_mean) / self._target_scale
+        seed = check_random_state(self.random_state).randint(np.iinfo(np.int32).max)
+        fit = fit_network(Z, Y, weights, settings, np.random.default_rng(seed))
+        self._network = fit.trained.network()
+        self._facts = measure(fit, Z, Y, weights, settings.alphas, self.activation)
+        self.step_size_, self.alpha_, self.input_scale_ = fit.step, fit.trained.alpha, fit.scale
+        self.held_out_ = fit.held_out
+        self.direction_ = _unit(self._to_inputs(fit.direction))
+        slopes = self._to_inputs(self._network.layer.input_gradients(Z, self._network.coefficients))
+        influence = weights @ np.square(slopes).sum(0)
+        self.feature_importances_ = influence / (influence.sum() or 1.0)
+        return fit, Y, weights
+
+    def _standardised(self, X: Array) -> Array:
+        Z = (X - self._mean.astype(X.dtype)) / self._scale.astype(X.dtype)
+        return Z if self._rotation is None else Z @ self._rotation.astype(X.dtype)
+
+    def _to_inputs(self, vectors: Array) -> Array:
+        """From the network's coordinates to standardised inputs, along the last axis."""
+        return vectors if self._rotation is None else vectors @ self._rotation.T
+
+    def _rows(self, X: Any) -> Array:
+        check_is_fitted(self)
+        X = validate_data(self, as_numpy(X), dtype=[np.float64, np.float32], reset=False)
+        return self._standardised(np.asarray(X))
+
+    def _outputs(self, X: Any) -> Array:
+        Z = self._rows(X)
+        return self._network.predict(Z) * self._target_scale.astype(Z.dtype) + self._target_mean.astype(Z.dtype)
+
+    def explain(self) -> Explanation:
+        """What was measured, what theory predicts for a problem with these numbers, and why a step helps or does not."""
+        check_is_fitted(self)
+        return explain_fit(self._facts)
+
+
+class OneStepRegressor(RegressorMixin, _OneStep):
+    """Ridge regression on the features of a two-layer network after one gradient step.
+
+    f(x) = c₀ + cᵀσ(Wz + b) + lᵀz on standardised inputs z. W₀ is spherical; one gradient step of the ridge-fitted network
+    on a linear map of its inputs gives W; ridge regression on the same rows gives c, l, c₀. The penalty and the input
+    scale are chosen by exact leave-one-out, the step size on rows that built neither features nor readout, with no step
+    among the choices.
+
+    Parameters
+    ----------
+    width
+        Neurons N.
+    step_size
+        ρ, the length of the step relative to the first layer; 0 gives random features. ``"auto"``: 0, 1 or 3, by
+        held-out rows; a step is taken when it gains more than one standard error.
+    steps
+        Number of steps, all of that size, with the readout fitted again before each.
+    gradient
+        ``"shared"``: one linear map R of the inputs, common to all neurons, takes the step. ``"neurons"``: every neuron
+        takes its own, the literal gradient with respect to W.
+    activation
+        A name from `onestride functions`.
+    input_scale
+        Length of the rows of W₀, in units of 1/standard deviation of an input. ``"auto"``: 1/4, 1/2, 1, 2 or 4.
+    alphas
+        Penalties to choose from; 23 from 10⁻⁵ to 10⁶ when None.
+    skip
+        Let the readout see the inputs too, as a linear skip connection.
+    whiten
+        Make the inputs uncorrelated instead of only standardising each.
+    random_state
+        Seed of W₀, b and the held-out rows.
+
+    Attributes
+    ----------
+    step_size_, alpha_, input_scale_
+        What was chosen.
+    held_out_
+        Errors by step size on held-out rows, with paired gains and standard errors.
+    direction_
+        Unit vector of standardised inputs along which the step moves the first layer most.
+    feature_importances_
+        Mean squared slope of the prediction in each standardised input, as shares.
+    loo_error_
+        Leave-one-out mean squared error at `alpha_`; optimistic when a step was taken.
+    """
+
+    def fit(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> Self:
+        """Fit; X n × d, y n or n × outputs. A weight counts as that many copies of the row."""
+        X, y = validate_data(
+            self, as_numpy(X), as_numpy(y), dtype=[np.float64, np.float32], multi_output=True, y_numeric=True,
+            ensure_min_samples=2,
+        )  # fmt: skip
+        self._single = y.ndim == 1
+        fit, _, _ = self._fit_table(X, y.reshape(len(y), -1).astype(np.float64), sample_weight)
+        self.loo_error_ = float(fit.trained.left_out_error * np.mean(self._target_scale**2))
+        return self
+
+    def predict(self, X: Any) -> Array:
+        """Predicted targets, in the precision of X."""
+        outputs = self._outputs(X)
+        return outputs[:, 0] if self._single else outputs
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.target_tags.multi_output = True
+        return tags
+
+
+class OneStepClassifier(ClassifierMixin, _OneStep):
+    """Least-squares classification on the features of a two-layer network after one gradient step.
+
+    One output per class (one in all for two classes) with targets ±1, fitted as in `OneStepRegressor`, whose parameters
+    and attributes it shares; the class with the largest output wins. Probabilities are a softmax of the outputs with one
+    temperature, fitted by maximum likelihood to the leave-one-out outputs.
+
+    Attributes
+    ----------
+    classes_
+        The labels.
+    temperature_
+        Of the softmax.
+    """
+
+    def fit(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> Self:
+        """Fit; X n × d, y n labels of any kind. A weight counts as that many copies of the row."""
+        X, y = validate_data(self, as_numpy(X), as_numpy(y), dtype=[np.float64, np.float32], ensure_min_samples=2)
+        check_classification_targets(y)
+        self.classes_, codes = np.unique(y, return_inverse=True)
+        if self.classes_.size < 2:
+            raise InputError(f"y must have 2 classes or more, got 1 class: {self.classes_.tolist()}")
+        onehot = np.where(codes[:, None] == np.arange(self.classes_.size), 1.0, -1.0)
+        fit, Y, weights = self._fit_table(X, onehot[:, 1:] if self.classes_.size == 2 else onehot, sample_weight)
+        left_out = self._to_scores(Y - fit.trained.path.left_out(self.alpha_))
+        # merged rows may hold several labels: their share of each class, from the mean of ±1 targets
+        targets = (Y * self._target_scale + self._target_mean + 1) / 2
+        shares = np.hstack([1 - targets, targets]) if self.classes_.size == 2 else targets
+        self.temperature_ = _temperature(left_out, shares, weights)
+        return self
+
+    def _to_scores(self, Y: Array) -> Array:
+        """Outputs per class from standardised outputs."""
+        outputs = Y * self._target_scale + self._target_mean
+        return np.hstack([-outputs, outputs]) if self.classes_.size == 2 else outputs
+
+    def decision_function(self, X: Any) -> Array:
+        """Outputs per class, n × classes; for two classes n, positive for the second."""
+        outputs = self._outputs(X)
+        return outputs[:, 0] if self.classes_.size == 2 else outputs
+
+    def predict(self, X: Any) -> Array:
+        """The class with the largest output."""
+        scores = self.decision_function(X)
+        return self.classes_[(scores > 0).astype(int) if scores.ndim == 1 else scores.argmax(1)]
+
+    def predict_proba(self, X: Any) -> Array:
+        """Probabilities, n × classes: softmax(outputs/temperature)."""
+        outputs = self._outputs(X)
+        scores = np.hstack([-outputs, outputs]) if self.classes_.size == 2 else outputs
+        return softmax(scores / scores.dtype.type(self.temperature_), axis=1)
+
+
+class OneStepFeatures(TransformerMixin, _OneStep):
+    """The features themselves: σ(Wz + b) after one gradient step, followed by the standardised inputs when `skip`.
+
+    Supervised: `fit` needs y (numbers, or several columns of them) unless ``step_size=0``. Parameters and attributes as in
+    `OneStepRegressor`.
+    """
+
+    def fit(self, X: Any, y: Any = None, sample_weight: ArrayLike | None = None) -> Self:
+        """Fit the first layer; X n × d, y n or n × outputs."""
+        if y is None:
+            if _auto("step_size", self.step_size, "0 or more", lambda x: x >= 0) != 0:
+                raise InputError(
+                    "requires y to be passed, but the target y is None; a step needs a target, only step_size=0 does not"
+                )
+            X = validate_data(self, as_numpy(X), dtype=[np.float64, np.float32], ensure_min_samples=2)
+            y = np.zeros(len(X))
+        else:
+            X, y = validate_data(
+                self, as_numpy(X), as_numpy(y), dtype=[np.float64, np.float32], multi_output=True, y_numeric=True,
+                ensure_min_samples=2,
+            )  # fmt: skip
+        self._fit_table(X, y.reshape(len(y), -1).astype(np.float64), sample_weight)
+        return self
+
+    def transform(self, X: Any) -> Array:
+        """Features, n × (width + d), in the precision of X."""
+        return self._network.layer.design(self._rows(X))
+
+    def get_feature_names_out(self, input_features: Any = None) -> Array:
+        """onestep0 … for the neurons, then the names of the inputs."""
+        check_is_fitted(self)
+        names = _check_feature_names_in(self, input_features)
+        neurons = [f"onestep{j}" for j in range(self._network.layer.W.shape[0])]
+        return np.array([*neurons, *(names if self._network.layer.skip and names is not None else [])], dtype=object)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.target_tags.required = not (isinstance(self.step_size, Real) and self.step_size == 0)
+        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
+        return tags
+
+
+def _merged(X: Array, Y: Array, weights: Array) -> tuple[Array, Array, Array]:
+    """Rows with equal inputs become one: weights add, targets average.
+
+    No ridge fit changes, the order of rows stops mattering, a weight equals repetition, and no row is judged by its twin.
+    """
+    distinct, group = np.unique(X, axis=0, return_inverse=True)
+    total = np.bincount(group.ravel(), weights)
+    sums = np.stack([np.bincount(group.ravel(), weights * column) for column in Y.T], axis=1)
+    return distinct, sums / total[:, None], total
+
+
+def _whitening(Z: Array, weights: Array) -> Array:
+    """Columns: principal axes of standardised rows divided by their standard deviations."""
+    variances, axes = np.linalg.eigh((Z * (weights / weights.sum())[:, None].astype(Z.dtype)).T @ Z)
+    return (axes / np.sqrt(np.maximum(variances, _WHITEN_FLOOR * variances[-1]))).astype(Z.dtype)
+
+
+def _temperature(scores: Array, shares: Array, weights: Array) -> float:
+    """τ > 0 that minimises −Σ_i w_i Σ_k share_ik log softmax(scores_i/τ)_k."""
+
+    def loss(log_tau: float) -> float:
+        return -float(weights @ (shares * log_softmax(scores / np.exp(log_tau), axis=1)).sum(1))
+
+    return float(np.exp(minimize_scalar(loss, bounds=(-7.0, 7.0), method="bounded").x))  # pyright: ignore[reportAttributeAccessIssue]
+
+
+def _unit(vector: Array) -> Array:
+    return vector / (np.linalg.norm(vector) or 1.0)
+
+
+def _whole(name: str, value: Any) -> int:
+    if isinstance(value, bool) or not isinstance(value, Integral) or value < 1:
+        raise InputError(f"{name} must be a whole number, 1 or more, got {value!r}")
+    return int(value)
+
+
+def _auto(name: str, value: Any, allowed: str, test: Callable[[float], bool]) -> float | None:
+    """None for "auto", else the number."""
+    if isinstance(value, str) and value == "auto":
+        return None
+    if (
+        isinstance(value, bool)
+        or not isinstance(value, Real)
+        or not np.isfinite(float(value))
+        or not test(float(value))
+    ):
+        raise InputError(f"{name} must be 'auto' or a finite number, {allowed}, got {value!r}")
+    return float(value)
