@@ -7,8 +7,6 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from onestride.cli.show import say
-
 
 def explore(
     *,
@@ -36,4 +34,4 @@ def explore(
         from onestride._errors import InputError
 
         raise InputError(f"the explorer needs {error.name}: pip install 'onestride[explore]'") from None
-    run(store, host=host, port=port, browser=browser, say=say)
+    run(store, host=host, port=port, browser=browser, say=lambda words: print(words, flush=True))

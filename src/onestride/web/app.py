@@ -74,8 +74,13 @@ def create_app(store: Path, *, host: str = "127.0.0.1") -> Starlette:
             quality = request.query_params.get("quality", "full")
             if quality not in QUALITIES:
                 raise InputError(f"quality must be one of {', '.join(QUALITIES)}, got {quality[:40]!r}")
-            data = await workers.theory(task, _problem(request, "quality"), quality)
-            return Response(data, media_type="application/json")
+            asked = _problem(request, "quality")
+            if quality == "quick":
+                return Response(await workers.theory(task, asked, quality), media_type="application/json")
+            async with workers.turn:
+                if await request.is_disconnected():  # the page has moved on while this waited
+                    return _sentence("nobody waits for this answer any more", 499)
+                return Response(await workers.theory(task, asked, quality), media_type="application/json")
 
         return respond
 

@@ -4,11 +4,53 @@ from __future__ import annotations
 
 from typing import Any
 
+from onestride.problem import EXTENSIONS, Problem
+from onestride.result import _plain
 from onestride.store import Store
+from onestride.sweep.rows import MEASURED, flat_problem, stored_rows
+from onestride.web.query import write_query
 
-MOST_ROWS = 5000
+MOST_ROWS = 4000
 
 
 def browse(store: Store, name: str) -> dict[str, Any]:
-    """Rows and axes."""
-    return {"store": name, "rows": [], "axes": []}
+    """Rows (what varies, measured ± standard error, theory, address), the values of each axis, and what all share."""
+    stored = stored_rows(store)
+    flat = [flat_problem(row.problem) for row in stored]
+    columns = {field: list(dict.fromkeys(row[field] for row in flat)) for field in (flat[0] if flat else ())}
+    varying = {field: _sorted(values) for field, values in columns.items() if len(values) > 1}
+    rows = []
+    for row, fields in list(zip(stored, flat, strict=True))[:MOST_ROWS]:
+        item: dict[str, Any] = {field: fields[field] for field in varying}
+        item |= {"seeds": len(row.runs), "failed": len(row.failures), "status": row.status}
+        item |= {"reason": row.failures[0] if row.failures else "", "query": _address(row.problem)}
+        for quantity in MEASURED:
+            mean = stderr = None
+            if row.runs:
+                found = row.estimate(quantity)
+                mean, stderr = _plain(found.mean), _plain(found.stderr)
+            item[quantity] = {"mean": mean, "stderr": stderr, "theory": _plain(row.predicted(quantity))}
+        rows.append(item)
+    return {
+        "store": name,
+        "rows": rows,
+        "total": len(stored),
+        "axes": varying,
+        "fixed": {field: values[0] for field, values in columns.items() if len(values) == 1},
+        "quantities": list(MEASURED),
+    }
+
+
+def in_reach(problem: Problem) -> bool:
+    """Whether the page has controls for everything in this problem."""
+    defaults = Problem(n=10, d=10, N=10)
+    return problem.centred and all(getattr(problem, name) == getattr(defaults, name) for name in EXTENSIONS)
+
+
+def _address(problem: Problem) -> dict[str, str] | None:
+    return write_query(problem) if in_reach(problem) else None
+
+
+def _sorted(values: list[Any]) -> list[Any]:
+    numbers = all(isinstance(v, int | float) and not isinstance(v, bool) for v in values)
+    return sorted(values) if numbers else values

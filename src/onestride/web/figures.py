@@ -7,6 +7,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
+from onestride._errors import InputError
 from onestride.plot import Panel, Series, save, to_csv
 from onestride.problem import Problem
 from onestride.web import theory
@@ -21,8 +22,8 @@ def panels(problem: Problem, points: dict[str, Any]) -> list[Panel]:
     """Both errors, the spectrum and the learned shares with the default theory; `points` as `simulation.points` gives."""
     fields = problem.to_dict()
     curves, here = (json.loads(answer(task, fields, theory.FULL.name)) for task in ("curves", "here"))
-    if "alpha" not in curves:
-        raise ValueError(curves["message"])
+    if all(v is None for v in curves.get("test_error", [])) and not points.get("test_error"):
+        raise InputError(f"there is nothing to draw: {curves['message']}")
     alpha = curves["alpha"]
     drawn = []
     for name in ("test_error", "train_loss"):

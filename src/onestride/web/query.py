@@ -10,7 +10,6 @@ import shlex
 from collections.abc import Mapping
 from typing import Any
 
-import onestride.experiments.shifted_erf  # noqa: F401  (registers the activation of two experiments)
 from onestride._errors import InputError
 from onestride.functions import DEGREES, function_names
 from onestride.problem import Problem, Step
@@ -32,7 +31,17 @@ DEFAULTS: dict[str, str] = {
 }
 LONGEST_VALUE = 300
 LARGEST_N = 10**15
-RATIOS = (1e-3, 1e3)  # of phi, psi and step_samples
+RANGES = {  # far beyond the sliders, and well inside what the equations can be solved for
+    "phi": (1e-3, 1e3),
+    "psi": (1e-3, 1e3),
+    "step_samples": (1e-3, 1e3),
+    "noise": (0.0, 1e6),
+    "ridge": (1e-12, 1e12),
+    "constant": (0.0, 1e9),
+    "exponent": (-10.0, 10.0),
+    "activation": (-1e6, 1e6),
+    "teacher": (-1e6, 1e6),
+}
 NOT_BUILT_IN = {"shifted_erf": "onestride.experiments.shifted_erf"}  # activations that need an import to be known
 
 
@@ -48,21 +57,21 @@ def read_problem(query: Mapping[str, str]) -> Problem:
     n = _number("n", given["n"])
     if not (n.is_integer() and 1 <= n <= LARGEST_N):
         raise InputError(f"n must be a whole number from 1 to 10^15, got {_short(given['n'])}")
-    phi, psi, step_samples = (_ratio(name, given[name]) for name in ("phi", "psi", "step_samples"))
-    d = max(1, round(phi * n))
+    value = {name: _within(name, given[name]) for name in RANGES if name not in ("activation", "teacher")}
+    d = max(1, round(value["phi"] * n))
     return Problem(
         n=int(n),
         d=d,
-        N=max(1, round(d / psi)),
+        N=max(1, round(d / value["psi"])),
         activation=_function("activation", given["activation"]),
         teacher=_function("teacher", given["teacher"]),
-        noise=_number("noise", given["noise"]),
-        ridge=_number("ridge", given["ridge"]),
-        step=Step(constant=_number("constant", given["constant"]), exponent=_number("exponent", given["exponent"])),
+        noise=value["noise"],
+        ridge=value["ridge"],
+        step=Step(constant=value["constant"], exponent=value["exponent"]),
         gradient=given["gradient"],  # pyright: ignore[reportArgumentType]  (the model says what is allowed)
         weights=given["weights"],  # pyright: ignore[reportArgumentType]
         readout=given["readout"],  # pyright: ignore[reportArgumentType]
-        n_step=None if step_samples == 1 else max(1, round(step_samples * n)),
+        n_step=None if value["step_samples"] == 1 else max(1, round(value["step_samples"] * n)),
     )
 
 
@@ -103,10 +112,10 @@ def _number(name: str, text: str) -> float:
     return number
 
 
-def _ratio(name: str, text: str) -> float:
-    number = _number(name, text)
-    if not RATIOS[0] <= number <= RATIOS[1]:
-        raise InputError(f"{name} must be a number from {RATIOS[0]:g} to {RATIOS[1]:g}, got {_short(text)}")
+def _within(name: str, text: str) -> float:
+    number, (low, high) = _number(name, text), RANGES[name]
+    if not low <= number <= high:
+        raise InputError(f"{name} must be a number from {low:g} to {high:g}, got {_short(text)}")
     return number
 
 
@@ -122,7 +131,7 @@ def _function(name: str, text: str) -> str | list[float]:
     parts = text.split(",")
     if len(parts) > DEGREES + 1:
         raise InputError(f"{name} must have at most {DEGREES + 1} Hermite coefficients, got {len(parts)}")
-    return [_number(name, part) for part in parts]
+    return [_within(name, part) for part in parts]
 
 
 # ---------------------------------------------------------------------- the problem in other words

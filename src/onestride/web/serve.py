@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import errno
+import signal
 import socket
+import sys
 import threading
 import time
 import webbrowser
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 import uvicorn
@@ -30,7 +33,9 @@ def explore(
     say(f"The explorer is at {address}. Simulations go to the folder {store}. Stop it with Ctrl+C.")
     if browser:
         threading.Thread(target=_open_when_ready, args=(server, address), daemon=True).start()
-    server.run(sockets=[listener])
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))  # an orderly end, after the server's own
+    with suppress(KeyboardInterrupt):
+        server.run(sockets=[listener])
 
 
 def listen(host: str, port: int | None) -> socket.socket:

@@ -1,8 +1,8 @@
 """Simulations in the background: one at a time, in a process of its own, into a store seed by seed.
 
 Errors are the `run` records of a sweep, so the explorer and sweeps share their results. At the chosen α the spectrum and
-the learned shares are measured too, as records of the explorer's own kinds. What is finished is on disk; the server may be
-killed at any time.
+the learned shares are measured too, as records of the explorer's own kinds in a folder of their own. What is finished is
+on disk; the server may be killed at any time.
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ from onestride.simulate.spectrum import measure_spectrum
 from onestride.store import Record, Store
 from onestride.sweep.cells import cell_content, key_of, problem_content, problem_from, run_cell
 from onestride.sweep.task import Task, machine, perform
+from onestride.web.browse import in_reach
 from onestride.web.query import write_query
 
 EXPONENTS = tuple(np.linspace(0, 0.5, 9).round(6).tolist())
@@ -36,6 +37,7 @@ SPECTRUM, LEARNED = "explorer-spectrum", "explorer-learned"
 NUMERICS = 1  # of the explorer's own kinds
 MOST_SEEDS = 64
 WORK_LIMIT = 1.0e11  # n·N·min(n, N) and friends: about three minutes a seed on one core
+OWN_FOLDER = "explorer"  # inside the store, so that a sweep's store holds a sweep's records only
 STAGES = 3  # per seed: errors, spectrum, learned shares
 BINS = 42
 
@@ -73,17 +75,22 @@ def work(fields: dict[str, Any], seeds: int, store: str, report: Any) -> None:
     problem = Problem.from_dict(fields)
     threads = max(1, (os.cpu_count() or 2) - 1)
     try:
-        with Store(store, create=True) as results:
+        with Store(store, create=True) as results, Store(Path(store) / OWN_FOLDER, create=True) as own:
             for seed in range(seeds):
-                for stage, part in enumerate((_errors, _spectrum, _learned)):
-                    part(problem, seed, results, threads)
-                    report.send(("done", seed * STAGES + stage + 1))
+                _errors(problem, seed, results, threads)
+                report.send(("done", seed * STAGES + 1))
+                _spectrum(problem, seed, own)
+                report.send(("done", seed * STAGES + 2))
+                _learned(problem, seed, own)
+                report.send(("done", seed * STAGES + 3))
+            _errors(problem, None, results, threads)
         report.send(("end", ""))
     except Exception as error:  # told to the page, whatever it is
         report.send(("failed", str(error) or type(error).__name__))
 
 
-def _errors(problem: Problem, seed: int, results: Store, threads: int) -> None:
+def _errors(problem: Problem, seed: int | None, results: Store, threads: int) -> None:
+    """Errors of one seed at every exponent; with no seed what theory says of them, for the view of the store."""
     exponents = sorted({*EXPONENTS, problem.step.exponent})
     pairs = tuple((a, problem.ridge) for a in exponents)
     task = Task(problem, pairs, (problem.ridge,), seed, "auto", threads)
@@ -91,7 +98,7 @@ def _errors(problem: Problem, seed: int, results: Store, threads: int) -> None:
         records = perform(task)
         results.put(*records)
         missed = [r for r in records if r.kind == "failure"]
-        if missed:
+        if missed and seed is not None:
             raise InputError(missed[0].values["reason"])
 
 
@@ -100,7 +107,7 @@ def _own_record(kind: str, problem: Problem, seed: int) -> tuple[dict[str, Any],
     return cell, Record.new(kind, cell, {}, {}, numerics=NUMERICS).key
 
 
-def _spectrum(problem: Problem, seed: int, results: Store, threads: int) -> None:
+def _spectrum(problem: Problem, seed: int, results: Store) -> None:
     cell, key = _own_record(SPECTRUM, problem, seed)
     if key in results:
         return
@@ -108,16 +115,16 @@ def _spectrum(problem: Problem, seed: int, results: Store, threads: int) -> None
     values = {"eigenvalues": [float(f"{v:.5g}") for v in m.eigenvalues.values[0]]}
     values |= {"leading": m.leading.values[0].tolist(), "on_direction": m.on_direction.values[0].tolist()}
     values |= {"untrained_edge": [float(m.untrained_edge.values[0])]}
-    results.put(Record.new(SPECTRUM, cell, values, machine() | {"threads": threads}, numerics=NUMERICS))
+    results.put(Record.new(SPECTRUM, cell, values, machine(), numerics=NUMERICS))
 
 
-def _learned(problem: Problem, seed: int, results: Store, threads: int) -> None:
+def _learned(problem: Problem, seed: int, results: Store) -> None:
     cell, key = _own_record(LEARNED, problem, seed)
     if key in results:
         return
     m = measure_learned(problem, [seed])
     values = {str(k): float(m.fraction.values[0, i]) for i, k in enumerate(m.degrees)}
-    results.put(Record.new(LEARNED, cell, values, machine() | {"threads": threads}, numerics=NUMERICS))
+    results.put(Record.new(LEARNED, cell, values, machine(), numerics=NUMERICS))
 
 
 # ---------------------------------------------------------------------- in the server
@@ -186,6 +193,7 @@ class Simulations:
         self.path = path
         self.job: Job | None = None
         self.store = Store(path, create=True)  # opening changes nothing on disk
+        self.own = Store(path / OWN_FOLDER, create=True)
         self.version = 0
         self._curves: dict[str, dict[float, dict[int, dict[str, float]]]] = {}
         self._problems: dict[str, Problem] = {}
@@ -196,6 +204,7 @@ class Simulations:
         if self.job is not None:
             self.job.listen()
         self._index(self.store.refresh())
+        self.version += len(self.own.refresh())
 
     def _index(self, records: Iterable[Record]) -> None:
         for record in records:
@@ -205,8 +214,8 @@ class Simulations:
                 signature, exponent = _signature(content)
                 seeds = self._curves.setdefault(signature, {}).setdefault(exponent, {})
                 seeds[record.cell["seed"]] = record.values
-                if signature not in self._problems:
-                    self._problems[signature] = problem_from(content)
+                if signature not in self._problems and (problem := _known(content)) is not None:
+                    self._problems[signature] = problem
 
     def start(self, problem: Problem, seeds: int) -> Job:
         """Begin a simulation of `problem` over the exponents of the figures."""
@@ -235,8 +244,8 @@ class Simulations:
         self.refresh()
         runs = []
         for signature, problem in list(self._problems.items())[-30:]:
-            if problem.inputs != "gaussian" or problem.steps > 1 or problem.directions > 1 or not problem.centred:
-                continue  # the page has no controls for these
+            if not in_reach(problem):
+                continue
             seeds = max(len(s) for s in self._curves[signature].values())
             words = f"n = {problem.n:,}, {problem.sigma.name}, λ = {problem.ridge:g}, c = {problem.step.constant:g}"
             runs.append({"words": f"{words}, {seeds} seeds", "query": write_query(problem)})
@@ -259,7 +268,7 @@ class Simulations:
     def _own_points(self, problem: Problem) -> dict[str, Any]:
         def records(kind: str) -> list[dict[str, Any]]:
             keys = (_own_record(kind, problem, seed)[1] for seed in range(MOST_SEEDS))
-            return [record.values for key in keys if (record := self.store.get(key)) is not None]
+            return [record.values for key in keys if (record := self.own.get(key)) is not None]
 
         row: dict[str, Any] = {}
         learned = records(LEARNED)
@@ -269,6 +278,14 @@ class Simulations:
         if spectra:
             row |= _histogram(spectra, problem.n)
         return row
+
+
+def _known(content: dict[str, Any]) -> Problem | None:
+    """The problem of a record, if its functions are registered here."""
+    try:
+        return problem_from(content)
+    except InputError:
+        return None
 
 
 class BusyError(Exception):

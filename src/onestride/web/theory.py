@@ -41,7 +41,7 @@ class Quality:
 
 
 QUICK = Quality(
-    "quick", "T2i", 13, 11, "Quick theory while you move: level T2i, coarse quadrature, bulk as before the step."
+    "quick", "T2i", 13, 9, "Quick theory while you move: level T2i, coarse quadrature, bulk as before the step."
 )
 FULL = Quality("full", "T2S", 21, 26, "Profile theory, level T2S: what one.predict returns.")
 QUALITIES = {q.name: q for q in (QUICK, FULL)}
@@ -216,7 +216,7 @@ def _quick_spectrum(problem: Problem) -> dict[str, Any]:
 
 def _rough_outliers(profile: Profile, edge: float) -> list[float]:
     """Where eigenvalues of the special sector cross 1 on the walk down to `edge`, by interpolation in logarithms."""
-    path = real_path(profile, edge)
+    path = real_path(profile, edge, accuracy=0.1)
     if len(path) < 2:
         return []
     energy = np.log([-float(np.real(s.lam)) for s in path])

@@ -99,6 +99,7 @@ class Workers:
         self._pools: dict[str, ProcessPoolExecutor] = {}
         self._kept: OrderedDict[Any, bytes] = OrderedDict()
         self._running: dict[Any, asyncio.Task[bytes]] = {}
+        self.turn = asyncio.Semaphore(PROCESSES["full"])  # slow questions wait outside the pool, where they can give up
 
     async def theory(self, task: str, problem: Problem, quality: str) -> bytes:
         """`curves` or `here` as JSON, from memory when it was asked before."""

@@ -128,7 +128,7 @@ export function draw(svg, spec) {
   });
   const below = (spec.horizontals ?? []).filter(({ at }) => at != null && at < y.low);
   if (below.length) {
-    const words = `↓ ${below.map(({ at, label }) => `${label} ${y.format(at)}`).join(", ")}`;
+    const words = `↓ ${below.map(({ at, label }) => `${label} ${Number(at.toPrecision(3))}`).join(", ")}`;
     put("text", { class: "baseline-label", x: inner.x + 8, y: inner.y + inner.h - 6 }, words);
   }
 
@@ -177,8 +177,13 @@ function drawSeries(s, { put, toX, toY, y, inner }) {
       if (v > 0 && b > inner.x) put("rect", { class: "bar", x: a, y: toY(v), width: Math.max(b - a - 0.5, 0.5), height: toY(0) - toY(v) });
     });
   } else if (s.kind === "spikes") {
+    let last = Infinity;
+    let level = 0;
     s.x.forEach((at, i) => {
-      const [px, top, foot] = [toX(at), inner.y + 26, inner.y + inner.h];
+      const [px, foot] = [toX(at), inner.y + inner.h];
+      level = last - px < 40 ? level + 1 : 0; // names of close neighbours at different heights
+      last = px;
+      const top = inner.y + 26 + 24 * level;
       put("path", { class: `spike colour-${colour}`, d: `M${px} ${foot}V${top + 7}M${px - 4.5} ${top + 9}L${px} ${top}L${px + 4.5} ${top + 9}` });
       if (s.names?.[i]) put("text", { class: "spike-label", x: px, y: top - 5, "text-anchor": "middle" }, s.names[i]);
     });

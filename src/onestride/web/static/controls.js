@@ -4,16 +4,16 @@ import { element } from "./text.js";
 
 const LOG = true;
 export const SLIDERS = {
-  exponent: { symbol: "α", words: "exponent of the step", low: 0, high: 0.5, step: 0.005, decimals: 3 },
-  constant: { symbol: "c", words: "constant of the step", low: 0.1, high: 10, log: LOG },
-  ridge: { symbol: "λ", words: "ridge penalty", low: 1e-4, high: 10, log: LOG },
-  n: { symbol: "n", words: "samples", low: 100, high: 1e9, log: LOG, whole: true },
-  phi: { symbol: "φ", words: "inputs per sample, d/n", low: 0.05, high: 4, log: LOG },
-  psi: { symbol: "ψ", words: "inputs per neuron, d/N", low: 0.05, high: 4, log: LOG },
-  noise: { symbol: "σ", sub: "ε", words: "label noise", low: 0, high: 2, step: 0.02, decimals: 2 },
+  exponent: { symbol: "α", words: "exponent", long: "exponent of the step", low: 0, high: 0.5, step: 0.005, decimals: 3 },
+  constant: { symbol: "c", words: "constant", long: "constant of the step", low: 0.1, high: 10, log: LOG },
+  ridge: { symbol: "λ", words: "penalty", long: "ridge penalty", low: 1e-4, high: 10, log: LOG },
+  n: { symbol: "n", words: "samples", long: "samples", low: 100, high: 1e9, log: LOG, whole: true },
+  phi: { symbol: "φ", words: "d/n", long: "inputs per sample, d/n", low: 0.05, high: 4, log: LOG },
+  psi: { symbol: "ψ", words: "d/N", long: "inputs per neuron, d/N", low: 0.05, high: 4, log: LOG },
+  noise: { symbol: "σ", sub: "ε", words: "noise", long: "label noise", low: 0, high: 2, step: 0.02, decimals: 2 },
 };
 const MENUS = {
-  gradient: { words: "gradient", options: { full: "full: residual y − f₀(x)", labels: "labels only: y" } },
+  gradient: { words: "gradient", options: { full: "full, y − f₀(x)", labels: "labels only, y" } },
   weights: { words: "rows of W₀", options: { sphere: "unit sphere", gaussian: "Gaussian" } },
   readout: { words: "readout a", options: { gaussian: "Gaussian", constant: "constant", rademacher: "±1/√N" } },
   step_samples: { words: "samples of the step", options: { 1: "n", 2: "2n", 4: "4n", 8: "8n" } },
@@ -61,11 +61,11 @@ export class Controls {
     const id = `control-${name}`;
     const symbol = element("i", { text: s.symbol });
     if (s.sub) symbol.append(element("sub", { text: s.sub }));
-    const label = element("label", { for: id }, symbol, ` ${s.words}`);
-    const number = element("input", { type: "text", inputmode: "decimal", id: `${id}-number`, "aria-label": `${s.words}, number`, class: "number" });
+    const label = element("label", { for: id, title: s.long }, symbol, ` ${s.words}`);
+    const number = element("input", { type: "text", inputmode: "decimal", id: `${id}-number`, "aria-label": `${s.long}, number`, class: "number" });
     const range = element("input", { type: "range", id, min: s.log ? Math.log10(s.low) : s.low, max: s.log ? Math.log10(s.high) : s.high, step: s.log ? 0.01 : s.step });
     range.addEventListener("input", () => this.set(name, this.fromRange(s, Number(range.value))));
-    number.addEventListener("change", () => this.set(name, number.value.trim()));
+    number.addEventListener("change", () => this.set(name, number.value.trim().replace("−", "-")));
     this.inputs[name] = { range, number, s };
     return element("div", { class: "row" }, label, number, range);
   }
@@ -148,7 +148,8 @@ export class Controls {
         const position = entry.s.log ? Math.log10(x) : x;
         if (Math.abs(Number(entry.range.value) - position) > 1e-9) entry.range.value = position;
         entry.range.setAttribute("aria-valuetext", value);
-        if (document.activeElement !== entry.number || entry.number.value !== value) entry.number.value = value;
+        entry.number.value = short(value);
+        entry.number.title = value;
       } else if (entry.function) {
         const polynomial = value.includes(",");
         entry.select.value = polynomial ? COEFFICIENTS : value;
@@ -175,7 +176,11 @@ export class Controls {
   }
 }
 
-function wholeNumber(value) {
-  const digits = value < 1000 ? 2 : 2;
-  return Number(Math.round(value).toPrecision(digits));
+const wholeNumber = (value) => Number(value.toPrecision(2));
+
+// What fits into the field; the title has all digits.
+function short(value) {
+  const x = Number(value);
+  if (!Number.isFinite(x) || value.length <= 7) return value;
+  return Math.abs(x) >= 1e6 ? x.toExponential().replace("e+", "e") : String(significant(x, 4));
 }

@@ -18,11 +18,11 @@ function alphaAxis(alpha) {
 
 function bands() {
   const found = [];
-  for (let ell = 1; ell <= 4; ell++) {
+  for (let ell = 1; ell <= 3; ell++) {
     const [from, to] = [(ell - 1) / (2 * ell), ell / (2 * ell + 2)];
-    found.push({ from, to, label: ell === 1 ? "window ℓ = 1" : ell < 4 ? String(ell) : "", shaded: ell % 2 === 0 });
+    found.push({ from, to, label: ell === 1 ? "window ℓ = 1" : String(ell), shaded: ell === 2 });
   }
-  return found;
+  return [...found, { from: 3 / 8, to: 1 / 2, label: "4, 5, …", shaded: true }];
 }
 
 const verticals = (alpha) => THRESHOLDS.filter((t) => t >= Math.min(...alpha)).map((at) => ({ at, label: NAMES[at] }));
@@ -34,7 +34,7 @@ function yAxis(values, optional = []) {
   const span = Math.max(high - low, 0.02 * Math.abs(high) || 1e-3);
   for (const v of finite(optional)) if (v > low - 0.9 * span && v < high + 0.9 * span) [low, high] = [Math.min(low, v), Math.max(high, v)];
   const room = 0.05 * Math.max(high - low, span);
-  return niceTicks(Math.max(low - room, low >= 0 ? 0 : -Infinity), high + 1.6 * room, 5);
+  return niceTicks(Math.max(low - room, low >= 0 ? 0 : -Infinity), high + 3.6 * room, 5); // the windows' names stand on top
 }
 
 export function errorFigure(svg, list, name, { curves, here, points, alpha }) {
@@ -99,7 +99,12 @@ export function learnedFigure(svg, list, { curves, here, points, alpha }) {
   svg.setAttribute("aria-label", `Share of each degree learned against α: ${words.join(", ")} at α = ${show(alpha)}`);
 }
 
-const perLog = (law) => law.grid.map((e, i) => (law.density[i] == null ? null : e * law.density[i]));
+// Density per unit of log eigenvalue, so that equal areas are equal shares; nothing where there is no bulk.
+function perLog(law) {
+  const y = law.grid.map((e, i) => (law.density[i] == null ? null : e * law.density[i]));
+  const seen = (i) => y[i] > 1e-5;
+  return y.map((v, i) => (seen(i) || seen(i - 1) || seen(i + 1) ? v : null));
+}
 
 export function spectrumFigure(svg, list, { here, points }) {
   const found = here.spectrum;
@@ -124,12 +129,12 @@ export function spectrumFigure(svg, list, { here, points }) {
   if (before.length) {
     if (!after.length) series.push({ kind: "area", x: found.untrained.grid, y: before, colour: 0 });
     series.push({ kind: "line", x: found.untrained.grid, y: before, colour: 4, label: "bulk before", straight: true });
-    entries.push({ label: "bulk before the step", colour: 4 });
+    entries.push({ label: "bulk before", colour: 4 });
   }
   if (after.length) {
     series.push({ kind: "area", x: found.trained.grid, y: after, colour: 0 });
     series.push({ kind: "line", x: found.trained.grid, y: after, label: "bulk after", straight: true });
-    entries.push({ label: "bulk after it", colour: 0 });
+    entries.push({ label: "bulk after", colour: 0 });
   }
   const names = spikes.map((_, i) => (found.degrees?.[i] ? `k = ${found.degrees[i]}` : ""));
   series.push({ kind: "spikes", x: spikes, names, colour: 1 });

@@ -1,6 +1,6 @@
 // The formulas of the theory in MathML, with the numbers of the current problem, each symbol explained on hover or focus.
 
-import { show, subscript, percent } from "./text.js";
+import { percent, show, steady } from "./text.js";
 
 const SYMBOLS = {
   eta: "η: the size of the gradient step",
@@ -33,7 +33,7 @@ const SYMBOLS = {
 
 const sym = (name, body) => `<mrow class="sym" data-symbol="${name}" role="button" aria-label="${SYMBOLS[name].replace(/"/g, "")}" tabindex="-1">${body}</mrow>`;
 const mi = (text) => `<mi>${text}</mi>`;
-const mo = (text) => `<mo>${text}</mo>`;
+const mo = (text) => `<mo stretchy="false">${text}</mo>`;
 const mn = (x, digits = 3) => {
   const text = show(x, digits);
   return text.startsWith("−") ? `<mrow><mo>−</mo><mn>${text.slice(1)}</mn></mrow>` : `<mn>${text}</mn>`;
@@ -166,9 +166,7 @@ export function sentence(f, curves) {
   const change = f.test_error / before - 1;
   const shares = Object.entries(f.fraction ?? {}).map(([k, v]) => `${percent(v)} of degree ${k}`);
   const spikes = f.spectrum?.leading?.length;
-  const many = spikes == null ? "" : spikes === 0 ? "; no eigenvalue leaves the bulk" : spikes === 1 ? "; one eigenvalue leaves the bulk" : `; ${spikes} eigenvalues leave the bulk`;
+  const many = spikes == null ? "" : spikes === 0 ? "; no eigenvalue leaves the bulk" : spikes === 1 ? "; one eigenvalue leaves the bulk" : `; ${["two", "three", "four", "five"][spikes - 2] ?? spikes} eigenvalues leave the bulk`;
   const verb = change <= 0 ? "lowers" : "raises";
-  return `A step of size <b>η = ${show(f.eta)}</b> ${verb} the test error from ${show(before)} to <b>${show(f.test_error)}</b> (${change <= 0 ? "−" : "+"}${Math.abs(100 * change).toFixed(Math.abs(change) < 0.095 ? 1 : 0)} %). The network has learned ${shares.join(", ").replace(/, ([^,]*)$/, " and $1")}${many}.`;
+  return `A step of size <b>η = ${show(f.eta)}</b> ${verb} the test error from ${steady(before)} to <b>${steady(f.test_error)}</b> (${change <= 0 ? "−" : "+"}${Math.abs(100 * change).toFixed(Math.abs(change) < 0.095 ? 1 : 0)} %). The network has learned ${shares.join(", ").replace(/, ([^,]*)$/, " and $1")}${many}.`;
 }
-
-export { subscript };

@@ -9,7 +9,7 @@ import { Simulation } from "./simulate.js";
 import { StoreView } from "./store.js";
 import { element } from "./text.js";
 
-const REST = 160; // ms without input after which the full theory is asked for
+const REST = 200; // ms without input after which the full theory is asked for
 const byId = (id) => document.getElementById(id);
 
 const view = { curves: null, here: null, points: null };
@@ -20,6 +20,7 @@ let share;
 let rest;
 let refining = new AbortController();
 let scheduled = false;
+let keepBanner = false; // a bad address stays told until something is changed
 
 // ------------------------------------------------------------------ the address
 
@@ -49,7 +50,7 @@ async function receive(name, values, quality, signal) {
     if (quality === "quick" && isSettled(name, values)) return; // the full answer is already there
     data.asked = JSON.stringify(values);
     view[name] = data;
-    banner("");
+    if (!keepBanner) banner("");
     schedule();
   } catch (error) {
     if (error.name !== "AbortError") banner(error instanceof Refused ? error.message : "the page made a mistake; reload it");
@@ -60,7 +61,10 @@ async function receive(name, values, quality, signal) {
 const isSettled = (name, values) => view[name]?.quality === "full" && view[name].asked === JSON.stringify(values);
 
 function changed(name) {
+  if (name) keepBanner = false;
   const values = query();
+  document.documentElement.dataset.asked = JSON.stringify(values);
+  byId("quality").dataset.quality = "quick";
   refining.abort();
   clearTimeout(rest);
   if (!["exponent"].includes(name) || Number(controls.values.exponent) < 0 || !view.curves) quickCurves(values);
@@ -118,12 +122,13 @@ function render() {
     controls.showSizes(here.d, here.N);
     writeFormulas(byId("formulas"), here, controls.values);
   }
-  const settled = here?.quality === "full" && curves?.quality === "full";
-  byId("quality").textContent = (settled ? here : [here, curves].find((x) => x?.quality === "quick"))?.words ?? "";
+  const { asked } = document.documentElement.dataset;
+  const settled = [here, curves].every((x) => x?.quality === "full" && x.asked === asked);
+  byId("quality").textContent = (settled ? here : [here, curves].find((x) => x?.quality === "quick"))?.words ?? "…";
   byId("quality").title = here?.accuracy ? `What to expect of it: ${here.accuracy}.` : "";
   byId("quality").dataset.quality = settled ? "full" : "quick";
   byId("sentence").innerHTML = here?.activation ? sentence(here, curves) || `${here.message}.` : "";
-  document.documentElement.dataset.drawn = String(Number(document.documentElement.dataset.drawn ?? 0) + 1);
+  Object.assign(document.documentElement.dataset, { curves: curves?.asked ?? "", here: here?.asked ?? "" }); // what is drawn
 }
 
 function banner(words) {
@@ -207,9 +212,8 @@ async function openProblem(values, push = true) {
   if (bad) {
     banner(`${bad.message}. The page shows its default problem instead`);
     controls.replace(about.defaults);
-    const values_ = query();
-    await Promise.all([ask("/api/curves", { query: { ...values_, quality: "full" } }), ask("/api/here", { query: { ...values_, quality: "full" } })]).then(([curves, here]) => Object.assign(view, { curves, here }));
-    schedule();
+    keepBanner = true;
+    changed();
     return;
   }
   if (push) history.pushState(null, "", location.pathname + location.search);

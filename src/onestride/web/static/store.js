@@ -1,7 +1,158 @@
-// The store: pick axes, see theory against simulation.
+// The store: pick axes, see theory against simulation, open a problem in the explorer.
+
+import { draw, legend, logTicks, niceTicks } from "./chart.js";
+import { ask } from "./net.js";
+import { element, minus, show } from "./text.js";
+
+const byId = (id) => document.getElementById(id);
+const WORDS = { test_error: "test error", train_loss: "ridge objective", train_mse: "training MSE", test_gain: "gain in test error", train_gain: "gain in ridge objective" };
+const NAMES = { exponent: "exponent α", constant: "constant c", ridge: "penalty λ", phi: "φ = d/n", psi: "ψ = d/N", noise: "noise", n_step: "samples of the step" };
+const name = (field) => NAMES[field] ?? field;
+const text = (value) => (typeof value === "number" ? show(value, 4) : String(value));
+const PREFERRED = ["exponent", "ridge", "n", "phi", "psi", "noise", "constant"];
+
 export class StoreView {
   constructor(open) {
     this.open = open;
+    this.choice = {};
+    new ResizeObserver(() => this.data && !byId("store").hidden && this.draw()).observe(byId("store"));
   }
-  toggle() {}
+
+  async toggle() {
+    const shown = byId("store").hidden;
+    byId("store").hidden = !shown;
+    byId("explore").hidden = shown;
+    byId("view-store").setAttribute("aria-pressed", String(shown));
+    history.replaceState(null, "", location.pathname + location.search + (shown ? "#store" : ""));
+    if (shown) await this.load();
+  }
+
+  async load() {
+    try {
+      this.data = await ask("/api/store");
+    } catch (error) {
+      byId("store-words").textContent = `${error.message}.`;
+      return;
+    }
+    byId("store-name").textContent = this.data.store;
+    const numeric = Object.keys(this.data.axes).filter((f) => this.data.axes[f].every((v) => typeof v === "number"));
+    numeric.sort((a, b) => rank(a) - rank(b));
+    this.numeric = numeric;
+    this.choice = { x: numeric[0] ?? null, y: "test_error", by: "", hold: {} };
+    const others = Object.keys(this.data.axes).filter((f) => f !== this.choice.x && !this.follows(f));
+    this.choice.by = others.find((f) => this.data.axes[f].length <= 5) ?? "";
+    this.build();
+    this.draw();
+  }
+
+  // φ, ψ and sizes move together; an axis that is told by x alone is not asked for
+  follows(field, given = [this.choice.x]) {
+    const seen = new Map();
+    return this.data.rows.every((row) => {
+      const key = given.map((g) => row[g]).join("|");
+      if (!seen.has(key)) seen.set(key, row[field]);
+      return seen.get(key) === row[field];
+    });
+  }
+
+  build() {
+    const select = (label, options, value, change) => {
+      const box = element("select", {});
+      for (const [v, words] of options) box.append(element("option", { value: v, text: words }));
+      box.value = value;
+      box.addEventListener("change", () => change(box.value));
+      return element("label", {}, label, box);
+    };
+    const axes = Object.keys(this.data.axes);
+    const { x, by } = this.choice;
+    const parts = [
+      select("show", this.data.quantities.map((q) => [q, WORDS[q]]), this.choice.y, (v) => this.choose({ y: v })),
+      select("against", this.numeric.map((f) => [f, name(f)]), x ?? "", (v) => this.choose({ x: v, by: by === v ? "" : by })),
+      select("a line for each", [["", "–"], ...axes.filter((f) => f !== x).map((f) => [f, name(f)])], by, (v) => this.choose({ by: v })),
+    ];
+    this.held = [];
+    for (const field of axes) {
+      if (field === x || field === by || this.follows(field, [x, ...(by ? [by] : []), ...this.held])) continue;
+      this.held.push(field);
+      const values = this.data.axes[field];
+      if (!values.some((v) => String(v) === this.choice.hold[field])) this.choice.hold[field] = String(values[0]);
+      parts.push(select(`at ${name(field)} =`, values.map((v) => [String(v), text(v)]), this.choice.hold[field], (v) => this.choose({ hold: { ...this.choice.hold, [field]: v } })));
+    }
+    byId("axes").replaceChildren(...parts);
+  }
+
+  choose(changes) {
+    Object.assign(this.choice, changes);
+    this.build();
+    this.draw();
+  }
+
+  rows() {
+    return this.data.rows.filter((row) => this.held.every((f) => String(row[f]) === this.choice.hold[f]));
+  }
+
+  draw() {
+    const { x, y, by } = this.choice;
+    const rows = this.rows();
+    const notice = byId("store-chart").parentElement.querySelector(".notice");
+    const nothing = !this.data.total ? `There are no results in this store yet; a simulation or a sweep will put them here.` : x == null ? "Only one problem is stored: there is nothing to put on an axis." : "";
+    notice.textContent = nothing;
+    notice.hidden = !nothing;
+    byId("store-title").textContent = x == null ? WORDS[y] : `${WORDS[y]} against ${name(x)}`;
+    const fixed = Object.entries(this.data.fixed).filter(([k]) => !["inputs", "steps", "batch", "directions", "mix", "centred", "weights"].includes(k));
+    const cut = this.data.rows.length < this.data.total ? ` Only the first ${this.data.rows.length} of ${this.data.total} problems are shown.` : "";
+    byId("store-words").textContent = this.data.total ? `${this.data.total} problems; the same in all: ${fixed.map(([k, v]) => `${name(k)} = ${text(v)}`).join(", ")}.${cut}` : "";
+    this.table(rows);
+    if (nothing) return byId("store-chart").replaceChildren();
+    const groups = by ? this.data.axes[by].map((v) => [`${name(by)} = ${text(v)}`, rows.filter((r) => r[by] === v)]) : [["", rows]];
+    const drawn = groups.filter(([, own]) => own.length).slice(0, 5);
+    const series = [];
+    const entries = [];
+    drawn.forEach(([label, own], i) => {
+      own.sort((a, b) => a[x] - b[x]);
+      series.push({ kind: "line", x: own.map((r) => r[x]), y: own.map((r) => r[y].theory), colour: i, label });
+      series.push({ kind: "points", x: own.map((r) => r[x]), y: own.map((r) => r[y].mean), error: own.map((r) => r[y].stderr), colour: i, titles: own.map((r) => `${name(x)} = ${text(r[x])}: ${show(r[y].mean, 4)} ± ${show(r[y].stderr, 2)}, ${r.seeds} seeds; theory ${show(r[y].theory, 4)}`) });
+      entries.push({ label: label || "theory", colour: i });
+    });
+    entries.push({ label: "simulation", kind: "points" });
+    const at = rows.map((r) => r[x]);
+    const values = rows.flatMap(({ [y]: q }) => [q.mean, q.theory, q.mean == null ? null : q.mean - q.stderr, q.mean == null ? null : q.mean + q.stderr]).filter((v) => v != null);
+    const [low, high] = [Math.min(...at), Math.max(...at)];
+    const log = low > 0 && high / low > 20;
+    const linear = niceTicks(low, high, 6);
+    const room = (v) => (log ? [v[0] / 1.15, v[1] * 1.15] : [v[0] - 0.02 * (v[1] - v[0]), v[1] + 0.02 * (v[1] - v[0])]);
+    const [from, to] = low === high ? [low - 0.5, high + 0.5] : room([low, high]);
+    const inside = (ticks) => ticks.filter((t) => t >= from && t <= to);
+    draw(byId("store-chart"), {
+      x: { low: from, high: to, log, ticks: inside(log ? logTicks(from, to) : linear.ticks), format: (t) => show(t, 3), label: name(x) },
+      y: values.length ? niceTicks(Math.min(...values), Math.max(...values), 6) : niceTicks(0, 1),
+      series,
+    });
+    legend(byId("legend-store"), entries);
+  }
+
+  table(rows) {
+    const { y } = this.choice;
+    const fields = Object.keys(this.data.axes);
+    const head = [...fields.map(name), "seeds", "measured", "± standard error", "theory", ""];
+    const body = rows.slice(0, 300).map((row) => {
+      const q = row[y];
+      const cells = [...fields.map((f) => text(row[f])), row.seeds, show(q.mean, 5), show(q.stderr, 2), show(q.theory, 5)];
+      const line = element("tr", {}, ...cells.map((c) => element("td", { text: minus(String(c)) })));
+      const last = element("td");
+      if (row.query) {
+        const button = element("button", { type: "button", text: "open", "aria-label": "Open this problem in the explorer" });
+        button.addEventListener("click", async () => {
+          await this.toggle();
+          this.open(row.query);
+        });
+        last.append(button);
+      } else if (row.reason) last.textContent = row.reason;
+      line.append(last);
+      return line;
+    });
+    byId("store-table").replaceChildren(element("thead", {}, element("tr", {}, ...head.map((h) => element("th", { scope: "col", text: h })))), element("tbody", {}, ...body));
+  }
 }
+
+const rank = (field) => (PREFERRED.includes(field) ? PREFERRED.indexOf(field) : 99);

@@ -25,13 +25,14 @@ export function show(x, digits = 3) {
   return minus(String(Number(x.toPrecision(digits))));
 }
 
+// Three digits with their zeros, for sentences: 2.20, not 2.2
+export const steady = (x) => (x != null && Math.abs(x) >= 0.1 && Math.abs(x) < 1000 ? minus(x.toPrecision(3)) : show(x));
+
 export const minus = (text) => text.replace("-", "−");
 
 export function superscript(k) {
   return [...String(k)].map((c) => (c === "-" ? "⁻" : "⁰¹²³⁴⁵⁶⁷⁸⁹"[c])).join("");
 }
-
-export const subscript = (k) => [...String(k)].map((c) => "₀₁₂₃₄₅₆₇₈₉"[c]).join("");
 
 export const percent = (x) => (x == null ? "–" : `${minus(String(Math.round(100 * x)))} %`);
 

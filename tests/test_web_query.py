@@ -1,0 +1,106 @@
+"""The explorer's addresses: every problem has one, every mistake gets a sentence, every copy works when pasted."""
+
+import contextlib
+import io
+import json
+import math
+import shlex
+import subprocess
+import sys
+
+import pytest
+
+import onestride as one
+from onestride.cli import main
+from onestride.experiments.catalogue import QUESTIONS
+from onestride.web.presets import PRESETS
+from onestride.web.query import DEFAULTS, as_command, as_python, as_toml, read_problem, write_query
+
+ADDRESSES = [
+    {},
+    {"n": "200", "phi": "0.7", "psi": "1.3", "noise": "0", "gradient": "labels", "readout": "constant"},
+    {"activation": "0,1,-0.25", "teacher": "tanh", "step_samples": "4", "weights": "gaussian"},
+    {"constant": "0", "exponent": "-0.2", "ridge": "1e-3", "teacher": "0,-1,0,0.5"},
+]
+REGISTERED = {"activation": "shifted_erf", "n": "100"}
+
+
+@pytest.mark.parametrize("address", [*ADDRESSES, REGISTERED])
+def test_address_and_problem_are_inverse(address):
+    problem = read_problem(address)
+    assert read_problem(write_query(problem)) == problem
+
+
+def test_empty_address_is_the_default_problem():
+    assert read_problem({}) == read_problem(DEFAULTS)
+
+
+@pytest.mark.parametrize(
+    ("address", "words"),
+    [
+        ({"n": "ten"}, "n must be a finite number"),
+        ({"n": "1.5"}, "n must be a whole number"),
+        ({"n": "1e16"}, "n must be a whole number"),
+        ({"n": "nan"}, "n must be a finite number"),
+        ({"phi": "0"}, "phi must be a number from 0.001 to 1000"),
+        ({"psi": "inf"}, "psi must be a finite number"),
+        ({"ridge": "0"}, "ridge must be a number from 1e-12"),
+        ({"noise": "-1"}, "noise must be a number from 0 to"),
+        ({"activation": "rleu"}, "activation must be one of"),
+        ({"teacher": "1,1"}, "must be 0"),
+        ({"teacher": "0,x"}, "teacher must be a finite number"),
+        ({"teacher": ","}, "teacher must be a finite number"),
+        ({"gradient": "both"}, "gradient must be"),
+        ({"colour": "red"}, "'colour' is not a parameter"),
+        ({"teacher": "0," * 400}, "at most 300 characters"),
+    ],
+)
+def test_bad_address_gets_a_sentence(address, words):
+    with pytest.raises(one.InputError, match=words):
+        read_problem(address)
+
+
+@pytest.mark.parametrize("address", [*ADDRESSES, REGISTERED])
+def test_copied_python_builds_the_same_problem_and_prints_its_numbers(address):
+    problem = read_problem(address | {"n": "100"})
+    printed, names = io.StringIO(), {}
+    with contextlib.redirect_stdout(printed):
+        exec(as_python(problem), names)
+    assert names["problem"] == problem
+    assert float(printed.getvalue().split()[0]) == pytest.approx(one.predict(problem).test_error)
+
+
+@pytest.mark.parametrize("address", ADDRESSES)
+def test_copied_toml_is_the_same_problem(address):
+    problem = read_problem(address)
+    assert one.Problem.from_toml(as_toml(problem)) == problem
+
+
+@pytest.mark.parametrize("address", ADDRESSES)
+def test_copied_command_predicts_the_same(address, capsys):
+    problem = read_problem(address | {"n": "100"})
+    program, *arguments = shlex.split(as_command(problem))
+    assert program == "onestride"
+    with pytest.raises(SystemExit) as ended:
+        main([*arguments, "--json"])
+    assert ended.value.code == 0
+    printed = json.loads(capsys.readouterr().out)
+    assert printed["test_error"] == one.predict(problem).test_error
+
+
+def test_copied_command_of_a_registered_activation_runs_in_a_shell():
+    problem = read_problem(REGISTERED)
+    program, *arguments = shlex.split(as_command(problem))
+    assert program == "python"
+    done = subprocess.run([sys.executable, *arguments, "--json"], capture_output=True, text=True, check=True)
+    assert '"status": "solved"' in done.stdout
+
+
+def test_every_experiment_has_a_preset():
+    assert {p.name for p in PRESETS if p.group == "Experiments"} == set(QUESTIONS)
+
+
+@pytest.mark.parametrize("preset", PRESETS, ids=lambda p: p.name)
+def test_preset_is_a_problem_the_theory_knows(preset):
+    problem = read_problem(preset.query)
+    assert math.isfinite(one.predict(problem, method="finite-step").test_error)

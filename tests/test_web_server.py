@@ -1,0 +1,371 @@
+"""The explorer's server: it answers its own page, refuses others, survives nonsense, and loses nothing that finished."""
+
+import asyncio
+import http.client
+import json
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from contextlib import closing, contextmanager
+
+import httpx
+import psutil
+import pytest
+import uvicorn
+
+import onestride as one
+from onestride.cli import main
+from onestride.store import Store
+from onestride.sweep.rows import stored_rows
+from onestride.web import theory
+from onestride.web import workers as workers_module
+from onestride.web.app import STATIC, create_app
+from onestride.web.guard import is_own_host
+from onestride.web.query import read_problem
+from onestride.web.serve import listen, page_address
+from onestride.web.simulation import Simulations, check_size
+from onestride.web.workers import Workers, answer
+
+SMALL = {"n": "60", "ridge": "0.2"}
+
+
+@contextmanager
+def serving(store):
+    """The real server in a thread, and a client of it."""
+    listener = listen("127.0.0.1", 0)
+    server = uvicorn.Server(uvicorn.Config(create_app(store), log_level="warning", timeout_graceful_shutdown=2))
+    thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
+    thread.start()
+    address = page_address("127.0.0.1", listener.getsockname()[1])
+    try:
+        with httpx.Client(base_url=address, timeout=60) as client:
+            yield client
+    finally:
+        server.should_exit = True
+        thread.join()
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory):
+    return tmp_path_factory.mktemp("explorer") / "store"
+
+
+@pytest.fixture(scope="module")
+def client(store):
+    with serving(store) as client:
+        yield client
+
+
+def start(client, query, seeds):
+    return client.post("/api/simulation/start", json={"query": query, "seeds": seeds})
+
+
+def wait_for(client, *states, seconds=60):
+    until = time.monotonic() + seconds
+    while time.monotonic() < until:
+        job = client.get("/api/simulation").json()["job"]
+        if job["state"] in states:
+            return job
+        time.sleep(0.05)
+    raise AssertionError(f"still {job} after {seconds} s")
+
+
+# ---------------------------------------------------------------------- answers
+
+
+def test_page_loads_with_its_headers(client):
+    page = client.get("/")
+    assert page.status_code == 200
+    assert "onestride" in page.text
+    assert "default-src 'none'" in page.headers["content-security-policy"]
+    assert page.headers["x-content-type-options"] == "nosniff"
+
+
+def test_every_file_of_the_page_is_there_and_names_no_other_host(client):
+    page = client.get("/").text
+    linked = {part.split('"')[0] for part in page.split('"/static/')[1:]}
+    files = {path.name for path in STATIC.iterdir()}
+    assert linked | {"index.html"} <= files
+    for name in files:
+        file = client.get(f"/static/{name}")
+        assert file.status_code == 200
+        assert not re.findall(r"""["'(]\s*(?:https?:)?//(?!www\.w3\.org)""", file.text), name
+
+
+def test_quick_and_full_answers_have_the_page_s_numbers(client):
+    quick = client.get("/api/curves", params=SMALL | {"quality": "quick"}).json()
+    assert len(quick["alpha"]) == len(quick["test_error"])
+    here = client.get("/api/here", params=SMALL | {"quality": "full"}).json()
+    assert here["test_error"] == pytest.approx(one.predict(read_problem(SMALL)).test_error)
+
+
+def test_downloads_are_a_pdf_and_its_numbers(client):
+    pdf = client.get("/download/figure.pdf", params=SMALL)
+    assert pdf.content.startswith(b"%PDF")
+    assert "attachment" in pdf.headers["content-disposition"]
+    text = client.get("/download/figure.csv", params=SMALL).text
+    assert text.startswith("panel,series,kind,x,y,error")
+    assert "learned share of each degree" in text
+
+
+def test_download_of_a_problem_without_theory_is_a_sentence(client):
+    answered = client.get("/download/figure.csv", params={"n": "8"})
+    assert answered.status_code == 400
+    assert "nothing to draw: the theory describes large problems" in answered.json()["error"]
+
+
+# ---------------------------------------------------------------------- who may ask
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {"host": "evil.example"},
+        {"host": "127.0.0.1.evil.example"},
+        {"host": ""},
+        {"origin": "http://evil.example"},
+        {"origin": "null"},
+        {"origin": "http://127.0.0.1:1"},
+        {"sec-fetch-site": "cross-site"},
+        {"sec-fetch-site": "same-site", "sec-fetch-mode": "no-cors"},
+    ],
+    ids=str,
+)
+def test_foreign_requests_are_refused(client, headers):
+    for path in ("/api/about", "/api/here", "/static/main.js"):
+        answered = client.get(path, headers=headers)
+        assert answered.status_code == 403
+        assert answered.json()["error"].count(" ") > 3
+    assert client.post("/api/simulation/start", json={}, headers=headers).status_code == 403
+
+
+def test_own_page_and_links_to_it_are_not_refused(client):
+    assert client.get("/api/about", headers={"origin": str(client.base_url).rstrip("/"), "sec-fetch-site": "same-origin"}).status_code == 200
+    link = {"sec-fetch-site": "cross-site", "sec-fetch-mode": "navigate"}
+    assert client.get("/", headers=link).status_code == 200
+    assert client.get("/api/about", headers=link).status_code == 403
+
+
+@pytest.mark.parametrize(
+    ("host", "bound", "own"),
+    [
+        ("localhost:8750", "127.0.0.1", True),
+        ("[::1]:8750", "127.0.0.1", True),
+        ("192.168.1.7:8750", "127.0.0.1", False),
+        ("192.168.1.7:8750", "0.0.0.0", True),
+        ("evil.example:8750", "0.0.0.0", False),
+        ("lab.example:8750", "lab.example", True),
+    ],
+)
+def test_host_names(host, bound, own):
+    assert is_own_host(host, bound) is own
+
+
+# ---------------------------------------------------------------------- nonsense
+
+ADDRESSES = [
+    *({name: value} for name in ("n", "phi", "ridge", "exponent", "constant", "teacher", "activation", "gradient")
+      for value in ("", "abc", "NaN", "-inf", "1e999", "9" * 250, "\u2028\x00", "[1]", "true", "../../etc/passwd")),
+    {"n": "0"}, {"n": "-5"}, {"noise": "x" * 5000}, {"quality": "best"}, {"__proto__": "1"}, {"n ": "5"},
+    {"exponent": "1e10"}, {"constant": "1e300", "exponent": "5"},
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("path", ["/", "/api/problem", "/api/curves", "/api/points", "/download/figure.csv"])
+def test_wrong_addresses_get_a_4xx_with_a_sentence(client, path):
+    for address in ADDRESSES:
+        if address == {"activation": "true"} or (path in ("/", "/api/problem") and "quality" in address):
+            continue
+        answered = client.get(path, params=address)
+        assert 400 <= answered.status_code < 500, (address, answered.status_code)
+        if path != "/":
+            assert answered.json()["error"].count(" ") > 3, address
+            assert "Traceback" not in answered.text
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/static/../app.py",
+        "/static/%2e%2e/app.py",
+        "/static/..%2f..%2fproblem.py",
+        "/static//etc/passwd",
+        "/static/%00",
+        "/api/store/../../etc/passwd",
+        "/nothing",
+        "/api/points/1",
+        "/" + "a" * 9000,
+    ],
+)
+def test_path_tricks_read_nothing(client, path):
+    connection = http.client.HTTPConnection(client.base_url.host, client.base_url.port)  # sends the path as it is
+    connection.request("GET", path)
+    with closing(connection), connection.getresponse() as answered:
+        assert 400 <= answered.status < 500
+        assert json.load(answered)["error"].count(" ") > 2
+
+
+@pytest.mark.parametrize(
+    "body",
+    [b"", b"[]", b"{", b"null", b'{"seeds": 1e99}', b'{"seeds": "8"}', b'{"seeds": 0}', b'{"seeds": true}',
+     b'{"query": []}', b'{"query": {"n": 5}}', b'{"query": {"n": "1e9"}}', b'{"query": {"x": "y"}}', b"\xff\xfe",
+     b"[" * 30000, b'{"seeds": NaN}', b'{"query": {"teacher": "0,nan"}}', b"x" * 70000],
+    ids=lambda b: b[:30].decode("latin-1"),
+)  # fmt: skip
+def test_wrong_bodies_start_nothing(client, body):
+    answered = client.post("/api/simulation/start", content=body, headers={"content-type": "application/json"})
+    assert 400 <= answered.status_code < 500
+    assert answered.json()["error"].count(" ") > 3
+    assert client.post("/api/simulation/start", content=body).status_code in (400, 413)
+
+
+def test_wrong_methods_are_refused(client):
+    assert client.get("/api/simulation/start").status_code == 405
+    assert client.delete("/api/about").status_code == 405
+
+
+def test_server_still_answers_after_all_of_that(client):
+    assert client.get("/api/about").status_code == 200
+
+
+# ---------------------------------------------------------------------- simulations
+
+
+def test_simulation_arrives_point_by_point_and_is_stored(client, store):
+    assert start(client, SMALL, 3).status_code == 200
+    assert wait_for(client, "done", "failed")["state"] == "done"
+    points = client.get("/api/points", params=SMALL).json()
+    problem = read_problem(SMALL)
+    expected = one.simulate(problem, 3)
+    (at,) = [p for p in points["test_error"] if p["alpha"] == problem.step.exponent]
+    assert at["mean"] == pytest.approx(float(expected.test_error.mean))
+    assert at["stderr"] == pytest.approx(float(expected.test_error.stderr))
+    assert points["learned"]["1"]["mean"] == pytest.approx(float(one.measure_learned(problem, 3).fraction.mean[0]))
+    assert len(points["test_error"]) == 10
+    assert sum(points["histogram"]["density"]) > 0
+    rows = stored_rows(Store(store))
+    assert {len(row.runs) for row in rows} == {3}
+    assert all(row.status == "solved" for row in rows)
+
+
+def test_store_can_be_browsed_with_theory_beside_simulation(client):
+    found = client.get("/api/store").json()
+    assert found["total"] == 10
+    assert list(found["axes"]) == ["exponent"]
+    row = found["rows"][0]
+    assert row["test_error"]["theory"] == pytest.approx(row["test_error"]["mean"], rel=0.5)
+    assert read_problem(row["query"]).n == 60
+
+
+def test_restarted_server_shows_what_was_finished(client, store):
+    again = Simulations(store)
+    assert again.points(read_problem(SMALL))["seeds"] == 3
+    assert again.state()["runs"][0]["words"].startswith("n = 60")
+
+
+def test_second_simulation_waits_and_cancel_keeps_what_is_done(client):
+    long = SMALL | {"n": "200"}
+    assert start(client, long, 60).status_code == 200
+    refused = start(client, SMALL, 3)
+    assert refused.status_code == 409
+    assert "running" in refused.json()["error"]
+    while client.get("/api/simulation").json()["job"]["done"] < 3:
+        time.sleep(0.05)
+    client.post("/api/simulation/cancel", json={})
+    assert wait_for(client, "cancelled")["state"] == "cancelled"
+    assert client.get("/api/points", params=long).json()["seeds"] >= 1
+
+
+def test_size_limit_names_an_n_that_is_allowed():
+    problem = read_problem({"n": "1e6"})
+    with pytest.raises(one.InputError, match=r"up to n = ([\d,]+)") as caught:
+        check_size(problem)
+    largest = str(caught.value).split("up to n = ")[1].split(";")[0].replace(",", "")
+    check_size(read_problem({"n": largest}))
+
+
+def test_activation_that_overflows_ends_with_its_sentence(client):
+    query = SMALL | {"activation": "0,1,0,0,0,0,0,0,0,0,0,1", "constant": "1e60"}
+    assert start(client, query, 2).status_code == 200
+    job = wait_for(client, "failed", "done")
+    assert job["state"] == "failed"
+    assert "overflows" in job["message"]
+
+
+def launch(store):
+    code = "from onestride.cli import main; main()"
+    command = [sys.executable, "-c", code, "explore", "--no-browser", "--port", "0", "--store", str(store)]
+    server = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    return server, server.stdout.readline().split("is at ")[1].split("/.")[0]
+
+
+def fetch(address, data=None):
+    answered = httpx.get(address, timeout=30) if data is None else httpx.post(address, json=data, timeout=30)
+    return answered.raise_for_status().json()
+
+
+def test_killed_server_loses_no_finished_seed_and_leaves_no_process(tmp_path):
+    server, address = launch(tmp_path)
+    query = SMALL | {"n": "100"}
+    fetch(f"{address}/api/simulation/start", {"query": query, "seeds": 60})
+    while (done := fetch(f"{address}/api/simulation")["job"]["done"]) < 6:
+        time.sleep(0.05)
+    children = psutil.Process(server.pid).children(recursive=True)
+    os.kill(server.pid, signal.SIGKILL)
+    server.communicate(timeout=10)
+    assert Simulations(tmp_path).points(read_problem(query))["seeds"] >= done // 3
+    _, alive = psutil.wait_procs(children, timeout=10)
+    assert not alive
+
+
+def test_server_ends_quietly_on_ctrl_c_and_on_terminate(tmp_path):
+    for how in (signal.SIGINT, signal.SIGTERM):
+        server, address = launch(tmp_path)
+        fetch(f"{address}/api/about")
+        server.send_signal(how)
+        _, errors = server.communicate(timeout=20)
+        assert errors == ""
+        assert server.returncode == 0
+
+
+def test_taken_port_is_told_in_a_sentence(tmp_path, capsys):
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = str(taken.getsockname()[1])
+        with pytest.raises(SystemExit) as ended:
+            main(["explore", "--no-browser", "--port", port, "--store", str(tmp_path)])
+    assert ended.value.code == 2
+    assert f"port {port} on host '127.0.0.1' cannot be used: it is in use" in capsys.readouterr().err
+
+
+# ---------------------------------------------------------------------- workers
+
+
+def test_long_computation_is_stopped_with_a_sentence(monkeypatch):
+    def forever(*_):
+        while True:
+            pass
+
+    monkeypatch.setattr(theory, "curves", forever)
+    monkeypatch.setitem(workers_module.TIME_LIMIT, "quick", 0.2)
+    found = json.loads(answer("curves", read_problem(SMALL).to_dict(), "quick"))
+    assert "longer than 0.2 s" in found["message"]
+
+
+def test_dead_worker_is_replaced():
+    async def scenario():
+        workers = Workers()
+        try:
+            with pytest.raises(workers_module.BrokenExecutor):
+                await workers.run("quick", os._exit, 1)
+            return await workers.run("quick", abs, -3)
+        finally:
+            workers.close()
+
+    assert asyncio.run(scenario()) == 3
