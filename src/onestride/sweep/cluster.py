@@ -16,7 +16,7 @@ ALLOWED_FAILURES = 10  # a dying worker marks every task it held as suspicious, 
 
 
 @contextmanager
-def dask_executor(address: str, workers: int | None = None, *, timeout: float = 30.0) -> Iterator[tuple[Executor, int]]:
+def dask_executor(address: str, workers: int | None = None, *, timeout: float = 10.0) -> Iterator[tuple[Executor, int]]:
     """An executor on the Dask scheduler at `address` ("local" starts one), and how many tasks it runs at once."""
     try:
         from distributed import Client, LocalCluster

@@ -121,6 +121,7 @@ class _Job:
     seeds: list[int]
     open: int = 0
     keys: dict[int | None, list[str]] = field(default_factory=dict)
+    left: dict[int | None, int] = field(default_factory=dict)  # results that each open task is to bring
 
 
 class _State:
@@ -185,16 +186,17 @@ class _State:
 
     def begin(self, job: _Job, seeds: list[int | None]) -> list[int | None]:
         """Count the results of these seeds and say which of them need work."""
-        size = len(job.contents)
         if not job.keys:  # the first look at this job
             whole = zip(*(self.keys(job, seed) for seed in seeds), strict=True)
             self.cells_known += sum(all(key in self.store for key in keys) for keys in whole)
-        work = [seed for seed in seeds if self.task(job, seed) is not None]
-        job.open += len(work)
-        self.total += size * len(seeds)
-        self.known += size * (len(seeds) - len(work))
-        self.done += size * (len(seeds) - len(work))
-        return work
+        left = {seed: len(task.pairs) for seed in seeds if (task := self.task(job, seed)) is not None}
+        known = len(job.contents) * len(seeds) - sum(left.values())
+        job.open += len(left)
+        job.left |= left
+        self.total += len(job.contents) * len(seeds)
+        self.known += known
+        self.done += known
+        return list(left)
 
     def further(self, job: _Job) -> list[int]:
         """Seeds to add to a finished job so that its test errors become certain enough."""
@@ -241,10 +243,10 @@ def _drive(
         if not job.open:
             finished.append(job)
 
-    def settle(job: _Job, records: list[Record]) -> None:
+    def settle(job: _Job, seed: int | None, records: list[Record]) -> None:
         state.store.put(*records)
         state.learn(records)
-        state.done += len(job.contents)
+        state.done += job.left.pop(seed)
         job.open -= 1
         if not job.open:
             finished.append(job)
@@ -283,15 +285,18 @@ def _drive(
                 job, seed = queue.popleft()
                 task = state.task(job, seed)
                 if task is None:  # another driver has it meanwhile
-                    settle(job, [])
+                    settle(job, seed, [])
                 else:
                     assert pool is not None
                     pending[pool.submit(perform, task)] = (job, task)
             if not pending:
                 continue
-            for future in wait(pending, timeout=0.5, return_when=FIRST_COMPLETED).done:
+            wait(pending, timeout=0.5, return_when=FIRST_COMPLETED)
+            for future in [
+                future for future in pending if future.done()
+            ]:  # cancelled ones, too, which `wait` overlooks
                 job, task = pending.pop(future)
-                settle(job, _records(future, task))
+                settle(job, task.seed, _records(future, task))
                 report(_progress(state))
     except BaseException as error:
         if pool is not None and not isinstance(error, OSError):

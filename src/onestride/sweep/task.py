@@ -67,7 +67,7 @@ def perform(task: Task) -> list[Record]:
     """The records of a task; a cell that cannot be computed gets a failure record with the reason."""
     started = time.perf_counter()
     exponents = list(dict.fromkeys(exponent for exponent, _ in task.pairs))
-    with _controller().limit(limits=task.threads):
+    with _controller().limit(limits=task.threads), np.errstate(all="ignore"):  # overflow is told as a failure
         values, reasons = _attempt(task, exponents, list(task.ridges))
     cost = {"seconds": round(time.perf_counter() - started, 6), "together": len(task.pairs), "threads": task.threads}
     where = machine() | cost | {"finished": datetime.now(UTC).isoformat(timespec="milliseconds")}
