@@ -39,7 +39,7 @@ _CHILD: dict[Role, int] = {
 TILE_BYTES = 64 * 2**20  # rows that enter matrix products are processed in tiles of about this size
 CACHE_BYTES = 2**20  # elementwise work in tiles that stay in cache
 DEVICE_ROWS = 2048
-MOST_AHEAD = 8  # blocks drawn in advance: more would only fill memory
+MOST_AHEAD = 16  # blocks drawn in advance: more would only fill memory
 BLOCK_NUMBERS = 2**24  # random numbers drawn from one stream; larger arrays take several streams, drawn in parallel
 
 
@@ -232,6 +232,14 @@ class Backend:
             (C.addmm_ if C.ndim == 2 else C.baddbmm_)(A, B, alpha=scale)
         else:
             C += scale * (A @ B)
+
+    def total_memory(self) -> float:
+        """Bytes that the device has."""
+        if self.device.startswith("cuda"):
+            return float(importlib.import_module("torch").cuda.mem_get_info(self._torch_device)[1])
+        if self.device == "cupy":
+            return float(importlib.import_module("cupy").cuda.Device().mem_info[1])
+        return float(psutil.virtual_memory().total)
 
     def free_memory(self) -> float:
         """Bytes free on the device now."""

@@ -9,7 +9,7 @@ from typing import Any
 from onestride._backend import DEVICE_ROWS, current, map_tiles, tiles
 from onestride._numerics import Array
 from onestride.problem import Problem
-from onestride.simulate.network import Batch, Network, draw_network, trained_weights
+from onestride.simulate.network import Batch, draw_network, trained_weights
 from onestride.simulate.shifted import Rows
 
 
@@ -33,17 +33,24 @@ class Trained:
         return draw_network(self.problem, self.seed, to_host=False).W0 if self.W0 is None else current().put(self.W0)
 
 
-def train(problem: Problem, etas: Array, seed: int, gradient: Callable[[Network], Any]) -> Trained:
-    """What the features of every η need."""
-    if problem.steps > 1:
-        network = draw_network(problem, seed)
-        each = tuple(trained_weights(problem, network, seed, eta) if eta else network.W0 for eta in etas)
-        return Trained(problem, etas, seed, each=each)
-    network = draw_network(problem, seed, to_host=False)
-    G = gradient(network)
-    if current().on_host or current().free_memory() > device_memory(problem):
-        return Trained(problem, etas, seed, network.W0, G)
+def train_once(problem: Problem, etas: Array, seed: int, W0: Any, G: Any) -> Trained:
+    """The result of one step; W₀ and G stay on the device if it has room for them beside the features."""
+    if holds_weights(problem):
+        return Trained(problem, etas, seed, W0, G)
     return Trained(problem, etas, seed, None, current().get(G))
+
+
+def train_further(problem: Problem, etas: Array, seed: int) -> Trained:
+    """The result of several steps."""
+    network = draw_network(problem, seed)
+    each = tuple(trained_weights(problem, network, seed, eta) if eta else network.W0 for eta in etas)
+    return Trained(problem, etas, seed, each=each)
+
+
+def holds_weights(problem: Problem) -> bool:
+    """Whether the device can hold W₀ and G beside the features, judged by its whole memory."""
+    weights = 16.0 * problem.N * problem.d
+    return current().on_host or device_memory(problem) + weights < 0.97 * current().total_memory()
 
 
 def device_memory(problem: Problem) -> float:

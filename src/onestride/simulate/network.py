@@ -5,7 +5,7 @@ Draws are NumPy arrays on the host; the gradient is computed on the current devi
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -66,28 +66,36 @@ def draw_directions(problem: Problem, seed: int) -> Array:
 def labels(problem: Problem, directions: Array, X: Array) -> Array:
     """The teacher's noiseless labels of the rows of X: σ⋆(Xβ⋆), or the mix of several directions."""
     if problem.directions == 1:
-        return problem.target(X @ directions[0])
+        return problem.target(
+            np.einsum("ij,j->i", X, directions[0])
+        )  # on one thread: several blocks are drawn at a time
     parts = problem.target(X @ directions.T)
     if problem.mix == "staircase":
         parts = np.cumprod(parts, axis=1)
     return parts.sum(1) / np.sqrt(problem.directions)
 
 
-def draw_network(problem: Problem, seed: int, *, to_host: bool = True) -> Network:
-    """W₀ with unit rows (or Gaussian ones) and the readout a of size 1/√N; W₀ on the device unless `to_host`."""
-    N, d, backend = problem.N, problem.d, current()
-    blocks = row_blocks(N, d)
+def weight_tasks(problem: Problem, seed: int) -> list[Callable[[], Array]]:
+    """Functions that draw the row blocks of W₀."""
+    blocks, backend = row_blocks(problem.N, problem.d), current()  # threads do not inherit the backend
 
     def draw(k: int) -> Array:
-        W = backend.host_empty(blocks[k].stop - blocks[k].start, d)
+        W = backend.host_empty(blocks[k].stop - blocks[k].start, problem.d)
         stream(seed, "weights", block=k).standard_normal(out=W)
-        if problem.weights == "sphere":
-            W /= np.linalg.norm(W, axis=1, keepdims=True)
-        else:
-            W /= np.sqrt(d)
+        W /= np.sqrt(np.einsum("ij,ij->i", W, W)[:, None] if problem.weights == "sphere" else problem.d)
         return W
 
-    drawn = prefetched(partial(draw, k) for k in range(len(blocks)))
+    return [partial(draw, k) for k in range(len(blocks))]
+
+
+def draw_network(problem: Problem, seed: int, *, to_host: bool = True, drawn: Iterator[Array] | None = None) -> Network:
+    """W₀ with unit rows (or Gaussian ones) and the readout a of size 1/√N; W₀ on the device unless `to_host`.
+
+    `drawn` are the blocks of W₀ if somebody has them already.
+    """
+    N, d, backend = problem.N, problem.d, current()
+    blocks = row_blocks(N, d)
+    drawn = prefetched(weight_tasks(problem, seed)) if drawn is None else drawn
     if len(blocks) == 1:
         (W0,) = drawn
         W0 = W0 if to_host else backend.put(W0)
@@ -147,11 +155,17 @@ def batch_blocks(
     only: Iterable[int] | None = None,
 ) -> Iterator[Batch]:
     """The samples of `draw_batch` block by block (all, or `only` some), the next ones drawn while one is used."""
+    tasks = batch_tasks(problem, seed, inputs, noise, rows, part)
+    return prefetched(tasks if only is None else [tasks[k] for k in only])
+
+
+def batch_tasks(
+    problem: Problem, seed: int, inputs: Role, noise: Role | None, rows: int, part: int = 0
+) -> list[Callable[[], Batch]]:
+    """Functions that draw the blocks of `draw_batch`."""
     directions = draw_directions(problem, seed)
     errors = None if noise is None else problem.noise * stream(seed, noise, part).standard_normal(rows)
-    blocks = row_blocks(rows, problem.d)
-
-    backend = current()  # threads do not inherit it
+    blocks, backend = row_blocks(rows, problem.d), current()
 
     def draw(k: int) -> Batch:
         size = blocks[k].stop - blocks[k].start
@@ -160,12 +174,14 @@ def batch_blocks(
         signal = labels(problem, directions, X)
         return Batch(X, signal, signal if errors is None else signal + errors[blocks[k]])
 
-    return prefetched(partial(draw, k) for k in (range(len(blocks)) if only is None else only))
+    return [partial(draw, k) for k in range(len(blocks))]
 
 
-def held_out_tiles(problem: Problem, seed: int, rows: int) -> Iterator[tuple[Array, Array]]:
-    """Fresh test inputs and their noiseless labels, tile by tile."""
-    for batch in batch_blocks(problem, seed, "test_inputs", None, rows):
+def held_out_tiles(
+    problem: Problem, seed: int, rows: int, drawn: Iterator[Batch] | None = None
+) -> Iterator[tuple[Array, Array]]:
+    """Fresh test inputs and their noiseless labels, tile by tile; `drawn` as in `draw_network`."""
+    for batch in batch_blocks(problem, seed, "test_inputs", None, rows) if drawn is None else drawn:
         for part in tiles(batch.y.size, problem.N):
             yield batch.X[part], batch.signal[part]
 

@@ -5,18 +5,35 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Executor
 from functools import partial
+from itertools import islice
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from onestride._backend import DEVICE_ROWS, current, require_memory, using
+from onestride._backend import DEVICE_ROWS, current, prefetched, require_memory, using
 from onestride._numerics import Array
 from onestride.functions import InputError
 from onestride.problem import Problem, grid_axis
 from onestride.result import QUANTITIES, Estimate, Simulation
-from onestride.simulate.features import Trained, device_memory, features, fitted_rows, train
-from onestride.simulate.network import Batch, batch_blocks, held_out_tiles
+from onestride.simulate.features import (
+    Trained,
+    device_memory,
+    features,
+    fitted_rows,
+    holds_weights,
+    train_further,
+    train_once,
+)
+from onestride.simulate.network import (
+    Batch,
+    batch_blocks,
+    batch_tasks,
+    draw_network,
+    gradient_over,
+    held_out_tiles,
+    weight_tasks,
+)
 from onestride.simulate.ridge import RidgePath, fit_rows
 from onestride.simulate.streamed import streamed_gradient, streamed_paths, worth_streaming
 
@@ -128,11 +145,22 @@ def _one_seed(
     tick: Callable[[int], None],
 ) -> Array:
     """Train loss, train MSE and test error, shape (3, steps, penalties), of one seed."""
-    trained = train(problem, etas, seed, partial(streamed_gradient, problem, seed, executor))
-    if worth_streaming(problem, etas.size):
-        paths = streamed_paths(trained, ridges, seed, executor)
+    test = None
+    if problem.steps > 1:
+        trained = train_further(problem, etas, seed)
+        paths = _paths(trained, ridges, seed, executor)
+    elif executor is not None or worth_streaming(problem, etas.size):
+        network = draw_network(problem, seed, to_host=False)
+        trained = train_once(problem, etas, seed, network.W0, streamed_gradient(problem, seed, executor, network))
+        paths = _paths(trained, ridges, seed, executor)
     else:
-        paths = _stored_paths(trained, ridges, seed)
+        draws = _Draws(problem, seed, n_test)
+        network = draw_network(problem, seed, to_host=False, drawn=draws.take("weights"))
+        G = gradient_over(problem, network, draws.take("step"), to_host=False).G
+        trained = train_once(problem, etas, seed, network.W0, G)
+        del network, G
+        paths = _stored_paths(trained, ridges, lambda: draws.take("ridge"))
+        test = draws.take("test")
     fitted = []
     for k, path in enumerate(paths):
         fitted.append(path)
@@ -140,21 +168,51 @@ def _one_seed(
     out = np.empty((3, etas.size, ridges.size))
     for k, path in enumerate(fitted):
         out[0, k], out[1, k] = path.train_loss, path.train_mse
-    out[2] = _test_error(trained, [path.coefficients for path in fitted], seed, n_test)
+    out[2] = _test_error(
+        trained, [path.coefficients for path in fitted], held_out_tiles(problem, seed, n_test, test), n_test
+    )
     return out
 
 
-def _stored_paths(trained: Trained, ridges: Array, seed: int) -> Iterator[RidgePath]:
+class _Draws:
+    """The random arrays of one seed in the order of their use: the next ones are drawn while the device works."""
+
+    def __init__(self, problem: Problem, seed: int, n_test: int) -> None:
+        passes = 1 if holds_weights(problem) else 2
+        ridge = batch_tasks(problem, seed, "ridge_inputs", "ridge_noise", problem.n)
+        tasks: dict[str, list[Any]] = {
+            "weights": weight_tasks(problem, seed),
+            "step": batch_tasks(problem, seed, "step_inputs", "step_noise", problem.step_samples),
+            "ridge": ridge,
+            "test": batch_tasks(problem, seed, "test_inputs", None, n_test),
+        }
+        order = [*tasks["weights"], *tasks["step"], *(ridge * passes), *tasks["test"]]
+        self._sizes = {name: len(part) for name, part in tasks.items()}
+        self._drawn = prefetched(order)
+
+    def take(self, name: str) -> Iterator[Any]:
+        return islice(self._drawn, self._sizes[name])
+
+
+def _paths(trained: Trained, ridges: Array, seed: int, executor: Executor | None) -> Iterable[RidgePath]:
+    problem = trained.problem
+    if worth_streaming(problem, trained.etas.size):
+        return streamed_paths(trained, ridges, seed, executor)
+    samples = partial(batch_blocks, problem, seed, "ridge_inputs", "ridge_noise", problem.n)
+    return _stored_paths(trained, ridges, samples)
+
+
+def _stored_paths(trained: Trained, ridges: Array, samples: Callable[[], Iterator[Batch]]) -> Iterator[RidgePath]:
     problem = trained.problem
     labels: list[Array] = []
 
-    def samples() -> Iterator[Batch]:
+    def noted() -> Iterator[Batch]:
         labels.clear()
-        for batch in batch_blocks(problem, seed, "ridge_inputs", "ridge_noise", problem.n):
+        for batch in samples():
             labels.append(batch.y)
             yield batch
 
-    for eta, rows in zip(trained.etas, fitted_rows(trained, samples), strict=True):
+    for eta, rows in zip(trained.etas, fitted_rows(trained, noted), strict=True):
         y = current().put(np.concatenate(labels))
         try:
             yield fit_rows(rows, y, ridges, dual=problem.n <= problem.N)
@@ -165,12 +223,14 @@ def _stored_paths(trained: Trained, ridges: Array, seed: int) -> Iterator[RidgeP
             ) from None
 
 
-def _test_error(trained: Trained, coefficients: list[Any], seed: int, n_test: int) -> Array:
+def _test_error(
+    trained: Trained, coefficients: list[Any], held_out: Iterator[tuple[Array, Array]], n_test: int
+) -> Array:
     """Mean of (σ⋆(β⋆ᵀx) − f̂(x))² over fresh x, plus the noise variance; predictions never see a label."""
     backend, problem = current(), trained.problem
     total = [backend.zeros(c.shape[1]) for c in coefficients]
     of = features(trained)
-    for X, signal in held_out_tiles(problem, seed, n_test):
+    for X, signal in held_out:
         target = backend.put(signal)[:, None]
         for k, F in enumerate(of(X)):
             gap = target - F @ coefficients[k]
