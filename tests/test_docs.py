@@ -43,26 +43,41 @@ def test_commands_in_the_readme_exist():
     assert commands_in(README) <= set(app)
 
 
+def commands(part=app, words=()):
+    """Every command with the words that call it, those of groups such as `sweep` included."""
+    for name in [name for name in part if not name.startswith("-")]:
+        if part[name].default_command is None:
+            yield from commands(part[name], (*words, name))
+        else:
+            yield (*words, name), part[name]
+
+
+def called(line):
+    """The command that a line calls."""
+    (found,) = [command for words, command in commands() if tuple(line.split()[: len(words)]) == words]
+    return found
+
+
 def test_options_in_the_readme_exist():
     for block in code_blocks(README, "sh"):
         for line in re.findall(r"^onestride (.*?)(?:\s+#.*)?$", block, re.MULTILINE):
-            command = app[line.split()[0]]
+            command = called(line)
             names = {name for argument in command.assemble_argument_collection() for name in argument.names}
             assert set(re.findall(r"--[\w-]+", line)) <= names | {"--help"}
 
 
 def test_every_command_and_option_is_documented(capsys, monkeypatch):
     monkeypatch.setenv("COLUMNS", "300")
-    for name in [name for name in app if not name.startswith("-")]:
+    for name, command in commands():
         with contextlib.suppress(SystemExit):
-            app([name, "--help"])
+            app([*name, "--help"])
         lines = capsys.readouterr().out.splitlines()
         assert len(lines[2]) > 20, f"{name} has no sentence"
-        for argument in app[name].assemble_argument_collection():
+        for argument in command.assemble_argument_collection():
             option = argument.names[0]
             if option == "*":  # the group of problem options, whose members follow
                 continue
-            (line,) = [text for text in lines if re.search(rf"{re.escape(option)}(?![\w-])", text)]
+            (line,) = [text for text in lines[1:] if re.search(rf"{re.escape(option)}(?![\w-])", text)]
             words = re.sub(r"[^a-zA-Zα-ω ]", " ", line.split(option, 1)[1]).split()
             assert len(words) >= 2, f"{name} {option} has no description: {line}"
 
