@@ -217,7 +217,7 @@ class OneStepClassifier(ClassifierMixin, _OneStep):
             raise InputError(f"y must have 2 classes or more, got 1 class: {self.classes_.tolist()}")
         onehot = np.where(codes[:, None] == np.arange(self.classes_.size), 1.0, -1.0)
         fit, Y, weights = self._fit_table(X, onehot[:, 1:] if self.classes_.size == 2 else onehot, sample_weight)
-        left_out = self._to_scores(Y - fit.trained.path.left_out(self.alpha_))
+        left_out = self._to_scores(Y - fit.trained.path.left_out(np.array([self.alpha_]))[0])
         # merged rows may hold several labels: their share of each class, from the mean of ±1 targets
         targets = (Y * self._target_scale + self._target_mean + 1) / 2
         shares = np.hstack([1 - targets, targets]) if self.classes_.size == 2 else targets

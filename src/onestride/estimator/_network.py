@@ -18,14 +18,18 @@ from typing import Any, Literal
 import numpy as np
 
 from onestride._numerics import Array
-from onestride.estimator._ridge import RidgePath, best_penalty, ridge_path
+from onestride.estimator._ridge import RidgePath, best_penalty, ridge_path, ridge_solutions
 from onestride.functions import Function, activation
 
 GradientKind = Literal["shared", "neurons"]
+Readout = tuple[Array, Array]  # coefficients (features × outputs) and intercepts
 
 SCALES = (0.25, 0.5, 1.0, 2.0, 4.0)  # input scales that leave-one-out chooses from
 STEPS = (0.0, 1.0, 3.0)  # relative step sizes ρ that held-out rows choose from
-LIFT = 10.0  # the step is taken from a readout with this multiple of the chosen penalty: its residual keeps more signal
+AROUND = (0.01, 0.1, 1.0, 10.0, 100.0)  # penalties tried for each, as multiples of the one without a step
+LIFT = (
+    100.0  # the step is taken from a readout with this multiple of the chosen penalty: its residual keeps more signal
+)
 FOLDS = 3
 FEWEST_ROWS = 12  # with fewer distinct rows no step can be judged
 ENOUGH_ROWS = 2000  # with more, two of the three folds judge well enough
@@ -166,12 +170,10 @@ def stepped(layer: Layer, change: Array, step: float) -> Layer:
     return replace(layer, W=W.astype(layer.W.dtype))
 
 
-def first_change(
-    layer: Layer, path: RidgePath, Z: Array, Y: Array, w: Array, alpha: float, kind: GradientKind
-) -> Array:
-    """ΔW of the network whose readout is the ridge regression `path` of this layer at penalty α."""
-    coefficients = path.coefficients(alpha)
-    residual = Y - layer.design(Z) @ coefficients - path.intercept(coefficients)
+def step_direction(layer: Layer, readout: Readout, Z: Array, Y: Array, w: Array, kind: GradientKind) -> Array:
+    """ΔW of the network with this layer and readout."""
+    coefficients, intercept = readout
+    residual = Y - layer.design(Z) @ coefficients - intercept
     return gradient(layer, Z, residual, coefficients, w, kind)
 
 
@@ -181,8 +183,8 @@ def take_steps(
     """The layer after `s.steps` steps of size ρ on the same rows, the readout fitted again before each but the first."""
     layer = stepped(layer, change, step)
     for _ in range(s.steps - 1):
-        path = ridge_path(layer.design(Z), Y, w)
-        layer = stepped(layer, first_change(layer, path, Z, Y, w, alpha, s.gradient), step)
+        (readout,) = ridge_solutions(layer.design(Z), Y, w, np.array([alpha]))
+        layer = stepped(layer, step_direction(layer, readout, Z, Y, w, s.gradient), step)
     return layer
 
 
@@ -191,28 +193,28 @@ def judge_steps(
 ) -> HeldOut:
     """Build features and readout on two thirds of the rows, measure on the rest, for every ρ on the same rows.
 
-    Each ρ has the penalty that suits it best on the held-out rows. The input scale and α come from all rows; they are
-    the same for every ρ.
+    Each ρ has the penalty that suits it best on the held-out rows. The input scale and α, the penalty without a step, come
+    from all rows; they are the same for every ρ.
     """
     n = Z.shape[0]
     if n < FEWEST_ROWS:
         return HeldOut()
     fold = generator.permutation(n) % FOLDS
     judged = range(FOLDS if n <= ENOUGH_ROWS else FOLDS - 1)
-    losses = np.empty((len(STEPS), s.alphas.size, n))
+    losses = np.empty((len(STEPS), len(AROUND), n))
     for k in judged:
-        fit, out = fold != k, fold == k
-        path = ridge_path(layer.design(Z[fit]), Y[fit], w[fit])
-        change = first_change(layer, path, Z[fit], Y[fit], w[fit], alpha, s.gradient)
+        out = fold == k
+        Zk, Yk, wk = Z[~out], Y[~out], w[~out]
+        *readouts, strong = ridge_solutions(layer.design(Zk), Yk, wk, alpha * np.array([*AROUND, LIFT]))
+        change = step_direction(layer, strong, Zk, Yk, wk, s.gradient)
         for i, step in enumerate(STEPS):
             trained = layer
             if step:
-                trained = take_steps(layer, change, step, Z[fit], Y[fit], w[fit], alpha, s)
-                path = ridge_path(trained.design(Z[fit]), Y[fit], w[fit])
-            design = trained.design(Z[out]).astype(np.float64) - path.feature_mean
-            for j, a in enumerate(s.alphas):
-                error = Y[out] - path.target_mean - design @ path.coefficients(a)
-                losses[i, j, out] = np.square(error).mean(1)
+                trained = take_steps(layer, change, step, Zk, Yk, wk, LIFT * alpha, s)
+                readouts = ridge_solutions(trained.design(Zk), Yk, wk, alpha * np.array(AROUND))
+            design = trained.design(Z[out])
+            for j, (coefficients, intercept) in enumerate(readouts):
+                losses[i, j, out] = np.square(Y[out] - intercept - design @ coefficients).mean(1)
     rows = np.isin(fold, list(judged))
     return _paired(losses[:, :, rows], w[rows])
 
@@ -237,15 +239,17 @@ def fit_network(Z: Array, Y: Array, w: Array, settings: Settings, generator: np.
     scales = SCALES if settings.scale is None else (settings.scale,)
     stages = (_stage(replace(unit, W=unit.W * unit.W.dtype.type(scale)), Z, Y, w, settings) for scale in scales)
     untrained, scale = min(zip(stages, scales, strict=True), key=lambda pair: pair[0].left_out_error)
-    layer, alpha = untrained.layer, LIFT * untrained.alpha
-    change = first_change(layer, untrained.path, Z, Y, w, alpha, settings.gradient)
+    layer, alpha = untrained.layer, untrained.alpha
+    strong = untrained.path.coefficients(LIFT * alpha)
+    readout = strong, untrained.path.intercept(strong)
+    change = step_direction(layer, readout, Z, Y, w, settings.gradient)
     step, held_out = settings.step, HeldOut()
     if step is None:
         held_out = judge_steps(layer, Z, Y, w, alpha, settings, generator)
         step = held_out.choice()
     trained = untrained
     if step:
-        trained = _stage(take_steps(layer, change, step, Z, Y, w, alpha, settings), Z, Y, w, settings)
+        trained = _stage(take_steps(layer, change, step, Z, Y, w, LIFT * alpha, settings), Z, Y, w, settings)
     return Fit(untrained, trained, scale, step, held_out, _leading(change))
 
 
