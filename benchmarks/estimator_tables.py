@@ -1,0 +1,339 @@
+"""The estimators against other methods on real tables: equal width, fixed splits, selection inside the training rows.
+
+    python benchmarks/estimator_tables.py TABLES --out results.jsonl [--splits 0 1 2 3 4] [--jobs 2]
+    python benchmarks/estimator_tables.py TABLES --out results.jsonl --report
+
+TABLES is a folder of .npz files with X, y and, where splits are fixed, test_mask (rows × splits). At most 4,000 training
+rows, width 512. Every result is one line of JSON, written when it is there; a second run continues the first. Regression:
+squared error over that of the training mean. Classification (tables named below): share of wrong labels. Times are CPU
+seconds of fit with one thread, selection included. The recipe was developed on DEVELOPMENT tables with splits 5 to 7.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import time
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from pathlib import Path
+
+for variable in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"):
+    os.environ[variable] = "1"
+
+import numpy as np
+from scipy.linalg import eigh
+from scipy.stats import t as student
+
+from onestride.estimator import OneStepClassifier, OneStepRegressor
+from onestride.estimator._network import SCALES, Settings, draw_layer
+from onestride.estimator._ridge import best_penalty, ridge_path
+
+WIDTH, MOST_ROWS = 512, 4000
+ALPHAS = np.logspace(-5, 6, 23)
+CLASSIFICATION = ("vehicle", "segment", "optdigits", "spambase")
+DEVELOPMENT = (
+    "yacht", "concrete", "kin8nm", "pol", "elevators", "cpu_act", "wine_quality_red", "segment", "spambase",
+)  # fmt: skip
+
+
+def load(folder: Path, name: str, split: int):
+    """Standardised training and test inputs, targets (rows × outputs; ±1 per class), and the labels."""
+    from sklearn.preprocessing import StandardScaler
+
+    table = np.load(folder / f"{name}.npz")
+    X, y, rng = table["X"], table["y"], np.random.default_rng(1000 + split)
+    if "test_mask" in table.files:
+        test = table["test_mask"][:, split]
+    else:
+        test = np.zeros(len(y), bool)
+        test[rng.permutation(len(y))[: len(y) // 10]] = True
+    train = np.flatnonzero(~test)
+    if len(train) > MOST_ROWS:
+        train = rng.choice(train, MOST_ROWS, replace=False)
+    X = X[:, X[train].std(0) > 0]
+    scaler = StandardScaler().fit(X[train])
+    if name in CLASSIFICATION:
+        Y = np.where(y[:, None] == np.unique(y), 1.0, -1.0)
+        Y = Y[:, 1:] if Y.shape[1] == 2 else Y
+    else:
+        Y = ((y - y[train].mean()) / y[train].std())[:, None]
+    return scaler.transform(X[train]), Y[train], y[train], scaler.transform(X[test]), Y[test], y[test]
+
+
+def wrong(predicted, Y, classes: bool) -> float:
+    if not classes:
+        return float(np.mean((predicted - Y) ** 2) / np.mean(Y**2))
+    if Y.shape[1] == 1:
+        return float(np.mean((predicted > 0) != (Y > 0)))
+    return float(np.mean(predicted.argmax(1) != Y.argmax(1)))
+
+
+def leave_one_out_ridge(candidates, Y):
+    """The candidate (features of training rows, function for new rows, note) with the smallest leave-one-out error."""
+    best, w = None, np.ones(len(Y))
+    for features, new, note in candidates:
+        path = ridge_path(features, Y, w)
+        alpha, error = best_penalty(path, ALPHAS)
+        if best is None or error < best[0]:
+            c = path.coefficients(alpha)
+            c0 = path.intercept(c)
+            best = error, (lambda Z, c=c, c0=c0, new=new: new(Z) @ c + c0), {**note, "alpha": alpha}, c
+    return best
+
+
+def linear(X, Y, y, seed, classes):
+    _, predict, note, _ = leave_one_out_ridge([(X, lambda Z: Z, {})], Y)
+    return predict, note
+
+
+def one_step(**parameters):
+    def method(X, Y, y, seed, classes):
+        if classes:
+            model = OneStepClassifier(WIDTH, random_state=seed, **parameters).fit(X, y)
+            note = {"step": model.step_size_, "scale": model.input_scale_, "alpha": model.alpha_}
+            return lambda Z: model.decision_function(Z).reshape(len(Z), -1), note
+        model = OneStepRegressor(WIDTH, random_state=seed, **parameters).fit(X, y)
+        mean, std = y.mean(), y.std()
+        note = {"step": model.step_size_, "scale": model.input_scale_, "alpha": model.alpha_}
+        return lambda Z: (model.predict(Z)[:, None] - mean) / std, note
+
+    return method
+
+
+def nystroem(skip: bool):
+    def method(X, Y, y, seed, classes):
+        rows = np.random.default_rng(seed).choice(len(X), min(WIDTH, len(X)), replace=False)
+        L, d = X[rows], X.shape[1]
+
+        def squared(Z):
+            return np.maximum((Z * Z).sum(1)[:, None] + (L * L).sum(1) - 2 * Z @ L.T, 0)
+
+        def candidates():
+            D, DL = squared(X), squared(L)
+            for multiple in (0.01, 0.03, 0.1, 0.3, 1.0, 3.0):
+                gamma = multiple / (2 * d)
+                values, vectors = eigh(np.exp(-gamma * DL), driver="evd")
+                root = vectors / np.sqrt(np.maximum(values, 1e-12))
+
+                def features(Z, DZ=None, root=root, gamma=gamma):
+                    F = np.exp(-gamma * (squared(Z) if DZ is None else DZ)) @ root
+                    return np.hstack([F, Z]) if skip else F
+
+                yield features(X, D), features, {"gamma": multiple}
+
+        _, predict, note, _ = leave_one_out_ridge(candidates(), Y)
+        return predict, note
+
+    return method
+
+
+def agop(X, Y, y, seed, classes):
+    """Random features, then W₀M^½ with M the average outer product of the fit's gradients, then ridge again."""
+    settings = Settings(WIDTH, "erf", True, "shared", 1, None, 0.0, ALPHAS)
+    unit = draw_layer(X.shape[1], settings, np.random.default_rng(seed), X.dtype)
+
+    def scaled(scale):
+        layer = type(unit)(unit.W * scale, unit.b, "erf", True)
+        return layer.design(X), layer.design, {"scale": scale, "layer": layer}
+
+    _, _, note, c = leave_one_out_ridge((scaled(s) for s in SCALES), Y)
+    layer = note["layer"]
+    slopes = layer.input_gradients(X, c)
+    values, vectors = eigh(np.einsum("kni,knj->ij", slopes, slopes, optimize=True))
+    root = (vectors * np.sqrt(np.maximum(values, 0))) @ vectors.T
+    W = layer.W @ root
+    layer = type(unit)(W * (np.linalg.norm(layer.W) / np.linalg.norm(W)), unit.b, "erf", True)
+    _, predict, after, _ = leave_one_out_ridge([(layer.design(X), layer.design, {})], Y)
+    return predict, {"scale": note["scale"], "alpha": after["alpha"]}
+
+
+def swim(X, Y, y, seed, classes):
+    """Sampled networks: tanh neurons across pairs of rows, drawn by the slope of the target between them."""
+    rng = np.random.default_rng(seed)
+    a, b = rng.integers(0, len(X), (2, 20 * WIDTH))
+    gap = np.linalg.norm(X[b] - X[a], axis=1)
+    a, b, gap = a[gap > 1e-9], b[gap > 1e-9], gap[gap > 1e-9]
+    slope = np.abs(Y[b] - Y[a]).max(1) / gap
+    chance = slope / slope.sum() if slope.sum() > 0 else None
+    pick = rng.choice(len(gap), WIDTH, replace=chance is not None and (chance > 0).sum() < WIDTH, p=chance)
+    s1, s2 = np.log(3.0), np.log(3.0) / 2  # tanh is -1/2 at one row of the pair, 1/2 at the other
+    W = s1 * (X[b[pick]] - X[a[pick]]) / gap[pick][:, None] ** 2
+    shift = -(W * X[a[pick]]).sum(1) - s2
+
+    def features(Z):
+        return np.hstack([np.tanh(Z @ W.T + shift), Z])
+
+    _, predict, note, _ = leave_one_out_ridge([(features(X), features, {})], Y)
+    return predict, note
+
+
+def library(make):
+    """A scikit-learn style model on labels or standardised targets."""
+
+    def method(X, Y, y, seed, classes):
+        model = make(classes, seed)
+        if not classes:
+            model.fit(X, Y[:, 0])
+            return lambda Z: np.asarray(model.predict(Z)).reshape(len(Z), 1), {}
+        labels, codes = np.unique(y, return_inverse=True)
+        model.fit(X, codes)
+
+        def predict(Z):
+            onehot = np.where(np.asarray(model.predict(Z)).astype(int)[:, None] == np.arange(labels.size), 1.0, -1.0)
+            return onehot[:, 1:] if labels.size == 2 else onehot
+
+        return predict, {}
+
+    return method
+
+
+def boosting(classes, seed):
+    from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
+
+    return (HistGradientBoostingClassifier if classes else HistGradientBoostingRegressor)(random_state=seed)
+
+
+def perceptron(classes, seed):
+    import warnings
+
+    from sklearn.exceptions import ConvergenceWarning
+    from sklearn.neural_network import MLPClassifier, MLPRegressor
+
+    warnings.simplefilter("ignore", ConvergenceWarning)
+    return (MLPClassifier if classes else MLPRegressor)(hidden_layer_sizes=(WIDTH,), random_state=seed)
+
+
+def xrfm(classes, seed):
+    import torch
+    from xrfm import xRFM
+
+    torch.manual_seed(seed)
+    torch.set_num_threads(1)
+
+    class Model:
+        def fit(self, X, y):
+            held = np.random.default_rng(seed).permutation(len(X)) % 5 == 0
+            self.model = xRFM(device=torch.device("cpu"), tuning_metric="accuracy" if classes else "mse")
+            target = y if classes else y[:, None]
+            self.model.fit(*(np.asarray(v, np.float32) for v in (X[~held], target[~held], X[held], target[held])))
+
+        def predict(self, X):
+            return self.model.predict(np.asarray(X, np.float32))
+
+    return Model()
+
+
+METHODS = {
+    "linear ridge": linear,
+    "random features": one_step(step_size=0),
+    "one step": one_step(),
+    "one step, neurons": one_step(gradient="neurons"),
+    "two steps": one_step(steps=2),
+    "Nystroem": nystroem(False),
+    "Nystroem + skip": nystroem(True),
+    "AGOP": agop,
+    "SWIM": swim,
+    "boosting": library(boosting),
+    "MLP": library(perceptron),
+    "xRFM": library(xrfm),
+}
+DEFAULT = [name for name in METHODS if name != "xRFM"]
+
+
+def measure(folder: Path, name: str, split: int, method: str) -> dict:
+    X, Y, y, Xt, Yt, _ = load(folder, name, split)
+    classes = name in CLASSIFICATION
+    start, wall = time.process_time(), time.perf_counter()
+    predict, note = METHODS[method](X, Y, y, split, classes)
+    seconds, wall = time.process_time() - start, time.perf_counter() - wall
+    row = {"table": name, "split": split, "method": method, "error": wrong(predict(Xt), Yt, classes)}
+    return row | {"seconds": seconds, "wall": wall, "rows": len(X), "inputs": X.shape[1], "note": note}
+
+
+def run(arguments) -> None:
+    out = Path(arguments.out)
+    done = {(r["table"], r["split"], r["method"]) for r in read(out)}
+    names = arguments.tables or sorted(p.stem for p in Path(arguments.folder).glob("*.npz"))
+    cells = [(n, s, m) for s in arguments.splits for n in names for m in arguments.methods if (n, s, m) not in done]
+    with ProcessPoolExecutor(arguments.jobs) as pool, out.open("a") as journal:
+        futures = {pool.submit(measure, Path(arguments.folder), *cell): cell for cell in cells}
+        for k, future in enumerate(as_completed(futures), 1):
+            try:
+                row = future.result()
+            except Exception as error:
+                print(f"{futures[future]}: {type(error).__name__}: {error}", flush=True)
+                continue
+            journal.write(json.dumps(row) + "\n")
+            journal.flush()
+            print(f"{k}/{len(cells)} {row['table']} {row['split']} {row['method']}: {row['error']:.4f} ({row['seconds']:.1f} s)", flush=True)  # fmt: skip
+
+
+def read(path: Path) -> list[dict]:
+    return [json.loads(line) for line in path.read_text().splitlines() if line.endswith("}")] if path.exists() else []
+
+
+def report(rows: list[dict], base: str = "random features", rival: str = "Nystroem", ours: str = "one step") -> str:
+    """Markdown: mean error per table and method, CPU seconds, and the goals with paired t intervals over splits."""
+    methods = [m for m in METHODS if any(r["method"] == m for r in rows)]
+    tables = sorted({r["table"] for r in rows}, key=lambda t: (t in CLASSIFICATION, t not in DEVELOPMENT, t))
+    value = {(r["table"], r["method"], r["split"]): r for r in rows}
+    splits = sorted({r["split"] for r in rows})
+
+    def column(table, method, key="error"):
+        return np.array([value[table, method, s][key] if (table, method, s) in value else np.nan for s in splits])
+
+    lines = ["| table | n, d | " + " | ".join(methods) + " |", "|---|---|" + "---|" * len(methods)]
+    worse, beaten, verdicts = [], [], []
+    for table in tables:
+        sizes = next(r for r in rows if r["table"] == table)
+        means = [
+            float(np.mean([r["error"] for r in rows if r["table"] == table and r["method"] == m] or [np.nan]))
+            for m in methods
+        ]
+        equal = [m for m in methods if m not in ("boosting", "MLP", "xRFM")]
+        best = min(means[methods.index(m)] for m in equal)
+        cells = [
+            f"**{v:.3g}**" if m in equal and v == best else f"{v:.3g}" for m, v in zip(methods, means, strict=True)
+        ]
+        mark = " †" if table in DEVELOPMENT else ""
+        lines.append(f"| {table}{mark} | {sizes['rows']}, {sizes['inputs']} | " + " | ".join(cells) + " |")
+        difference = column(table, ours) - column(table, base)
+        gap, se = difference.mean(), difference.std(ddof=1) / np.sqrt(difference.size)
+        if gap > student.ppf(0.975, difference.size - 1) * se:
+            worse.append(table)
+        if np.nanmean(column(table, ours)) < np.nanmean(column(table, rival)):
+            beaten.append(table)
+        steps = [value[table, ours, s]["note"]["step"] for s in splits if (table, ours, s) in value]
+        cost = column(table, ours, "seconds").sum() / column(table, base, "seconds").sum()
+        verdicts.append(
+            f"| {table}{mark} | {gap / np.nanmean(column(table, base)):+.1%} ± {se / np.nanmean(column(table, base)):.1%} | "
+            f"{np.nanmean(column(table, ours)) / np.nanmean(column(table, rival)) - 1:+.1%} | {', '.join(f'{s:g}' for s in steps)} | {cost:.2f} |"
+        )  # fmt: skip
+    seconds = ["median CPU seconds of fit", ""] + [f"{np.nanmedian([r['seconds'] for r in rows if r['method'] == m]):.2f}" for m in methods]  # fmt: skip
+    lines += ["| " + " | ".join(seconds) + " |", ""]
+    lines += [f"| table | {ours} against {base} (± standard error) | against {rival} | steps chosen | cost ratio |", "|---|---|---|---|---|"]  # fmt: skip
+    lines += [*verdicts, ""]
+    lines.append(f"Worse than {base} beyond noise (95 % paired t over splits): {', '.join(worse) or 'none'}.")
+    lines.append(f"Better than {rival}: {len(beaten)} of {len(tables)} ({', '.join(beaten)}).")
+    ratio = sum(column(t, ours, "seconds").sum() for t in tables) / sum(
+        column(t, base, "seconds").sum() for t in tables
+    )
+    lines.append(f"Cost: {ratio:.2f} times that of {base}, all fits together.")
+    return "\n".join(lines)
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("folder")
+    parser.add_argument("--out", required=True)
+    parser.add_argument("--tables", nargs="*")
+    parser.add_argument("--splits", nargs="*", type=int, default=[0, 1, 2, 3, 4])
+    parser.add_argument("--methods", nargs="*", choices=list(METHODS), default=DEFAULT)
+    parser.add_argument("--jobs", type=int, default=2)
+    parser.add_argument("--report", action="store_true")
+    arguments = parser.parse_args()
+    if arguments.report:
+        print(report(read(Path(arguments.out))))
+    else:
+        run(arguments)
