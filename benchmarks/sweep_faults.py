@@ -94,6 +94,14 @@ def wait_for(condition, seconds: float, what: str) -> None:
         time.sleep(0.02)
 
 
+def alive(process: psutil.Process) -> bool:
+    """Running, and not only waiting for its exit code to be collected."""
+    try:
+        return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False
+
+
 def written(store: Path) -> int:
     return sum(path.read_bytes().count(b"\n") for path in store.glob("journal-*.jsonl"))
 
@@ -132,7 +140,7 @@ def pool_round(folder: Path, seed: int, expected: dict[str, str]) -> str:
     assert driver.poll() is None, "the sweep ended before the driver could be killed"
     driver.kill()
     driver.wait()
-    wait_for(lambda: not any(p.is_running() for p in family), 20, "workers to end with the driver")
+    wait_for(lambda: not any(map(alive, family)), 20, "workers to end with the driver")
     before = written(folder / store)
     finish(arguments)
     return f"killed at {before} of {RUNS + CELLS} results; " + verify(folder, store, expected)
@@ -183,7 +191,7 @@ def dask_round(folder: Path, seed: int, expected: dict[str, str]) -> str:
         family = psutil.Process(driver.pid).children(recursive=True)
         driver.kill()
         driver.wait()
-        wait_for(lambda: not any(p.is_running() for p in family), 20, "the driver's processes to end")
+        wait_for(lambda: not any(map(alive, family)), 20, "the driver's processes to end")
         before = written(folder / store)
         finish(arguments)
     return f"killed at {before} of {RUNS + CELLS} results; " + verify(folder, store, expected)

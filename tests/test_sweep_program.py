@@ -137,7 +137,7 @@ def test_second_interrupt_stops_at_once(undisturbed):
     _, err = driver.communicate(timeout=10)
     assert driver.returncode == 130
     assert "stopped at once" in err
-    faults.wait_for(lambda: not any(p.is_running() for p in family), 20, "workers to end")
+    faults.wait_for(lambda: not any(map(faults.alive, family)), 20, "workers to end")
 
 
 @contextlib.contextmanager

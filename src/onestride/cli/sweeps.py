@@ -104,7 +104,7 @@ def run(
     workers
         Worker processes [one per core that memory allows].
     threads
-        BLAS threads of each worker [the cores divided among the workers].
+        BLAS threads of each worker [the cores divided among the workers; 1 with Dask].
     dask
         Address of a running Dask scheduler, or local to start one on this machine.
     target_stderr
@@ -136,7 +136,7 @@ def run(
             described,
             opened,
             workers=count,
-            threads=threads,
+            threads=threads or (1 if dask else None),
             executor=executor,
             target_stderr=target_stderr,
             max_seeds=max_seeds,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import signal
 import threading
 from collections.abc import Iterator
@@ -25,7 +26,8 @@ def dask_executor(address: str, workers: int | None = None, *, timeout: float = 
     if address == "local":
         count = workers or cores()
         with _ctrl_c_is_ours():
-            cluster = LocalCluster(n_workers=count, threads_per_worker=1, dashboard_address=None)  # pyright: ignore
+            options: Any = {"dashboard_address": None, "silence_logs": logging.ERROR}
+            cluster = LocalCluster(n_workers=count, threads_per_worker=1, **options)
         with cluster, Client(cluster) as client:
             yield _executor(client), count
         return

@@ -272,7 +272,7 @@ def _drive(
             halted = stop()
             if halted:
                 queue.clear()
-                for future in [future for future in pending if future.cancel()]:
+                for future in _waiting(pending, workers):
                     del pending[future]
             if queue:
                 state.store.open_journal()
@@ -300,7 +300,7 @@ def _drive(
                 report(_progress(state))
     except BaseException as error:
         if pool is not None and not isinstance(error, OSError):
-            _keep_running(state, pending)
+            _keep_running(state, pending, workers)
         raise
     finally:
         if own and pool is not None:
@@ -319,10 +319,16 @@ def _records(future: Future[list[Record]], task: Task) -> list[Record]:
         return failures_of(task, str(error) or type(error).__name__)
 
 
-def _keep_running(state: _State, pending: dict[Future[list[Record]], tuple[_Job, Task]]) -> None:
+def _waiting(pending: dict[Future[list[Record]], tuple[_Job, Task]], workers: int) -> list[Future[list[Record]]]:
+    """Cancel what has not been started. The oldest tasks run, also where an executor would let them be cancelled."""
+    return [future for future in list(pending)[workers:] if future.cancel()]
+
+
+def _keep_running(state: _State, pending: dict[Future[list[Record]], tuple[_Job, Task]], workers: int) -> None:
     """Store what was running when the loop was left: an interrupt, or a consumer that has seen enough."""
+    dropped = _waiting(pending, workers)
     for future, (_, task) in pending.items():
-        if not future.cancel():
+        if future not in dropped:
             state.store.put(*_records(future, task))
 
 
