@@ -5,14 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from array_api_compat import is_array_api_obj, is_numpy_array, is_torch_array, to_device
+from array_api_compat import is_array_api_obj, is_cupy_array, is_numpy_array, is_torch_array
 
 
 def as_numpy(X: Any) -> Any:
-    """A NumPy copy of a torch, CuPy or other array-API array; everything else (lists, data frames, None) unchanged."""
+    """A torch, CuPy or other array-API array as NumPy; everything else (lists, data frames, None) unchanged."""
     if not is_array_api_obj(X) or is_numpy_array(X):
         return X
     if is_torch_array(X):
-        X = X.detach()
-    get = getattr(X, "get", None)  # CuPy's own way to the host
-    return get() if get is not None else np.from_dlpack(to_device(X, "cpu"))
+        return X.detach().cpu().numpy()
+    return X.get() if is_cupy_array(X) else np.from_dlpack(X)

@@ -36,14 +36,16 @@ class Facts:
         1 − leave-one-out error of linear ridge regression.
     hermite
         c_1 … c_4 of the target along the learned direction (its values turned into normal scores), largest output.
-    hermite_stderr
-        Their standard errors where there is nothing, 1/√(n k!).
+    hermite_null
+        The size they reach where there is nothing, √(d/(n k!)): the direction was learned on the same rows.
     left_out, untrained_left_out
         Leave-one-out errors with and without the step. With a step this is optimistic; `held_out` is not.
     eigenvalues, untrained_eigenvalues
         The leading five of FᵀF/n, centred, with and without the step.
+    spikes
+        Eigenvalues with the step above the largest without it.
     aligned, untrained_aligned
-        Share of the target in those five directions of the features.
+        Share of the target in the five leading directions of the features.
     """
 
     rows: int
@@ -53,15 +55,27 @@ class Facts:
     effective_dimension: float
     linear_share: float
     hermite: tuple[float, ...]
-    hermite_stderr: tuple[float, ...]
+    hermite_null: tuple[float, ...]
     left_out: float
     untrained_left_out: float
     held_out: HeldOut
     step_size: float
     eigenvalues: tuple[float, ...]
     untrained_eigenvalues: tuple[float, ...]
+    spikes: int
     aligned: float
     untrained_aligned: float
+
+    @property
+    def error(self) -> float:
+        """The honest error: on held-out rows at the chosen step, else leave-one-out."""
+        held_out = self.held_out
+        return held_out.errors[held_out.steps.index(self.step_size)] if held_out.steps else self.left_out
+
+    @property
+    def signal_to_noise(self) -> float:
+        """Explained over unexplained variance, at the honest error."""
+        return max(1 - self.error, 0.0) / self.error if self.error > 0 else float("inf")
 
 
 @dataclass(frozen=True)
@@ -88,26 +102,31 @@ class Explanation:
         lines = [
             self.verdict,
             *(f"- {reason}" for reason in self.reasons),
-            "",
-            "measured (share of the target's variance)",
+            "measured, as shares of the target's variance",
         ]
         if f.held_out.steps:
             cells = (f"{e:.4g} at step {s:g}" for s, e in zip(f.held_out.steps, f.held_out.errors, strict=True))
-            lines.append("  held-out error      " + ", ".join(cells))
-        lines += [
-            f"  leave-one-out error {f.untrained_left_out:.4g} without, {f.left_out:.4g} with the step (optimistic)",
-            f"  linear regression   explains {f.linear_share:.1%}",
-            f"  inputs              effective dimension {f.effective_dimension:.1f} of {f.inputs}, {f.rows} distinct rows",
-            "  along the direction " + ", ".join(f"c{k} = {c:+.3f}" for k, c in enumerate(f.hermite, 1))
-            + f" (± {f.hermite_stderr[0]:.3f} for c1)",
-            "  feature spectrum    leading " + ", ".join(f"{v:.3g}" for v in f.eigenvalues) + "; before "
-            + ", ".join(f"{v:.3g}" for v in f.untrained_eigenvalues),
-            f"                      they carry {f.aligned:.0%} of the target; before {f.untrained_aligned:.0%}",
-            "theory of a problem with these numbers",
-        ]  # fmt: skip
+            lines.append("  held-out error       " + ", ".join(cells))
+        after = f", {f.left_out:.4g} with it (optimistic)" if f.step_size else ""
+        lines.append(f"  leave-one-out error  {f.untrained_left_out:.4g} without a step{after}")
+        lines.append(f"  linear regression    explains {f.linear_share:.1%}; signal to noise {f.signal_to_noise:.3g}")
+        lines.append(f"  effective dimension  {f.effective_dimension:.1f} of {f.inputs} inputs; {f.rows} distinct rows")
+        cells = (f"c{k} = {c:+.3f}" for k, c in enumerate(f.hermite, 1))
+        lines.append(
+            "  learned direction    " + ", ".join(cells) + f"; up to ±{f.hermite_null[0]:.3f} where there is nothing"
+        )
+        cells = (
+            "  feature spectrum     leading " + ", ".join(f"{v:.3g}" for v in f.untrained_eigenvalues),
+            " without a step",
+        )
+        lines.append("".join(cells))
+        if f.step_size:
+            lines.append("                       leading " + ", ".join(f"{v:.3g}" for v in f.eigenvalues) + " with it")
+        lines.append("theory of a twin problem: one direction, these numbers, the rest noise")
         if self.predicted is not None and self.predicted_untrained is not None:
+            gain = 1 - self.predicted / self.predicted_untrained
             lines.append(
-                f"  test error          {self.predicted_untrained:.4g} without, {self.predicted:.4g} with the step"
+                f"  test error           {self.predicted_untrained:.4g} without, {self.predicted:.4g} with a step ({-gain:+.1%})"
             )
         return "\n".join([*lines, f"  {self.theory_message}"])
 
@@ -134,14 +153,16 @@ def measure(fit: Fit, Z: Array, Y: Array, w: Array, alphas: Array, spec: Any) ->
         total = float(w @ np.square(path.centred).sum(1)) or 1.0
         return tuple((values[:LEADING] / w.sum()).tolist()), float(energy[:LEADING].sum() / total)
 
+    bulk_top = fit.untrained.path.eigenvalues[-1]
+
     (eigenvalues, aligned), (before, aligned_before) = spectrum(fit.trained.path), spectrum(fit.untrained.path)
     size = float(np.square(covariance).sum())
     return Facts(
         n, d, fit.trained.layer.W.shape[0], spec, float(np.trace(covariance) ** 2 / size) if size else 0.0,
         1 - linear / power, tuple(coefficients.tolist()),
-        tuple(1 / np.sqrt(n * factorial(k)) for k in range(1, DEGREES + 1)),
+        tuple(float(np.sqrt(d / (n * factorial(k)))) for k in range(1, DEGREES + 1)),
         fit.trained.left_out_error / power, fit.untrained.left_out_error / power, fit.held_out, fit.step,
-        eigenvalues, before, aligned, aligned_before,
+        eigenvalues, before, int((fit.trained.path.eigenvalues > bulk_top * (1 + 1e-9)).sum()), aligned, aligned_before,
     )  # fmt: skip
 
 
@@ -161,14 +182,14 @@ def explain_fit(facts: Facts) -> Explanation:
 
 
 def _twin(f: Facts) -> tuple[Problem | None, float | None, float | None, str]:
-    c = [k if abs(k) > 2 * e else 0.0 for k, e in zip(f.hermite, f.hermite_stderr, strict=True)]
+    c = [k if abs(k) > 2 * e else 0.0 for k, e in zip(f.hermite, f.hermite_null, strict=True)]
     explained = sum(factorial(k) * v * v for k, v in enumerate(c, 1))
     if explained == 0:
         return (
             None,
             None,
             None,
-            "no Hermite coefficient along the direction is above its noise: there is nothing to predict",
+            "no Hermite coefficient along the direction is twice what it reaches where there is nothing: nothing to predict",
         )
     if explained > 1:  # the scores are not exactly Gaussian
         c = [v / np.sqrt(explained) for v in c]
@@ -186,7 +207,7 @@ def _twin(f: Facts) -> tuple[Problem | None, float | None, float | None, str]:
     before, after = float(np.nanmin(grid.untrained.test_error)), float(np.nanmin(grid.test_error[0][solved]))
     words = (
         f"twin: n = {f.rows}, d = {d}, N = {f.width}, Hermite teacher {[round(v, 3) for v in c]}, noise "
-        f"{problem.noise:.2f}, a literal step with η = {eta:.3g}; it has one direction, the table may have more"
+        f"{problem.noise:.2f}, a literal step with η = {eta:.3g}, each error at its best penalty"
     )
     return problem, before, after, words
 
@@ -207,33 +228,30 @@ def _verdict(f: Facts) -> tuple[bool, str]:
 
 def _reasons(f: Facts, helps: bool) -> tuple[str, ...]:
     reasons = []
-    c1, noise = f.hermite[0], f.hermite_stderr[0]
     if f.linear_share < _LITTLE:
         reasons.append(
             f"No linear signal: linear regression explains {max(f.linear_share, 0):.1%} of the target. The literal first "
             "step of an untrained network follows the linear part alone and has nothing to follow here"
             + ("; what helps is the step of the fitted network, which follows the nonlinear part." if helps else ".")
         )
-    elif f.untrained_left_out > 1 - f.linear_share - _LITTLE:
-        reasons.append(
-            f"The target is linear as far as these features see: linear regression explains {f.linear_share:.1%}, random "
-            f"features {1 - f.untrained_left_out:.1%}. The skip connection holds the linear part without a step."
-        )
-    if abs(c1) > 4 * noise and max(abs(c) for c in f.hermite[1:]) < 2 * noise:
-        reasons.append("Along the learned direction only the linear coefficient stands out of the noise.")
-    if f.rows < 10 * f.effective_dimension:
-        reasons.append(
-            f"Few rows for the inputs: {f.rows} rows in effective dimension {f.effective_dimension:.0f}; the direction of a "
-            "step is mostly noise."
-        )
     if f.untrained_left_out > 0.9:
         reasons.append(
             f"Little to learn: random features leave {f.untrained_left_out:.0%} of the variance unexplained."
         )
-    if helps and f.aligned > f.untrained_aligned + 0.05:
+    elif not helps and f.untrained_left_out > 1 - f.linear_share - _LITTLE:
         reasons.append(
-            f"The step turned the features towards the target: their five leading directions carry {f.aligned:.0%} of it, "
-            f"{f.untrained_aligned:.0%} before."
+            f"The target is linear as far as these features see: linear regression explains {f.linear_share:.1%}, random "
+            f"features {1 - f.untrained_left_out:.1%}. The skip connection holds the linear part without a step."
+        )
+    if f.rows < 10 * f.effective_dimension:
+        reasons.append(
+            f"Few rows for the inputs: {f.rows} in effective dimension {f.effective_dimension:.0f}; the direction of a step "
+            "is mostly noise."
+        )
+    if helps and f.spikes:
+        reasons.append(
+            f"{f.spikes} eigenvalue{'s' if f.spikes > 1 else ''} of the features left the spectrum they had without a step: "
+            "the features turned towards that many directions."
         )
     if not helps and not reasons:
         reasons.append(

@@ -74,9 +74,9 @@ class _OneStep(BaseEstimator):
     def _fit_table(self, X: Array, Y: Array, sample_weight: ArrayLike | None) -> tuple[Fit, Array, Array]:
         """Merge equal rows, standardise, fit; returns the fit with its (merged) targets and weights."""
         settings = self._settings()
-        weights = np.asarray(_check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True))
-        if not weights.any():
+        if sample_weight is not None and not np.any(np.asarray(sample_weight)):
             raise InputError("sample_weight must have an entry above 0, got only zeros")
+        weights = np.asarray(_check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True))
         kept = weights > 0
         X, Y, weights = _merged(X[kept], Y[kept], weights[kept])
         n, p = X.shape[0], settings.width + X.shape[1]

@@ -9,7 +9,6 @@ min over (c, c₀) of Σ_i w_i|y_i − c₀ − f_iᵀc|² + α|c|². With centr
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
 from scipy.linalg import cho_factor, cho_solve, eigh
@@ -47,22 +46,24 @@ class RidgePath:
         """c₀ for features that are not centred."""
         return self.target_mean - self.feature_mean @ coefficients
 
-    @cached_property
-    def _rows(self) -> tuple[Array, Array]:
-        """√w_i f_iᵀV and its square (n × eigenvalues), which every penalty shares."""
-        root = np.sqrt(self.weights)[:, None]
-        rows = root * (self.features @ self.vectors) if self.primal else self.vectors * np.sqrt(self.eigenvalues)
-        return rows, np.square(rows)
-
     def left_out(self, alphas: Array) -> Array:
-        """Target minus the prediction of the regression without that row, penalties × n × outputs."""
-        rows, squares = self._rows
-        shrink = 1 / (self.eigenvalues[:, None] + np.asarray(alphas, float))
-        keep = 1 - self.weights[:, None] / self.weights.sum() - squares @ shrink
-        scale = 1.0 if self.primal else np.sqrt(self.eigenvalues)[:, None]
-        fitted = np.stack([rows @ (scale * self.projected * s[:, None]) for s in shrink.T])
-        residuals = self.centred - fitted / np.sqrt(self.weights)[:, None]
-        return residuals / np.maximum(keep.T, 1e-12)[:, :, None]
+        """Target minus the prediction of the regression without that row, penalties × n × outputs.
+
+        primal   residual y − fᵀĉ,                          1 − w_i h_i = 1 − w_i/Σw − w_i Σ_k (f_iᵀv_k)²/(e_k + α)
+        dual     residual √w⁻¹ Σ_k u_k α/(e_k + α) u_kᵀ√w y,  1 − w_i h_i = Σ_k u_ik² α/(e_k + α) − w_i/Σw
+        """
+        alphas, root = np.asarray(alphas, float), np.sqrt(self.weights)[:, None]
+        share = self.weights[:, None] / self.weights.sum()
+        shrink = 1 / (self.eigenvalues[:, None] + alphas)
+        if self.primal:
+            rows = root * (self.features @ self.vectors)
+            keep = 1 - share - np.square(rows) @ shrink
+            residuals = np.stack([root * self.centred - rows @ (self.projected * s[:, None]) for s in shrink.T])
+        else:
+            shrink *= alphas
+            keep = np.square(self.vectors) @ shrink - share
+            residuals = np.stack([self.vectors @ (self.projected * s[:, None]) for s in shrink.T])
+        return residuals / root / np.maximum(keep.T, 1e-12)[:, :, None]
 
 
 def ridge_path(features: Array, targets: Array, weights: Array) -> RidgePath:
