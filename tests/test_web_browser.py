@@ -94,6 +94,10 @@ def settled(page):
     page.locator("#quality[data-quality=full]").wait_for()
 
 
+def ready(page):
+    page.locator("#test_error .curve").first.wait_for(state="attached")
+
+
 def curve(page, figure="test_error"):
     return page.locator(f"#{figure} .curve").first.get_attribute("d")
 
@@ -115,7 +119,7 @@ def test_page_shows_four_figures_a_sentence_and_formulas(page, shots):
 
 def test_dragging_a_slider_moves_the_curve_and_the_address(page):
     page.goto(f"/{SMALL}")
-    settled(page)
+    ready(page)
     before = curve(page)
     box = page.locator("#control-ridge").bounding_box()
     page.mouse.move(box["x"] + 0.6 * box["width"], box["y"] + box["height"] / 2)
@@ -124,7 +128,7 @@ def test_dragging_a_slider_moves_the_curve_and_the_address(page):
         page.mouse.move(box["x"] + share * box["width"], box["y"] + box["height"] / 2)
     wait_for_change(page, before)
     page.mouse.up()
-    settled(page)
+    ready(page)
     page.wait_for_url(re.compile(r"ridge=\d"))
     problem = read_problem(dict(part.split("=") for part in page.url.split("?")[1].split("&")))
     assert 0.3 < problem.ridge < 5
@@ -132,7 +136,7 @@ def test_dragging_a_slider_moves_the_curve_and_the_address(page):
 
 def test_alpha_can_be_dragged_in_a_figure(page):
     page.goto(f"/{SMALL}")
-    settled(page)
+    ready(page)
     box = page.locator("#test_error").bounding_box()
     page.mouse.move(box["x"] + box["width"] / 2, box["y"] + 100)
     page.mouse.down()
@@ -143,23 +147,23 @@ def test_alpha_can_be_dragged_in_a_figure(page):
 
 def test_another_activation_gives_another_curve_and_formula(page):
     page.goto(f"/{SMALL}")
-    settled(page)
+    ready(page)
     before, formula = curve(page), page.locator("#formulas").inner_text()
     page.locator("#control-activation").select_option("tanh")
     wait_for_change(page, before)
-    settled(page)
+    ready(page)
     assert page.locator("#formulas").inner_text() != formula
 
 
 def test_address_carries_the_parameters(page):
     page.goto("/?n=200&exponent=0.45&activation=tanh&teacher=0,1,0,0.4&gradient=labels&readout=constant")
-    settled(page)
+    ready(page)
     assert page.locator("#control-exponent-number").input_value() == "0.45"
     assert page.locator("#control-activation").input_value() == "tanh"
     assert page.locator("#control-teacher-3").input_value() == "0.4"
     assert page.locator("#control-gradient").input_value() == "labels"
     page.reload()
-    settled(page)
+    ready(page)
     assert page.locator("#control-readout").input_value() == "constant"
 
 
@@ -176,7 +180,7 @@ def test_bad_address_gets_a_sentence_on_a_working_page(page, context, query, wor
 
 def test_number_that_is_wrong_gets_a_sentence_and_a_right_one_removes_it(page, context):
     page.goto(f"/{SMALL}")
-    settled(page)
+    ready(page)
     page.locator("#control-ridge-number").fill("-3")
     page.locator("#control-ridge-number").press("Enter")
     expect(page.locator("#banner")).to_contain_text("Ridge must be a number")
@@ -194,7 +198,7 @@ def test_problem_without_theory_says_why_in_place(page, shots):
 
 def test_simulation_runs_shows_points_and_a_second_tab_sees_them(page, context, shots):
     page.goto(f"/{SMALL}")
-    settled(page)
+    ready(page)
     second = context.new_page()
     second.goto(f"/{SMALL}")
     page.locator("#seeds").fill("6")
@@ -211,7 +215,7 @@ def test_simulation_runs_shows_points_and_a_second_tab_sees_them(page, context, 
 
 def test_simulation_can_be_cancelled(page):
     page.goto("/?n=400&exponent=0.35")
-    settled(page)
+    ready(page)
     page.locator("#seeds").fill("60")
     page.locator("#run").click()
     expect(page.locator("#cancel")).to_be_visible(timeout=ENOUGH)
@@ -225,7 +229,7 @@ def test_simulation_can_be_cancelled(page):
 
 def test_too_large_a_simulation_is_refused_with_the_largest_allowed(page, context):
     page.goto("/?n=1000000")
-    settled(page)
+    ready(page)
     page.locator("#run").click()
     expect(page.locator("#job-state")).to_contain_text("too large to simulate here")
     expect(page.locator("#job-state")).to_contain_text("goes up to n = ")
@@ -244,13 +248,13 @@ def test_store_of_a_sweep_is_browsed(page, shots):
     expect(page.locator("#store-title")).to_have_text("ridge objective against exponent α")
     page.screenshot(path=shots / "store.png")
     page.locator("#store-table button").first.click()
-    settled(page)
+    ready(page)
     assert page.locator("#control-n-number").input_value() == "80"
 
 
 def test_keyboard_alone_is_enough(page):
     page.goto(f"/{SMALL}")
-    settled(page)
+    ready(page)
 
     def tab_to(selector):
         for _ in range(80):
@@ -279,7 +283,7 @@ def test_keyboard_alone_is_enough(page):
 
 def test_symbols_are_explained_on_hover(page):
     page.goto(f"/{SMALL}")
-    settled(page)
+    ready(page)
     page.locator("#formulas .sym[data-symbol=eta]").first.hover()
     expect(page.locator("#tip")).to_have_text("η: the size of the gradient step")
 
@@ -305,7 +309,7 @@ def background(page):
 
 def test_dark_follows_the_system_and_the_button(page, shots):
     page.emulate_media(color_scheme="dark")
-    page.goto("/?exponent=0.4&constant=2")
+    page.goto("/")
     settled(page)
     assert background(page) < 150
     page.screenshot(path=shots / "dark.png")
@@ -317,7 +321,7 @@ def test_dark_follows_the_system_and_the_button(page, shots):
 
 def test_lines_differ_without_colour(page, shots):
     page.goto("/?n=100&teacher=0,1,0.5,0.4,0.2")
-    settled(page)
+    ready(page)
     lines = page.locator("#learned .curve").evaluate_all("all => all.map(c => getComputedStyle(c).strokeDasharray)")
     assert len(set(lines)) == 4
     page.evaluate("() => (document.documentElement.style.filter = 'grayscale(1)')")
@@ -327,7 +331,7 @@ def test_lines_differ_without_colour(page, shots):
 def test_copies_are_those_of_the_server(page, context):
     context.grant_permissions(["clipboard-read", "clipboard-write"])
     page.goto(f"/{SMALL}")
-    settled(page)
+    ready(page)
     expected = context.request.get(f"/api/problem{SMALL}").json()["copies"]
     for kind in ("python", "toml", "command"):
         page.locator("#copy summary").click()
@@ -338,7 +342,7 @@ def test_copies_are_those_of_the_server(page, context):
 
 def test_download_gives_the_figure(page):
     page.goto(f"/{SMALL}")
-    settled(page)
+    ready(page)
     page.locator("#download summary").click()
     with page.expect_download() as waiting:
         page.locator("#download-csv").click()
@@ -347,10 +351,10 @@ def test_download_gives_the_figure(page):
 
 def test_preset_sets_the_problem(page):
     page.goto("/")
-    settled(page)
+    ready(page)
     page.locator("#preset").select_option(label="staircase")
     expect(page.locator("#preset-note")).to_contain_text("How much of each degree")
-    settled(page)
+    ready(page)
     expect(page.locator("#learned .curve")).to_have_count(4)
     page.go_back()
     expect(page.locator("#control-activation")).to_have_value("relu")

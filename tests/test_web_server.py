@@ -145,7 +145,12 @@ def test_foreign_requests_are_refused(client, headers):
 
 
 def test_own_page_and_links_to_it_are_not_refused(client):
-    assert client.get("/api/about", headers={"origin": str(client.base_url).rstrip("/"), "sec-fetch-site": "same-origin"}).status_code == 200
+    assert (
+        client.get(
+            "/api/about", headers={"origin": str(client.base_url).rstrip("/"), "sec-fetch-site": "same-origin"}
+        ).status_code
+        == 200
+    )
     link = {"sec-fetch-site": "cross-site", "sec-fetch-mode": "navigate"}
     assert client.get("/", headers=link).status_code == 200
     assert client.get("/api/about", headers=link).status_code == 403

@@ -54,7 +54,12 @@ def panels(problem: Problem, points: dict[str, Any]) -> list[Panel]:
             series.append(Series(label, at, _floats([row["mean"]]), _floats([row["stderr"]]), "simulation", i))
     drawn.append(
         Panel(
-            "learned share of each degree", "α = log η / log n", "share", series, verticals=THRESHOLDS, ylim=(-0.06, 1.05)
+            "learned share of each degree",
+            "α = log η / log n",
+            "share",
+            series,
+            verticals=THRESHOLDS,
+            ylim=(-0.06, 1.05),
         )
     )
     return drawn

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from typing import Any
 
 from onestride.experiments.catalogue import QUESTIONS
 
@@ -10,6 +11,7 @@ H12 = "0,1,0.7071067812"  # H₁ + H₂/√2
 FOUR = "0,1,0.7071067812,0.4082482905,0.2041241452"  # degrees 1 … 4 with power 1 each
 WIDE = {"phi": "0.5", "psi": "0.3333333333", "teacher": H12}  # d = n/2, N = 3n/2
 SQUARE = {"phi": "0.5", "psi": "1", "teacher": H12, "noise": "0", "step_samples": "4", "gradient": "labels"}
+PAPER_2 = WIDE | {"n": "1600", "noise": "0", "gradient": "labels"}  # the talk's second setting, with ReLU
 SPIKES = SQUARE | {"n": "2000", "activation": "shifted_erf", "constant": "4"}
 
 
@@ -23,11 +25,9 @@ class Preset:
     query: dict[str, str]
     beyond: str = ""
 
-    def to_dict(self) -> dict[str, object]:
+    def to_dict(self) -> dict[str, Any]:
         """Plain values, ready for JSON."""
-        return {"name": self.name, "group": self.group, "question": self.question, "query": self.query} | {
-            "beyond": self.beyond
-        }
+        return asdict(self)
 
 
 def _paper(name: str, question: str, query: dict[str, str]) -> Preset:
@@ -52,11 +52,11 @@ PAPER = (
 )
 
 _EXPERIMENTS: dict[str, tuple[dict[str, str], str]] = {
-    "rank-one-gradient": (WIDE | {"noise": "0", "gradient": "labels"}, "the gradient matrix itself is not drawn here"),
+    "rank-one-gradient": (PAPER_2, "the gradient matrix itself is not drawn here"),
     "spectrum": (SPIKES | {"exponent": "0.355"}, ""),
     "spike-count": (SQUARE | {"n": "2000", "activation": "relu", "constant": "2", "exponent": "0.35"}, ""),
-    "alignment": (WIDE | {"noise": "0", "gradient": "labels", "exponent": "0.29"}, "singular vectors are not drawn"),
-    "equivalence": (WIDE | {"noise": "0", "exponent": "0.29"}, "the expanded features are not drawn here"),
+    "alignment": (SPIKES | {"n": "1200", "exponent": "0.29"}, "singular vectors are not drawn here"),
+    "equivalence": (PAPER_2 | {"n": "1200", "exponent": "0.29"}, "the expanded features are not drawn here"),
     "errors": (WIDE | {"n": "1200", "activation": "softplus", "noise": "0", "ridge": "0.01"}, ""),
     "staircase": (
         {"n": "1600", "phi": "0.25", "psi": "0.5", "step_samples": "4", "activation": "shifted_erf", "teacher": FOUR}
@@ -64,15 +64,17 @@ _EXPERIMENTS: dict[str, tuple[dict[str, str], str]] = {
         "",
     ),
     "double-descent": (
-        {"phi": "0.5", "psi": "0.5", "teacher": H12, "noise": "0.5", "ridge": "0.001", "exponent": "0.3"},
+        {"n": "400", "phi": "0.5", "psi": "0.5", "teacher": H12, "noise": "0.5", "ridge": "0.001", "exponent": "0.3"},
         "move ψ through φ: there N = n",
     ),
-    "constant-step": (WIDE | {"noise": "0.5", "ridge": "0.3", "gradient": "labels", "exponent": "0"}, ""),
+    "constant-step": (WIDE | {"n": "800", "noise": "0.5", "ridge": "0.3", "gradient": "labels", "exponent": "0"}, ""),
     "giant-step": (
-        WIDE | {"noise": "0.5", "gradient": "labels", "step_samples": "4", "readout": "constant", "exponent": "0.5"},
+        WIDE
+        | {"n": "400", "noise": "0.5", "gradient": "labels", "step_samples": "4"}
+        | {"readout": "constant", "exponent": "0.5"},
         "",
     ),
-    "regularisation": (WIDE | {"activation": "softplus", "noise": "0.5", "exponent": "0.4"}, "move λ"),
+    "regularisation": (WIDE | {"n": "500", "activation": "softplus", "noise": "0.5", "exponent": "0.4"}, "move λ"),
     "activations": (WIDE | {"noise": "0.5", "exponent": "0.4"}, "change the activation"),
     "beyond-half": (WIDE | {"noise": "0.5", "exponent": "0.5"}, "no theory beyond α = 1/2; the page ends there"),
     "finite-size": (
@@ -81,17 +83,25 @@ _EXPERIMENTS: dict[str, tuple[dict[str, str], str]] = {
     ),
     "inputs": (WIDE | {"activation": "softplus", "noise": "0.5"}, "here with Gaussian inputs only"),
     "several-steps": (
-        {"n": "1600", "phi": "0.125", "psi": "0.5", "activation": "elu", "teacher": "0,1", "noise": "0"}
+        {"n": "1600", "phi": "0.125", "psi": "0.5", "activation": "tanh", "teacher": "0,1", "noise": "0"}
         | {"gradient": "labels", "exponent": "0.5"},
         "here after the first step only",
     ),
-    "label-noise": (WIDE | {"activation": "softplus", "noise": "1", "exponent": "0.4"}, "move the noise"),
+    "label-noise": (WIDE | {"n": "500", "activation": "softplus", "noise": "1", "exponent": "0.4"}, "move the noise"),
     "depth": (
-        {"phi": "0.5", "psi": "0.5", "activation": "softplus", "teacher": H12, "noise": "0.5"},
+        {"n": "500", "phi": "0.5", "psi": "0.5", "activation": "softplus", "teacher": H12, "noise": "0.5"},
         "here with two layers only",
     ),
     "full-training": (
-        {"phi": "0.125", "psi": "0.25", "activation": "gelu", "teacher": H12, "noise": "0.3", "exponent": "0.5"},
+        {
+            "n": "240",
+            "phi": "0.125",
+            "psi": "0.3",
+            "activation": "gelu",
+            "teacher": "0,0.7071067812,0.5",
+            "noise": "0.3",
+        }
+        | {"exponent": "0.5"},
         "here after one step only",
     ),
     "multi-index": (

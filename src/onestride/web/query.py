@@ -119,7 +119,7 @@ def _within(name: str, text: str) -> float:
     return number
 
 
-def _function(name: str, text: str) -> str | list[float]:
+def _function(name: str, text: str) -> str | tuple[float, ...]:
     """A name, or Hermite coefficients separated by commas."""
     if "," not in text:
         if text not in function_names():
@@ -131,7 +131,7 @@ def _function(name: str, text: str) -> str | list[float]:
     parts = text.split(",")
     if len(parts) > DEGREES + 1:
         raise InputError(f"{name} must have at most {DEGREES + 1} Hermite coefficients, got {len(parts)}")
-    return [_within(name, part) for part in parts]
+    return tuple(_within(name, part) for part in parts)
 
 
 # ---------------------------------------------------------------------- the problem in other words

@@ -27,7 +27,7 @@ from onestride.simulate.learned import measure_learned
 from onestride.simulate.run import memory_needed
 from onestride.simulate.spectrum import measure_spectrum
 from onestride.store import Record, Store
-from onestride.sweep.cells import cell_content, key_of, problem_content, problem_from, run_cell
+from onestride.sweep.cells import problem_content, problem_from, run_cell
 from onestride.sweep.task import Task, machine, perform
 from onestride.web.browse import in_reach
 from onestride.web.query import write_query

@@ -23,7 +23,7 @@ from onestride.theory.learned import DEGREE, learned, residual_moments
 from onestride.theory.outliers import real_path, special_eigenvalues
 from onestride.theory.plateau import window
 from onestride.theory.predict import predict, predict_grid
-from onestride.theory.profile import STRONG, errors, out_of_range
+from onestride.theory.profile import STRONG, errors, errors_at, out_of_range
 from onestride.theory.profile_equations import Solution, solve
 from onestride.theory.profile_model import Profile, build_profile
 from onestride.theory.spectrum import spectrum
@@ -64,7 +64,7 @@ class _Cell:
 
 
 def _nothing(reason: str) -> _Cell:
-    return _Cell((math.nan,) * 3, np.full(DEGREE, np.nan), reason)
+    return _Cell((math.nan, math.nan, math.nan), np.full(DEGREE, np.nan), reason)
 
 
 def _cell(problem: Problem, quality: Quality, start: Solution | None) -> tuple[_Cell, Solution | None]:
@@ -87,8 +87,6 @@ def _cell(problem: Problem, quality: Quality, start: Solution | None) -> tuple[_
 def _errors(
     problem: Problem, profile: Profile, solution: Solution, quality: Quality
 ) -> tuple[tuple[float, float, float], str]:
-    from onestride.theory.profile import errors_at
-
     if quality is QUICK or profile.learned.amplitude <= STRONG:
         return errors_at(profile, solution), ""
     checked = errors(problem, [problem.step], [problem.ridge], level=quality.level)  # with its check of the quadrature
@@ -233,7 +231,9 @@ def _rough_outliers(profile: Profile, edge: float) -> list[float]:
 
 def _here_full(problem: Problem) -> dict[str, Any]:
     prediction = predict(problem, throw=False)
-    row: dict[str, Any] = {name: _plain(getattr(prediction, name)) for name in ("train_loss", "train_mse", "test_error")}
+    row: dict[str, Any] = {
+        name: _plain(getattr(prediction, name)) for name in ("train_loss", "train_mse", "test_error")
+    }
     row |= {"message": "", "accuracy": prediction.accuracy, "fraction": {}, "spectrum": None}
     if math.isnan(prediction.test_error):
         return row | {"message": prediction.message}

@@ -132,7 +132,13 @@ export function draw(svg, spec) {
     put("text", { class: "baseline-label", x: inner.x + 8, y: inner.y + inner.h - 6 }, words);
   }
 
-  for (const s of spec.series) drawSeries(s, { put, toX, toY, y, inner });
+  const ends = [];
+  for (const s of spec.series) drawSeries(s, { put, toX, toY, y, inner, ends });
+  let lowest = Infinity; // names at the ends of lines, from the bottom up, none on top of another
+  for (const { at, colour, text } of ends.sort((a, b) => b.at[1] - a.at[1])) {
+    lowest = Math.min(at[1] + 3.5, lowest - 13);
+    put("text", { class: `end-label fill-${colour}`, x: at[0] + 5, y: lowest }, text);
+  }
   (spec.handles ?? []).forEach(({ at, value, label }) => {
     if (at == null || at < x.low - 1e-12 || at > x.high + 1e-12) return;
     put("line", { class: "here", x1: toX(at), x2: toX(at), y1: inner.y, y2: inner.y + inner.h });
@@ -152,13 +158,13 @@ function unscale(px, inner, x) {
   return 10 ** (Math.log10(x.low) + share * (Math.log10(x.high) - Math.log10(x.low)));
 }
 
-function drawSeries(s, { put, toX, toY, y, inner }) {
+function drawSeries(s, { put, toX, toY, y, inner, ends }) {
   const colour = s.colour ?? 0;
   if (s.kind === "line") {
     for (const run of pieces(s.x, s.y, toX, toY)) {
       const path = s.straight ? "M" + run.map((p) => p.map(round).join(" ")).join("L") : smoothPath(run);
       put("path", { class: `curve colour-${colour} ${s.style ?? `dash-${colour}`}`, d: path, "data-series": s.label });
-      if (s.end) put("text", { class: `end-label fill-${colour}`, x: run.at(-1)[0] + 5, y: run.at(-1)[1] + 3.5 }, s.end);
+      if (s.end) ends.push({ at: run.at(-1), colour, text: s.end });
     }
   } else if (s.kind === "stairs") {
     s.x.forEach(([from, to], i) => {

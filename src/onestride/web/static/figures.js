@@ -37,12 +37,18 @@ function yAxis(values, optional = []) {
   return niceTicks(Math.max(low - room, low >= 0 ? 0 : -Infinity), high + 3.6 * room, 5); // the windows' names stand on top
 }
 
+// The curve at α, while its own number is on the way.
+function between(x, y, at) {
+  const i = x.findIndex((v, k) => k + 1 < x.length && v <= at && at <= x[k + 1]);
+  return i < 0 || y[i] == null || y[i + 1] == null ? null : y[i] + ((at - x[i]) / (x[i + 1] - x[i])) * (y[i + 1] - y[i]);
+}
+
 export function errorFigure(svg, list, name, { curves, here, points, alpha }) {
   const measured = points?.[name] ?? [];
   const lines = [{ at: curves.untrained[name], label: "without the step", style: 1 }];
   if (name === "test_error")
     Object.entries(BASELINES).forEach(([key, label], i) => lines.push({ at: curves.baselines[key], label, style: 2 + i }));
-  const here_ = here?.[name] ?? null;
+  const here_ = here?.[name] ?? between(curves.alpha, curves[name], alpha);
   const y = yAxis(
     [...curves[name], curves.untrained[name], ...measured.map((p) => p.mean), here_],
     [...curves.limit[name], ...lines.slice(1).map((l) => l.at)],
@@ -83,10 +89,10 @@ export function learnedFigure(svg, list, { curves, here, points, alpha }) {
     entries.push({ label: `degree ${k}`, colour: i });
   });
   const all = finite(curves.degrees.flatMap((k) => curves.fraction[k]));
-  const axis = niceTicks(Math.min(0, ...all), Math.max(1, ...all), 4);
+  const axis = niceTicks(Math.min(...all) < -0.05 ? Math.min(...all) : 0, Math.max(...all) > 1.05 ? Math.max(...all) : 1, 4);
   draw(svg, {
     x: alphaAxis(curves.alpha),
-    y: { ...axis, low: Math.min(axis.low, -0.02), format: (t) => `${Math.round(100 * t)} %` },
+    y: { ...axis, low: Math.min(axis.low, -0.03), high: Math.max(axis.high, 1.03), format: (t) => `${Math.round(100 * t)} %` },
     right: 26,
     bands: bands().map((b) => ({ ...b, label: "" })),
     verticals: verticals(curves.alpha),
@@ -102,7 +108,8 @@ export function learnedFigure(svg, list, { curves, here, points, alpha }) {
 // Density per unit of log eigenvalue, so that equal areas are equal shares; nothing where there is no bulk.
 function perLog(law) {
   const y = law.grid.map((e, i) => (law.density[i] == null ? null : e * law.density[i]));
-  const seen = (i) => y[i] > 1e-5;
+  const least = 0.004 * Math.max(...finite(y));
+  const seen = (i) => y[i] > least;
   return y.map((v, i) => (seen(i) || seen(i - 1) || seen(i + 1) ? v : null));
 }
 

@@ -64,9 +64,10 @@ function teacherSum(teacher, noise, named) {
       const size = Math.abs(Math.abs(c) - 1) < 1e-12 ? "" : mn(Math.abs(c));
       return `${sign}${size}${sym("H", sub(mi("H"), `<mn>${k}</mn>`))}`;
     });
-  const tail = named ? mo("+") + mo("…") : "";
-  const last = noise > 0 ? `${mo("+")}${sym("noise", mn(noise) + mi("ε"))}` : "";
-  return (terms.join("") || "<mn>0</mn>") + tail + last;
+  if (!terms.length) terms.push("<mn>0</mn>");
+  if (named) terms.push(mo("+") + mo("…"));
+  if (noise > 0) terms.push(`${mo("+")}${sym("noise", mn(noise) + mi("ε"))}`);
+  return [terms.slice(0, 3).join(""), terms.slice(3).join("")].filter(Boolean); // two lines when it is long
 }
 
 function featureSum(f) {
@@ -98,7 +99,7 @@ export function formulas(f, values) {
     );
   } else card("The window", `<p>${f.threshold ? "α lies on a threshold between two windows." : f.window === 0 ? "ℓ = 0: too small a step for any spike." : "α = 1/2 lies beyond every window."}</p>`);
   const named = !values.teacher.includes(",");
-  card("The labels", math(sym("y", mi("y")), mo("="), teacherSum(f.teacher, Number(values.noise), named)), `<p class="where">${named ? `${values.teacher}, centred; ` : ""}Hermite polynomials of <span class="sym" data-symbol="z" tabindex="-1" role="button">z = β⋆ᵀx</span></p>`);
+  card("The labels", ...teacherSum(f.teacher, Number(values.noise), named).map((line, i) => math(i ? "" : sym("y", mi("y")) + mo("="), line)), `<p class="where">${named ? `${values.teacher.replace(/[^\w]/g, "")}, centred; ` : ""}Hermite polynomials of <span class="sym" data-symbol="z" tabindex="-1" role="button">z = β⋆ᵀx</span></p>`);
   card("The direction found", math(mi("cos"), mo("("), beta, mo(","), betaStar, mo(")"), mo("="), frac(cStar("<mn>1</mn>"), sym("s", mi("s"))), mo("="), frac(mn(f.teacher[1]), mn(f.length)), mo("="), mn(f.overlap)));
   const terms = featureSum(f);
   card(
@@ -155,8 +156,10 @@ export function explain(box, tip) {
 }
 
 export function writeFormulas(box, f, values) {
-  if (box.contains(document.activeElement)) return; // do not pull a symbol away from the keyboard
-  box.innerHTML = formulas(f, values);
+  const text = formulas(f, values);
+  if (text === box.written || box.contains(document.activeElement)) return; // do not pull a symbol away from the keyboard
+  box.written = text;
+  box.innerHTML = text;
   for (const section of box.querySelectorAll("section")) section.querySelector(".sym")?.setAttribute("tabindex", "0");
 }
 

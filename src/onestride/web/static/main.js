@@ -7,7 +7,7 @@ import { Refused, ask, latest } from "./net.js";
 import { Share } from "./share.js";
 import { Simulation } from "./simulate.js";
 import { StoreView } from "./store.js";
-import { element } from "./text.js";
+import { asSentence, element } from "./text.js";
 
 const REST = 200; // ms without input after which the full theory is asked for
 const byId = (id) => document.getElementById(id);
@@ -18,6 +18,7 @@ let controls;
 let simulation;
 let share;
 let rest;
+let writing;
 let refining = new AbortController();
 let scheduled = false;
 let keepBanner = false; // a bad address stays told until something is changed
@@ -49,6 +50,7 @@ async function receive(name, values, quality, signal) {
     const data = await ask(`/api/${name}`, { query: { ...values, quality }, signal });
     if (quality === "quick" && isSettled(name, values)) return; // the full answer is already there
     data.asked = JSON.stringify(values);
+    if (name === "here") data.alpha = Number(values.exponent ?? about.defaults.exponent);
     view[name] = data;
     if (!keepBanner) banner("");
     schedule();
@@ -95,44 +97,63 @@ function schedule() {
 
 function notice(id, words) {
   const box = byId(id).parentElement.querySelector(".notice");
-  box.textContent = words ? `${words[0].toUpperCase()}${words.slice(1)}.` : "";
+  box.textContent = asSentence(words);
   box.hidden = !words;
   byId(id).classList.toggle("empty", Boolean(words));
 }
 
+// Draw a figure again only when something it shows has changed.
+const drawn = {};
+function figure(id, inputs, paint) {
+  const now = [...inputs, byId(id).clientWidth, byId(id).clientHeight];
+  if (drawn[id]?.every((v, i) => v === now[i])) return;
+  drawn[id] = now;
+  paint(byId(id), byId(`legend-${id}`));
+}
+
 function render() {
   const { curves, here } = view;
+  const { points } = simulation;
   const alpha = Number(controls.values.exponent);
-  const shown = { curves, here, points: simulation.points, alpha };
+  const here_ = here?.alpha === alpha ? here : null; // what was asked for another α is not drawn at this one
+  const shown = { curves, here: here_, points, alpha };
   if (curves?.alpha) {
     for (const name of ["test_error", "train_loss"]) {
-      const nothing = curves[name].every((v) => v == null);
-      notice(name, nothing ? curves.message : "");
-      errorFigure(byId(name), byId(`legend-${name}`), name, shown);
+      notice(name, curves[name].every((v) => v == null) ? curves.message : "");
+      figure(name, [curves, here_?.[name], points, alpha], (svg, list) => errorFigure(svg, list, name, shown));
     }
     const nothing = curves.degrees.every((k) => curves.fraction[k].every((v) => v == null));
     notice("learned", nothing ? curves.message || "the teacher has no part of degree 1 to 4" : "");
-    learnedFigure(byId("learned"), byId("legend-learned"), shown);
+    figure("learned", [curves, points, alpha], (svg, list) => learnedFigure(svg, list, shown));
   } else if (curves?.message) for (const name of ["test_error", "train_loss", "learned"]) notice(name, curves.message);
   if (here?.spectrum) {
     notice("spectrum", "");
-    spectrumFigure(byId("spectrum"), byId("legend-spectrum"), shown);
+    figure("spectrum", [here.spectrum, points], (svg, list) => spectrumFigure(svg, list, { ...shown, here }));
   } else if (here?.message) notice("spectrum", here.message);
-  if (here?.activation) {
-    controls.showSizes(here.d, here.N);
-    writeFormulas(byId("formulas"), here, controls.values);
-  }
   const { asked } = document.documentElement.dataset;
   const settled = [here, curves].every((x) => x?.quality === "full" && x.asked === asked);
   byId("quality").textContent = (settled ? here : [here, curves].find((x) => x?.quality === "quick"))?.words ?? "…";
   byId("quality").title = here?.accuracy ? `What to expect of it: ${here.accuracy}.` : "";
   byId("quality").dataset.quality = settled ? "full" : "quick";
-  byId("sentence").innerHTML = here?.activation ? sentence(here, curves) || `${here.message}.` : "";
   Object.assign(document.documentElement.dataset, { curves: curves?.asked ?? "", here: here?.asked ?? "" }); // what is drawn
+  clearTimeout(writing);
+  writing = setTimeout(() => writeWords(settled)); // figures first
+}
+
+function writeWords(settled) {
+  const { curves, here } = view;
+  if (here?.activation) {
+    controls.showSizes(here.d, here.N);
+    writeFormulas(byId("formulas"), here, controls.values);
+  }
+  const words = here?.activation ? sentence(here, curves) : "";
+  if (words) byId("sentence").innerHTML = words; // numbers only
+  else byId("sentence").textContent = asSentence(here?.message);
+  if (settled) byId("spoken").textContent = byId("sentence").textContent;
 }
 
 function banner(words) {
-  byId("banner").textContent = words ? `${words[0].toUpperCase()}${words.slice(1)}.` : "";
+  byId("banner").textContent = asSentence(words);
   byId("banner").hidden = !words;
 }
 

@@ -1,7 +1,7 @@
 // The simulation: start, watch, cancel; points arrive as seeds finish. Every tab watches the same job.
 
 import { Refused, ask, post } from "./net.js";
-import { element, show } from "./text.js";
+import { asSentence, element, show } from "./text.js";
 
 const byId = (id) => document.getElementById(id);
 const BUSY = 400;
@@ -88,7 +88,7 @@ export class Simulation {
     byId("cancel").hidden = byId("job-progress").hidden = !running;
     this.label();
     if (running) byId("job-progress").value = job.done / job.total;
-    const words = this.refusal ? `${this.refusal[0].toUpperCase()}${this.refusal.slice(1)}.` : job ? describe(job) : "";
+    const words = this.refusal ? asSentence(this.refusal) : job ? describe(job) : "";
     if (byId("job-state").textContent !== words) byId("job-state").textContent = words;
     byId("job-state").classList.toggle("refused", Boolean(this.refusal) || job?.state === "failed");
     this.list(this.last?.runs ?? []);
@@ -116,8 +116,8 @@ function describe(job) {
     const left = job.done ? ` · about ${duration((job.seconds / job.done) * (job.total - job.done))} left` : "";
     return `${seeds} of ${job.seeds} seeds at n = ${show(job.n, 4)}${left}`;
   }
-  if (job.state === "done") return `${job.seeds} seeds finished and stored.`;
-  if (job.state === "cancelled") return `Cancelled; ${seeds} finished ${seeds === 1 ? "seed is" : "seeds are"} stored.`;
+  if (job.state === "done") return `${job.seeds} seeds finished and stored, n = ${show(job.n, 4)}.`;
+  if (job.state === "cancelled") return `Cancelled at n = ${show(job.n, 4)}; ${seeds} finished ${seeds === 1 ? "seed is" : "seeds are"} stored.`;
   return `The simulation stopped: ${job.message}. ${seeds} finished seeds are stored.`;
 }
 

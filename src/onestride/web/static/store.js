@@ -110,7 +110,7 @@ export class StoreView {
     const entries = [];
     drawn.forEach(([label, own], i) => {
       own.sort((a, b) => a[x] - b[x]);
-      series.push({ kind: "line", x: own.map((r) => r[x]), y: own.map((r) => r[y].theory), colour: i, label });
+      series.push({ kind: "line", x: own.map((r) => r[x]), y: own.map((r) => r[y].theory), colour: i, label, straight: true });
       series.push({ kind: "points", x: own.map((r) => r[x]), y: own.map((r) => r[y].mean), error: own.map((r) => r[y].stderr), colour: i, titles: own.map((r) => `${name(x)} = ${text(r[x])}: ${show(r[y].mean, 4)} ± ${show(r[y].stderr, 2)}, ${r.seeds} seeds; theory ${show(r[y].theory, 4)}`) });
       entries.push({ label: label || "theory", colour: i });
     });

@@ -36,6 +36,8 @@ export function superscript(k) {
 
 export const percent = (x) => (x == null ? "–" : `${minus(String(Math.round(100 * x)))} %`);
 
+export const asSentence = (words) => (words ? `${words[0].toUpperCase()}${words.slice(1)}.` : "");
+
 export function toast(words) {
   const box = document.getElementById("toast");
   box.textContent = words;
