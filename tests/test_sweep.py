@@ -125,7 +125,8 @@ def test_a_damaged_line_is_computed_again_to_the_bit(tmp_path):
     broken = next(i for i, line in enumerate(lines) if b'"kind":"run"' in line)
     lines[broken] = lines[broken].replace(b'"test_error":', b'"test_errar":')
     journal.write_bytes(b"".join(lines))
-    rows, here = run(SWEEP, tmp_path)
+    with pytest.warns(UserWarning, match=f"set aside and to be computed again: {journal.name}, line {broken + 1} "):
+        rows, here = run(SWEEP, tmp_path)
     assert len(here.computed) == 1
     assert exact(tmp_path) == before
     assert len(rows) == 12
@@ -159,6 +160,15 @@ def test_failures_are_tried_again_only_when_asked(tmp_path):
     assert {pair[0] for _, pair, _ in here.computed} == {90.0}
     assert sum(len(row.failures) for row in rows) == 4
     assert {r.cell["attempt"] for r in Store(tmp_path).records("failure")} == {1, 2}
+
+
+def test_failures_of_another_sweep_do_not_count(tmp_path):
+    run(FAILING, tmp_path)
+    reports = []
+    run(SWEEP, tmp_path, progress=reports.append)
+    assert {report.failed for report in reports} == {0}
+    run(FAILING, tmp_path, progress=reports.append)
+    assert reports[-1].failed == 4
 
 
 def test_any_executor_gives_the_same_bits(tmp_path):
@@ -307,6 +317,13 @@ def test_added_seeds_are_capped(tmp_path):
     source = SWEEP | {"axes": {"exponent": [0.2]}}
     rows, _ = run(source, tmp_path, target_stderr=1e-6, max_seeds=13)
     assert rows[0].seeds == tuple(range(13))
+
+
+def test_failing_cells_get_no_further_seeds(tmp_path):
+    rows, _ = run(FAILING, tmp_path, target_stderr=10.0, max_seeds=50)
+    assert {len(row.runs) + len(row.failures) for row in rows} == {FIRST_LOOK}
+    rows, _ = run(FAILING, tmp_path / "few", target_stderr=1e-9, max_seeds=3)
+    assert {len(row.runs) + len(row.failures) for row in rows} == {3}
 
 
 @pytest.mark.parametrize(

@@ -116,10 +116,13 @@ def run(
     json_
         Print a summary in JSON.
     """
+    import gc
+
     from onestride.store import Store
     from onestride.sweep.drive import sweep
     from onestride.sweep.spec import read_sweep
 
+    gc.set_threshold(50_000)  # thousands of records live as long as the program: do not go through them again and again
     described = read_sweep(file)
     opened = Store(store, create=True)
     for damage in opened.heal():

@@ -19,7 +19,7 @@ from onestride.store import content_key
 NUMERICS = {"run": 1, "theory": 1, "failure": 1, "sweep": 1}
 
 _DEFAULTS: dict[str, Any] = {
-    name: json.loads(Problem(n=1, d=1, N=1).model_dump_json(include={name}))[name]
+    name: json.loads(Problem(n=1, d=1, N=1).model_dump_json(include={name}))[name]  # as plain JSON values
     for name, entry in Problem.model_fields.items()
     if not entry.is_required()
 }
@@ -82,12 +82,20 @@ def _at(problem: Problem, exponent: float, ridge: float) -> Problem:
 
 def problem_content(problem: Problem) -> dict[str, Any]:
     """The problem as plain JSON values without what has its default; a registered function adds its values."""
-    content = {name: value for name, value in problem.to_dict().items() if value != _DEFAULTS.get(name, _MISSING)}
-    for name, function in (("activation", problem.sigma), ("teacher", problem.target)):
+    if callable(problem.teacher):
+        problem.to_dict()  # says that it cannot be written
+    content: dict[str, Any] = {}
+    for name in _SHARED:
+        value = getattr(problem, name)
+        value = list(value) if isinstance(value, tuple) else value
+        if value != _DEFAULTS.get(name, _MISSING):
+            content[name] = value
+    content = cell_content(content, (problem.step.exponent, problem.ridge), problem.step.constant)
+    for name, function in (("activation", "sigma"), ("teacher", "target")):
         spec = getattr(problem, name)
         if isinstance(spec, str) and spec not in BUILT_IN:
-            values = [float(f"{v:.9g}") for v in np.asarray(function.raw(_PROBES), float)]
-            content.setdefault("registered", {})[name] = values
+            values = np.asarray(getattr(problem, function).raw(_PROBES), float)
+            content.setdefault("registered", {})[name] = [float(f"{v:.9g}") for v in values]
     return content
 
 

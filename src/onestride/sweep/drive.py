@@ -6,6 +6,7 @@ import os
 import random
 import sys
 import time
+import warnings
 from collections import deque
 from collections.abc import Callable, Iterator
 from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, CancelledError, Executor, Future, wait
@@ -108,7 +109,7 @@ def cores() -> int:
 
 def default_workers(groups: list[Group]) -> int:
     """One per core, fewer when memory for the largest problem is short."""
-    largest = max(memory_needed(group.problem) for group in groups)
+    largest = max(memory_needed(group.problem, len(group.exponents) + 1) for group in groups)
     return max(1, min(cores(), int(0.9 * psutil.virtual_memory().available / largest)))
 
 
@@ -139,7 +140,8 @@ class _State:
     ) -> None:
         self.plan, self.store, self.threads = plan, store, threads
         self.target, self.max_seeds, self.retry = target, max_seeds, retry
-        self.repaired = store.heal()
+        for damage in store.heal():
+            warnings.warn(f"set aside and to be computed again: {damage}", stacklevel=3)
         cell = {"name": plan.name, "sweep": plan.data}
         where = machine() | {"started": datetime.now(UTC).isoformat(timespec="seconds")}
         store.put(Record.new("sweep", cell, {"cells": len(plan.points)}, where, numerics=NUMERICS["sweep"]))
@@ -149,9 +151,10 @@ class _State:
         self.jobs = []
         for group in groups:
             content, constant = group.content, group.problem.step.constant
-            seeds = group.seeds if target is None else (*group.seeds, *_further(group.seeds, FIRST_LOOK))
+            first = 0 if target is None else min(FIRST_LOOK, max_seeds)
+            seeds = (*group.seeds, *_further(group.seeds, first))
             self.jobs.append(_Job(group, [cell_content(content, p, constant) for p in group.pairs], list(seeds)))
-        self.done = self.total = self.known = 0
+        self.done = self.total = self.known = self.failed = 0
         self.cells = sum(len(job.contents) for job in self.jobs)
         self.cells_known = 0
         self.looked = time.monotonic()
@@ -185,7 +188,7 @@ class _State:
         return Task(job.group.problem, pairs, job.group.ridges, seed, self.plan.method, self.threads, attempt)
 
     def begin(self, job: _Job, seeds: list[int | None]) -> list[int | None]:
-        """Count the results of these seeds and say which of them need work."""
+        """Count the results of these seeds, known, failed earlier and all, and say which seeds need work."""
         if not job.keys:  # the first look at this job
             whole = zip(*(self.keys(job, seed) for seed in seeds), strict=True)
             self.cells_known += sum(all(key in self.store for key in keys) for keys in whole)
@@ -196,6 +199,7 @@ class _State:
         self.total += len(job.contents) * len(seeds)
         self.known += known
         self.done += known
+        self.failed += sum(key in self.reasons and key not in self.store for s in seeds for key in self.keys(job, s))
         return list(left)
 
     def further(self, job: _Job) -> list[int]:
@@ -203,7 +207,7 @@ class _State:
         if self.target is None or len(job.seeds) >= self.max_seeds:
             return []
         for row in self.rows(job):
-            if row.runs and sequence_stderr(np.array(row.test_error.values)) > self.target:
+            if not row.failures and sequence_stderr(np.array(row.test_error.values)) > self.target:
                 count = len(job.seeds)
                 return list(_further(tuple(job.seeds), min(self.max_seeds, count + max(1, count // 2))))
         return []
@@ -213,9 +217,8 @@ class _State:
             keys = [self.keys(job, seed)[i] for seed in job.seeds]
             theory = self.store.get(self.keys(job, None)[i]) if self.plan.method != "none" else None
             runs = tuple(record for key in keys if (record := self.store.get(key)) is not None)
-            failed = tuple(
-                self.reasons[key] for key in (*keys, *job.keys.get(None, ())[i : i + 1]) if key in self.reasons
-            )
+            every = (*keys, *job.keys.get(None, ())[i : i + 1])
+            failed = tuple(self.reasons[key] for key in every if key in self.reasons and key not in self.store)
             yield Row(job.group.cell(pair), runs, theory.values if theory else None, failed)
 
 
@@ -247,6 +250,7 @@ def _drive(
         state.store.put(*records)
         state.learn(records)
         state.done += job.left.pop(seed)
+        state.failed += sum(record.kind == "failure" for record in records)
         job.open -= 1
         if not job.open:
             finished.append(job)
@@ -333,4 +337,4 @@ def _keep_running(state: _State, pending: dict[Future[list[Record]], tuple[_Job,
 
 
 def _progress(state: _State) -> Progress:
-    return Progress(state.done, state.total, len(state.reasons), state.known, state.cells, state.cells_known)
+    return Progress(state.done, state.total, state.failed, state.known, state.cells, state.cells_known)

@@ -80,7 +80,7 @@ def make_plan(sweep: Sweep, store: Store | None = None, *, workers: int | None =
         predictions=cells if sweep.method != "none" else 0,
         predictions_known=predictions_known,
         flops=flops,
-        memory=max(memory_needed(group.problem) for group in groups),
+        memory=max(memory_needed(group.problem, len(group.exponents) + 1) for group in groups),
         workers=count,
         threads=max(1, cores() // count),
         seconds=seconds,
