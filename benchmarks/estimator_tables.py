@@ -111,7 +111,7 @@ def nystroem(skip: bool):
 
         def candidates():
             D, DL = squared(X), squared(L)
-            for multiple in (0.01, 0.03, 0.1, 0.3, 1.0, 3.0):
+            for multiple in (0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0):
                 gamma = multiple / (2 * d)
                 values, vectors = eigh(np.exp(-gamma * DL), driver="evd")
                 root = vectors / np.sqrt(np.maximum(values, 1e-12))
