@@ -82,7 +82,7 @@ def test_problem_file_and_options_combine(capsys, tmp_path):
         (["predict", "--problem", "missing.toml"], "cannot be read"),
         (["predict", "--exponent", "0.9"], "α"),
         (["simulate", "--seeds", "0"], "seeds must be"),
-        (["simulate", "--n", "100000000"], "GiB of memory"),
+        (["simulate", "--N", "100000000"], "GiB of memory"),
         (["nonsense"], "nonsense"),
         (["predict", "--nonsense", "1"], "nonsense"),
         (["reproduce", "--size", "huge"], "size"),

@@ -293,7 +293,7 @@ def using(device: str | None = None, dtype: str | None = None) -> Iterator[Backe
     What is None stays as it was outside.
     """
     outside = current()
-    chosen = Backend(_checked_device(device) if device else outside.device, dtype or outside.dtype)
+    chosen = Backend(require_device(device) if device else outside.device, dtype or outside.dtype)
     if chosen.dtype not in ("float64", "float32"):
         raise InputError(f"dtype must be 'float64' or 'float32', got {dtype!r}")
     token = _CURRENT.set(chosen)
@@ -303,7 +303,7 @@ def using(device: str | None = None, dtype: str | None = None) -> Iterator[Backe
         _CURRENT.reset(token)
 
 
-def _checked_device(device: str) -> str:
+def require_device(device: str) -> str:
     """The device's name if it is one and is there, else a sentence."""
     name, _, number = device.partition(":")
     if name not in ("cpu", "torch", "cuda", "cupy", "strict") or (number and not (name == "cuda" and number.isdigit())):

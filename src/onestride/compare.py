@@ -90,14 +90,19 @@ def agree(predicted: float, measured: Estimate, floor: float) -> Row:
 
 
 def compare(
-    problem: Problem, seeds: int | Iterable[int] = 8, *, method: str = "auto", progress: Progress | None = None
+    problem: Problem,
+    seeds: int | Iterable[int] = 8,
+    *,
+    method: str = "auto",
+    device: str | None = None,
+    progress: Progress | None = None,
 ) -> Comparison:
-    """Predict and simulate one problem and say in words whether the two agree."""
+    """Predict and simulate one problem, on a device as in `simulate`, and say in words whether the two agree."""
     chosen = seed_tuple(seeds)
     if len(chosen) < 2:
         raise InputError(f"seeds must be 2 or more to give an error bar, got {len(chosen)}")
     prediction = predict(problem, method=method)
-    simulation = simulate(problem, chosen, progress=progress)
+    simulation = simulate(problem, chosen, device=device, progress=progress)
     rows = []
     for name in (*QUANTITIES, "train_gain", "test_gain"):
         if name.endswith("gain") and problem.step.constant == 0:

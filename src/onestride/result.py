@@ -218,6 +218,8 @@ class Simulation:
     def to_dict(self) -> dict[str, Any]:
         """Means, standard errors and values, ready for JSON."""
         row: dict[str, Any] = {"seeds": list(self.seeds)}
+        if self.spot_check is not None:
+            row["spot_check"] = self.spot_check
         for name in (*QUANTITIES, "train_gain", "test_gain"):
             estimate: Estimate = getattr(self, name)
             row[name] = {

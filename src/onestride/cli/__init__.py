@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from cyclopts import App, CycloptsError, Parameter
 
 from onestride import __version__
 from onestride.cli.explore import explore
+from onestride.cli.options import ProblemOptions
 from onestride.cli.show import (
     describe,
     emit,
@@ -24,9 +24,6 @@ from onestride.cli.show import (
 )
 from onestride.cli.sweeps import store_app, sweep_app
 
-if TYPE_CHECKING:
-    from onestride.problem import Problem
-
 app = App(
     name="onestride",
     version=__version__,
@@ -35,80 +32,6 @@ app = App(
 )
 
 Flag = Annotated[bool, Parameter(negative="")]
-
-
-@Parameter(name="*")
-@dataclass(frozen=True)
-class ProblemOptions:
-    """The problem. With --problem FILE the file is read first and the options given here change it."""
-
-    problem: Path | None = None
-    "A TOML or JSON file with the fields of a Problem."
-    n: Annotated[int | None, Parameter(name="--n")] = None
-    "Samples of the ridge regression [2000]."
-    d: Annotated[int | None, Parameter(name="--d")] = None
-    "Inputs [1000]."
-    N: Annotated[int | None, Parameter(name="--N")] = None
-    "Neurons [3000]."
-    activation: str | None = None
-    "A name from `onestride functions`, or Hermite coefficients such as 0,1,0.3 [relu]."
-    teacher: str | None = None
-    "A name, or Hermite coefficients: 0,1,0.7071 is H1 + H2/√2 [0,1,0.7071]."
-    noise: float | None = None
-    "Standard deviation of the label noise [0.5]."
-    ridge: float | None = None
-    "Penalty λ [0.1]."
-    constant: float | None = None
-    "c in the step size η = c·n^α; 0 means no step [1]."
-    exponent: float | None = None
-    "α in the step size η = c·n^α [0.3]."
-    gradient: str | None = None
-    "full (the literal gradient) or labels (y in place of the residual) [full]."
-    weights: str | None = None
-    "sphere or gaussian rows of W₀ [sphere]."
-    readout: str | None = None
-    "gaussian, constant or rademacher [gaussian]."
-    n_step: int | None = None
-    "Samples of the gradient step [n]."
-
-    def build(self) -> Problem:
-        """The validated problem."""
-        from onestride.functions import InputError
-        from onestride.problem import Problem
-
-        default = {"n": 2000, "d": 1000, "N": 3000, "activation": "relu", "teacher": [0, 1, 0.7071], "noise": 0.5}
-        data: dict[str, Any] = default | {"ridge": 0.1, "step": {"constant": 1.0, "exponent": 0.3}}
-        if self.problem is not None:
-            try:
-                text = self.problem.read_text(encoding="utf-8")
-            except (OSError, UnicodeDecodeError) as error:
-                raise InputError(f"--problem {self.problem} cannot be read: {error}") from None
-            read = Problem.from_json if self.problem.suffix == ".json" else Problem.from_toml
-            data = read(text).to_dict()
-        for name in ("n", "d", "N", "noise", "ridge", "gradient", "weights", "readout", "n_step"):
-            if getattr(self, name) is not None:
-                data[name] = getattr(self, name)
-        for name in ("activation", "teacher"):
-            if getattr(self, name) is not None:
-                data[name] = _function(getattr(self, name))
-        step = {name: getattr(self, name) for name in ("constant", "exponent") if getattr(self, name) is not None}
-        data["step"] = data.get("step", {}) | step
-        return Problem(**data)
-
-
-def _function(text: str) -> str | list[Any]:
-    """'relu' stays a name; '0,1,0.7' and '[0, 1, 0.7]' become numbers (what is not a number is left to Problem)."""
-    stripped = text.strip().strip("[]")
-    if "," not in stripped:
-        return text
-
-    def number(part: str) -> float | str:
-        try:
-            return float(part)
-        except ValueError:
-            return part.strip()
-
-    return [number(part) for part in stripped.split(",")]
 
 
 @app.command
@@ -133,7 +56,12 @@ def predict(
 
 @app.command
 def simulate(
-    *, options: ProblemOptions | None = None, seeds: int = 8, json_: Annotated[Flag, Parameter("--json")] = False
+    *,
+    options: ProblemOptions | None = None,
+    seeds: int = 8,
+    device: str = "cpu",
+    dtype: Literal["float64", "float32"] = "float64",
+    json_: Annotated[Flag, Parameter("--json")] = False,
 ) -> None:
     """Measure train and test error after one step, and without it.
 
@@ -141,6 +69,10 @@ def simulate(
     ----------
     seeds
         Number of independent repeats.
+    device
+        cpu (NumPy), cuda or cuda:1 (torch), torch (on the CPU), cupy; one seed is the same data on all.
+    dtype
+        float32 is quicker on some machines; one cell is then checked in float64.
     json_
         Print JSON.
     """
@@ -148,9 +80,40 @@ def simulate(
 
     problem = (options or ProblemOptions()).build()
     with progress_bar("simulating") as progress:
-        simulation = run(problem, seeds, progress=progress)
+        simulation = run(problem, seeds, device=device, dtype=dtype, progress=progress)
     if not emit(simulation.to_dict(), json_):
         show_simulation(simulation)
+
+
+@app.command
+def plan(
+    *,
+    options: ProblemOptions | None = None,
+    seeds: int = 8,
+    device: str = "cpu",
+    json_: Annotated[Flag, Parameter("--json")] = False,
+) -> None:
+    """Tell the time and memory of a simulation before it starts.
+
+    Parameters
+    ----------
+    seeds
+        Number of independent repeats.
+    device
+        As for simulate.
+    json_
+        Print JSON.
+    """
+    from onestride.cli.live import duration
+    from onestride.simulate.cost import plan as run
+
+    found = run((options or ProblemOptions()).build(), seeds=seeds, device=device)
+    if emit(found.to_dict(), json_):
+        return
+    say(describe(found.problem))
+    say(f"{found.flops:.3g} floating-point operations for {seeds} seeds, {found.memory / 2**30:.3g} GiB of memory.")
+    say(f"Method: {found.method}.")
+    say(f"About {duration(found.seconds)} on {found.device} ({found.basis}).")
 
 
 @app.command
@@ -159,6 +122,7 @@ def compare(
     options: ProblemOptions | None = None,
     seeds: int = 8,
     method: str = "auto",
+    device: str = "cpu",
     json_: Annotated[Flag, Parameter("--json")] = False,
 ) -> None:
     """Predict and simulate, and say whether they agree.
@@ -169,6 +133,8 @@ def compare(
         Number of independent repeats.
     method
         Which theory: auto, or one of those listed in the documentation.
+    device
+        As for simulate.
     json_
         Print JSON.
     """
@@ -176,7 +142,7 @@ def compare(
 
     problem = (options or ProblemOptions()).build()
     with progress_bar("simulating") as progress:
-        comparison = run(problem, seeds, method=method, progress=progress)
+        comparison = run(problem, seeds, method=method, device=device, progress=progress)
     if not emit(comparison.to_dict(), json_):
         show_comparison(comparison)
 
@@ -300,7 +266,7 @@ def experiment(
     seeds
         Independent repeats; each experiment has its own default.
     device
-        Where the simulation runs.
+        Where the simulation runs, as for simulate.
     out
         Folder to write.
     json_

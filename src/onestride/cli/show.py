@@ -80,6 +80,8 @@ def show_simulation(s: Simulation) -> None:
     say(describe(s.problem))
     say(rows)
     say(f"mean ± standard error over {len(s.seeds)} seeds; gains are paired by seed.")
+    if s.spot_check is not None:
+        say(f"Computed in float32; the first seed in float64 differs by {s.spot_check:.1e} at most.")
 
 
 def show_comparison(c: Comparison) -> None:

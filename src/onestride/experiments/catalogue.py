@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 from importlib import import_module
 
+from onestride._backend import using
 from onestride.experiments.outcome import Outcome, Settings
 from onestride.functions import InputError
 
@@ -41,6 +42,7 @@ def run_experiment(name: str, settings: Settings) -> Outcome:
         raise InputError(f"no experiment is called {name!r}; {hint}")
     module = import_module(f"onestride.experiments.{name.replace('-', '_')}")
     settings.progress(0.0)
-    outcome: Outcome = module.run(settings)
+    with using(settings.device):
+        outcome: Outcome = module.run(settings)
     settings.progress(1.0)
     return outcome

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
+from onestride._backend import require_device
 from onestride.functions import InputError
 from onestride.plot import Panel
 
@@ -27,8 +28,7 @@ class Settings:
             raise InputError(f"size must be one of {', '.join(SIZE_NAMES)}, got {self.size!r}")
         if self.seeds is not None and self.seeds < 2:
             raise InputError(f"seeds must be 2 or more to give an error bar, got {self.seeds}")
-        if self.device != "cpu":
-            raise InputError(f"device must be 'cpu', the only one the simulation runs on so far, got {self.device!r}")
+        require_device(self.device)
 
     def pick(self, small: T, standard: T, large: T) -> T:
         """The value for this size."""

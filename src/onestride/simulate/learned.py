@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from onestride._backend import require_memory
+from onestride._backend import current, map_tiles, require_memory, using
 from onestride._numerics import Array, hermite_table
 from onestride.functions import InputError
 from onestride.problem import Problem
@@ -55,6 +55,7 @@ def measure_learned(
     seeds: int | Iterable[int] = 4,
     *,
     n_test: int | None = None,
+    device: str | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> MeasuredLearned:
     """Fit the ridge regression, with and without the step, and expand the predictor in Hermite polynomials of β⋆ᵀx.
@@ -69,12 +70,13 @@ def measure_learned(
     if problem.directions > 1:
         raise InputError(f"measure_learned needs a teacher of one direction, got directions = {problem.directions}")
     degrees = teacher_degrees(problem)
-    require_memory(memory_needed(problem), f"n = {problem.n}, d = {problem.d}, N = {problem.N}")
     values = np.empty((len(seed_list), 2, len(degrees) + 1))
-    for i, seed in enumerate(seed_list):
-        values[i] = _one_seed(problem, seed, degrees, rows)
-        if progress is not None:
-            progress(i + 1, len(seed_list))
+    with using(device):
+        require_memory(memory_needed(problem), f"n = {problem.n}, d = {problem.d}, N = {problem.N}")
+        for i, seed in enumerate(seed_list):
+            values[i] = _one_seed(problem, seed, degrees, rows)
+            if progress is not None:
+                progress(i + 1, len(seed_list))
 
     def wrap(k: int, untrained: MeasuredLearned | None) -> MeasuredLearned:
         fraction, unexplained = Estimate(values[:, k, :-1]), Estimate(values[:, k, -1])
@@ -97,13 +99,18 @@ def _one_seed(problem: Problem, seed: int, degrees: tuple[int, ...], n_test: int
     beta_star = draw_teacher(problem, seed)
     weights = (network.W0, trained_weights(problem, network, seed))
     ridge = np.array([problem.ridge])
-    readouts = [ridge_path(sigma(batch.X @ W.T), batch.y, ridge).coefficients[:, 0] for W in weights]
+    put, get = current().put, current().get
+    readouts = [
+        ridge_path(map_tiles(sigma, put(batch.X) @ put(W).T), batch.y, ridge).coefficients[:, 0] for W in weights
+    ]
 
     gram = np.zeros((DEGREE + 1, DEGREE + 1))
     moments, power = np.zeros((DEGREE + 1, 2)), np.zeros(2)
     for X, _ in held_out_tiles(problem, seed, n_test):
         h = hermite_table(X @ beta_star, DEGREE)
-        f = np.stack([sigma(X @ W.T) @ a for W, a in zip(weights, readouts, strict=True)])
+        f = np.stack(
+            [get(map_tiles(sigma, put(X) @ put(W).T) @ put(a)) for W, a in zip(weights, readouts, strict=True)]
+        )
         gram += h @ h.T
         moments += h @ f.T
         power += (f**2).sum(1)

@@ -87,9 +87,7 @@ def simulate_grid(
     """
     alphas, lams = grid_axis("exponents", exponents), grid_axis("ridges", ridges, positive=True)
     seed_list = seed_tuple(seeds)
-    rows = max(2 * problem.n, 2000) if n_test is None else n_test
-    if rows < 1:
-        raise InputError(f"n_test must be 1 or more, got {n_test}")
+    rows = test_rows(problem, n_test)
     etas = np.array([0.0, *(problem.step.replace(exponent=float(a)).size(problem.n) for a in alphas)])
     total = len(seed_list) * etas.size
     values = np.empty((len(QUANTITIES), len(seed_list), etas.size, lams.size))
@@ -148,11 +146,11 @@ def _one_seed(
     test = None
     if problem.steps > 1:
         trained = train_further(problem, etas, seed)
-        paths = _paths(trained, ridges, seed, executor)
+        paths = _paths(trained, ridges, seed, executor, tick)
     elif executor is not None or worth_streaming(problem, etas.size):
         network = draw_network(problem, seed, to_host=False)
         trained = train_once(problem, etas, seed, network.W0, streamed_gradient(problem, seed, executor, network))
-        paths = _paths(trained, ridges, seed, executor)
+        paths = _paths(trained, ridges, seed, executor, tick)
     else:
         draws = _Draws(problem, seed, n_test)
         network = draw_network(problem, seed, to_host=False, drawn=draws.take("weights"))
@@ -194,10 +192,12 @@ class _Draws:
         return islice(self._drawn, self._sizes[name])
 
 
-def _paths(trained: Trained, ridges: Array, seed: int, executor: Executor | None) -> Iterable[RidgePath]:
-    problem = trained.problem
-    if worth_streaming(problem, trained.etas.size):
-        return streamed_paths(trained, ridges, seed, executor)
+def _paths(
+    trained: Trained, ridges: Array, seed: int, executor: Executor | None, tick: Callable[[int], None]
+) -> Iterable[RidgePath]:
+    problem, steps = trained.problem, trained.etas.size
+    if worth_streaming(problem, steps):
+        return streamed_paths(trained, ridges, seed, executor, lambda share: tick(int(share * (steps - 1))))
     samples = partial(batch_blocks, problem, seed, "ridge_inputs", "ridge_noise", problem.n)
     return _stored_paths(trained, ridges, samples)
 
@@ -236,6 +236,13 @@ def _test_error(
             gap = target - F @ coefficients[k]
             total[k] += backend.xp.sum(gap * gap, axis=0)
     return np.stack([backend.get(t) for t in total]) / n_test + problem.noise**2
+
+
+def test_rows(problem: Problem, n_test: int | None) -> int:
+    """Number of test samples: as asked for, else 2n and at least 2000."""
+    if n_test is not None and n_test < 1:
+        raise InputError(f"n_test must be 1 or more, got {n_test}")
+    return max(2 * problem.n, 2000) if n_test is None else n_test
 
 
 def seed_tuple(seeds: int | Iterable[int]) -> tuple[int, ...]:

@@ -43,7 +43,9 @@ def streamed_gradient(problem: Problem, seed: int, executor: Executor | None, ne
     return G / problem.step_samples
 
 
-def streamed_paths(trained: Trained, ridges: Array, seed: int, executor: Executor | None) -> list[RidgePath]:
+def streamed_paths(
+    trained: Trained, ridges: Array, seed: int, executor: Executor | None, tell: Callable[[float], None]
+) -> list[RidgePath]:
     """The ridge path of each η from the sums of one pass over the samples.
 
     â = (FᵀF + λn)⁻¹Fᵀy,  n·mse = |y|² − 2âᵀFᵀy + âᵀFᵀFâ
@@ -52,7 +54,7 @@ def streamed_paths(trained: Trained, ridges: Array, seed: int, executor: Executo
     held = trained
     if executor is not None and not trained.each:  # host arrays travel
         held = replace(trained, W0=backend.get(trained.untrained()), G=backend.get(trained.G))
-    grams, moments, power = _summed(partial(_gram_part, held, seed, backend), problem.n, problem.d, executor)
+    grams, moments, power = _summed(partial(_gram_part, held, seed, backend), problem.n, problem.d, executor, tell)
     paths = []
     for gram, b in zip(grams, moments, strict=True):
         K, b = backend.put(gram), backend.put(b)
@@ -91,14 +93,25 @@ def _gram_part(trained: Trained, seed: int, backend: Backend, blocks: list[int])
         return np.stack([backend.get(K) for K in grams]), backend.get(moments), np.array(power)
 
 
-def _summed(work: Callable[[list[int]], tuple[Array, ...]], rows: int, d: int, executor: Executor | None) -> Any:
-    """The sums of `work` over all row blocks, added in their order, so that the digits do not depend on who was first."""
+def _summed(
+    work: Callable[[list[int]], tuple[Array, ...]],
+    rows: int,
+    d: int,
+    executor: Executor | None,
+    tell: Callable[[float], None] = lambda _: None,
+) -> Any:
+    """The sums of `work` over all row blocks, added in their order, so that the digits do not depend on who was first.
+
+    `tell` hears the share that is done.
+    """
     blocks = list(range(len(row_blocks(rows, d))))
-    if executor is None:
-        return work(blocks)
     tasks = [blocks[i : i + BLOCKS_PER_TASK] for i in range(0, len(blocks), BLOCKS_PER_TASK)]
+    if executor is None:
+        results = (work(task) for task in tasks)
+    else:
+        results = (future.result() for future in [executor.submit(work, task) for task in tasks])
     total: tuple[Array, ...] | None = None
-    for future in [executor.submit(work, task) for task in tasks]:
-        part = future.result()
+    for k, part in enumerate(results):
         total = part if total is None else tuple(a + b for a, b in zip(total, part, strict=True))
+        tell((k + 1) / len(tasks))
     return total

@@ -1,0 +1,86 @@
+"""The options that describe a problem, shared by all commands that take one."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+from cyclopts import Parameter
+
+if TYPE_CHECKING:
+    from onestride.problem import Problem
+
+
+@Parameter(name="*")
+@dataclass(frozen=True)
+class ProblemOptions:
+    """The problem. With --problem FILE the file is read first and the options given here change it."""
+
+    problem: Path | None = None
+    "A TOML or JSON file with the fields of a Problem."
+    n: Annotated[int | None, Parameter(name="--n")] = None
+    "Samples of the ridge regression [2000]."
+    d: Annotated[int | None, Parameter(name="--d")] = None
+    "Inputs [1000]."
+    N: Annotated[int | None, Parameter(name="--N")] = None
+    "Neurons [3000]."
+    activation: str | None = None
+    "A name from `onestride functions`, or Hermite coefficients such as 0,1,0.3 [relu]."
+    teacher: str | None = None
+    "A name, or Hermite coefficients: 0,1,0.7071 is H1 + H2/√2 [0,1,0.7071]."
+    noise: float | None = None
+    "Standard deviation of the label noise [0.5]."
+    ridge: float | None = None
+    "Penalty λ [0.1]."
+    constant: float | None = None
+    "c in the step size η = c·n^α; 0 means no step [1]."
+    exponent: float | None = None
+    "α in the step size η = c·n^α [0.3]."
+    gradient: str | None = None
+    "full (the literal gradient) or labels (y in place of the residual) [full]."
+    weights: str | None = None
+    "sphere or gaussian rows of W₀ [sphere]."
+    readout: str | None = None
+    "gaussian, constant or rademacher [gaussian]."
+    n_step: int | None = None
+    "Samples of the gradient step [n]."
+
+    def build(self) -> Problem:
+        """The validated problem."""
+        from onestride.functions import InputError
+        from onestride.problem import Problem
+
+        default = {"n": 2000, "d": 1000, "N": 3000, "activation": "relu", "teacher": [0, 1, 0.7071], "noise": 0.5}
+        data: dict[str, Any] = default | {"ridge": 0.1, "step": {"constant": 1.0, "exponent": 0.3}}
+        if self.problem is not None:
+            try:
+                text = self.problem.read_text(encoding="utf-8")
+            except (OSError, UnicodeDecodeError) as error:
+                raise InputError(f"--problem {self.problem} cannot be read: {error}") from None
+            read = Problem.from_json if self.problem.suffix == ".json" else Problem.from_toml
+            data = read(text).to_dict()
+        for name in ("n", "d", "N", "noise", "ridge", "gradient", "weights", "readout", "n_step"):
+            if getattr(self, name) is not None:
+                data[name] = getattr(self, name)
+        for name in ("activation", "teacher"):
+            if getattr(self, name) is not None:
+                data[name] = _function(getattr(self, name))
+        step = {name: getattr(self, name) for name in ("constant", "exponent") if getattr(self, name) is not None}
+        data["step"] = data.get("step", {}) | step
+        return Problem(**data)
+
+
+def _function(text: str) -> str | list[Any]:
+    """'relu' stays a name; '0,1,0.7' and '[0, 1, 0.7]' become numbers (what is not a number is left to Problem)."""
+    stripped = text.strip().strip("[]")
+    if "," not in stripped:
+        return text
+
+    def number(part: str) -> float | str:
+        try:
+            return float(part)
+        except ValueError:
+            return part.strip()
+
+    return [number(part) for part in stripped.split(",")]
