@@ -64,6 +64,38 @@ if __name__ == "__main__":
     assert script(tmp_path, text).stdout == "2 ()\n"
 
 
+def test_a_poisonous_cell_is_given_up_and_recorded_while_the_others_finish(tmp_path):
+    text = """
+import multiprocessing, os
+import onestride as one
+
+def deadly(z):
+    if multiprocessing.parent_process() is not None and z.size > 50_000:
+        os._exit(9)
+    return z**3
+
+one.register("deadly", deadly, lambda z: 3 * z**2)
+if __name__ == "__main__":
+    problem = {"n": 40, "d": 20, "N": 60, "seeds": 1}
+    described = {"method": "none", "problem": problem, "axes": {"activation": ["tanh", "deadly"]}}
+    for row in one.sweep(described, "results", workers=2):
+        print(row.problem.activation, len(row.runs), *row.failures)
+"""
+    told = sorted(script(tmp_path, text).stdout.splitlines())
+    assert told == [
+        "deadly 0 its process died 3 times, killed by the system (out of memory?) or by hand",
+        "tanh 1",
+    ]
+    status = subprocess.run(
+        [Path(sys.executable).parent / "onestride", "sweep", "status", "--store", "results"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+    )
+    assert "uses a function of your own" in status.stdout
+    assert "failed 1 times: its process died 3 times" in status.stdout
+
+
 def test_unguarded_script_is_told_what_to_do(tmp_path):
     text = """
 import onestride as one

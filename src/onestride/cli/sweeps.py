@@ -193,9 +193,15 @@ def status(*, store: Path, json_: Json = False) -> None:
         return
     rows = table("sweep", "cells", "known", "failed", "left", "started")
     for entry in found.sweeps:
-        left = entry.cells - entry.known - entry.failed
-        rows.add_row(entry.name, *(f"{v:,}" for v in (entry.cells, entry.known, entry.failed, left)), entry.started)
+        if entry.known is None or entry.failed is None:
+            counts = (f"{entry.cells:,}", "?", "?", "?")
+        else:
+            left = entry.cells - entry.known - entry.failed
+            counts = tuple(f"{v:,}" for v in (entry.cells, entry.known, entry.failed, left))
+        rows.add_row(entry.name, *counts, entry.started)
     say(rows)
+    if any(entry.known is None for entry in found.sweeps):
+        say("?: the sweep uses a function of your own, which this program does not know.")
     say(f"{found.runs:,} runs and {found.predictions:,} predictions of {found.cells:,} cells are in {store}.")
     say("A sweep is writing to it now." if data["running"] else "No sweep on this machine is writing to it.")
     for reason, count in found.reasons.items():

@@ -14,12 +14,15 @@ from onestride.sweep.spec import parse_sweep
 
 @dataclass(frozen=True)
 class SweepStatus:
-    """One sweep that was run on a store: its cells, how many are whole, how many have a failure and no value."""
+    """One sweep that was run on a store: its cells, how many are whole, how many have a failure and no value.
+
+    `known` and `failed` are None when the sweep uses a function that is not registered here.
+    """
 
     name: str
     cells: int
-    known: int
-    failed: int
+    known: int | None
+    failed: int | None
     started: str
 
 
@@ -56,8 +59,8 @@ def _sweep(store: Store, record: Record, failed: dict[str, str]) -> SweepStatus:
     name, started = record.cell["name"], str(record.provenance.get("started", ""))[:16].replace("T", " ")
     try:
         sweep = parse_sweep(record.cell["sweep"], name)
-    except InputError:  # it uses a function that is not registered here
-        return SweepStatus(name, record.values["cells"], 0, 0, started)
+    except InputError:
+        return SweepStatus(name, record.values["cells"], None, None, started)
     known = bad = cells = 0
     for group in group_cells(sweep.points):
         shared, constant = group.content, group.problem.step.constant
