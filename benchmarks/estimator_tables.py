@@ -215,8 +215,8 @@ def xrfm(classes, seed):
         def fit(self, X, y):
             held = np.random.default_rng(seed).permutation(len(X)) % 5 == 0
             self.model = xRFM(device=torch.device("cpu"), tuning_metric="accuracy" if classes else "mse")
-            target = y if classes else y[:, None]
-            self.model.fit(*(np.asarray(v, np.float32) for v in (X[~held], target[~held], X[held], target[held])))
+            X, y = np.asarray(X, np.float32), np.asarray(y, np.int64) if classes else np.asarray(y[:, None], np.float32)
+            self.model.fit(X[~held], y[~held], X[held], y[held])
 
         def predict(self, X):
             return self.model.predict(np.asarray(X, np.float32))

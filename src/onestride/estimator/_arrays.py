@@ -10,8 +10,9 @@ from array_api_compat import is_array_api_obj, is_cupy_array, is_numpy_array, is
 
 def as_numpy(X: Any) -> Any:
     """A torch, CuPy or other array-API array as NumPy; everything else (lists, data frames, None) unchanged."""
+    array: Any = X
     if not is_array_api_obj(X) or is_numpy_array(X):
         return X
     if is_torch_array(X):
-        return X.detach().cpu().numpy()
-    return X.get() if is_cupy_array(X) else np.from_dlpack(X)
+        return array.detach().cpu().numpy()
+    return array.get() if is_cupy_array(X) else np.from_dlpack(array)
