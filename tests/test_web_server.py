@@ -295,7 +295,7 @@ def test_size_limit_names_an_n_that_is_allowed():
 
 
 def test_activation_that_overflows_ends_with_its_sentence(client):
-    query = SMALL | {"activation": "0,1,0,0,0,0,0,0,0,0,0,1", "constant": "1e60"}
+    query = SMALL | {"activation": "0,1,0,0,0,0,0,0,0,0,0,0,0,0,1", "constant": "1e9", "exponent": "9"}
     assert start(client, query, 2).status_code == 200
     job = wait_for(client, "failed", "done")
     assert job["state"] == "failed"

@@ -42,13 +42,14 @@ def create_app(store: Path, *, host: str = "127.0.0.1") -> Starlette:
 
     @asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncIterator[None]:
-        workers.warm()
+        workers.warm("quick")
         yield
         simulations.cancel()
         workers.close()
 
     async def page(request: Request) -> Response:
         """The page itself; with a bad address it says so, and so does the status."""
+        workers.warm("full")
         try:
             _problem(request)
             status = 200

@@ -142,10 +142,10 @@ class Workers:
             )
         return self._pools[name]
 
-    def warm(self) -> None:
-        """Start all processes now, so that the first slider does not wait for them."""
-        for name, count in PROCESSES.items():
-            for _ in range(count):
+    def warm(self, name: str) -> None:
+        """Start a pool's processes now, so that the first question does not wait for them."""
+        if name not in self._pools:
+            for _ in range(PROCESSES[name]):
                 self._pool(name).submit(os.getpid)
 
     def close(self) -> None:
