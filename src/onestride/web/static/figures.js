@@ -34,7 +34,7 @@ function yAxis(values, optional = []) {
   const span = Math.max(high - low, 0.02 * Math.abs(high) || 1e-3);
   for (const v of finite(optional)) if (v > low - 0.9 * span && v < high + 0.9 * span) [low, high] = [Math.min(low, v), Math.max(high, v)];
   const room = 0.05 * Math.max(high - low, span);
-  return niceTicks(Math.max(low - room, low >= 0 ? 0 : -Infinity), high + 3.6 * room, 5); // the windows' names stand on top
+  return niceTicks(Math.max(low - room, low >= 0 ? 0 : -Infinity), high + 5.2 * room, 5); // the windows' names stand on top
 }
 
 // The curve at α, while its own number is on the way.
@@ -50,7 +50,7 @@ export function errorFigure(svg, list, name, { curves, here, points, alpha }) {
     Object.entries(BASELINES).forEach(([key, label], i) => lines.push({ at: curves.baselines[key], label, style: 2 + i }));
   const here_ = here?.[name] ?? between(curves.alpha, curves[name], alpha);
   const y = yAxis(
-    [...curves[name], curves.untrained[name], ...measured.map((p) => p.mean), here_],
+    [...curves[name], curves.untrained[name], ...measured.flatMap((p) => [p.mean - (p.stderr ?? 0), p.mean + (p.stderr ?? 0)]), here_],
     [...curves.limit[name], ...lines.slice(1).map((l) => l.at)],
   );
   draw(svg, {
