@@ -6,6 +6,7 @@ import time
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from onestride.simulate.cost import operations
 from onestride.simulate.run import memory_needed, simulate_grid
 from onestride.store import Store
 from onestride.sweep.cells import Group, cell_content, group_cells, key_of, run_cell, theory_cell
@@ -89,18 +90,8 @@ def make_plan(sweep: Sweep, store: Store | None = None, *, workers: int | None =
 
 
 def work(group: Group, exponents: int | None = None) -> float:
-    """Floating-point operations of one seed of a group by the direct method.
-
-    The gradient takes 4ndN, the features of the ridge and test data 4ndN and 4TdN with T = max(2n, 2000) test samples;
-    the Gram matrix, its reduction and the test predictions follow for each exponent and for no step.
-    """
-    p, steps, ridges = group.problem, 1 + (exponents or len(group.exponents)), len(group.ridges)
-    n, d, N, tests, m = p.n, p.d, p.N, max(2 * p.n, 2000), min(p.n, p.N)
-    gradient = 4.0 * p.step_samples * d * N * (1 if p.steps == 1 else p.steps * (steps - 1))
-    features = 4.0 * (n + tests) * d * N * (1 if p.steps == 1 else steps / 2)
-    return (
-        gradient + features + steps * (2.0 * n * N * m + 4 / 3 * m**3 + 4.0 * m * m * ridges + 2.0 * tests * N * ridges)
-    )
+    """Floating-point operations of one seed of a group, for all its exponents or for a number of them."""
+    return operations(group.problem, exponents or len(group.exponents), len(group.ridges)).flops
 
 
 def _estimate(
