@@ -6,7 +6,7 @@ READY := $(VENV)/.ready
 # several test processes share the cores: one BLAS thread each
 ONE_THREAD := OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 MKL_NUM_THREADS=1
 
-.PHONY: reproduce test slow lint clean
+.PHONY: reproduce test slow lint docs clean
 
 reproduce: $(READY)
 	$(BIN)/onestride reproduce
@@ -21,6 +21,11 @@ lint: $(READY)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/pyright
+
+# the pages, warnings as errors; the scripts of the gallery run
+docs: $(READY)
+	$(ONE_THREAD) $(BIN)/sphinx-build -W --keep-going -q -b html docs docs/_build/html
+	@echo "docs/_build/html/index.html"
 
 $(READY): pyproject.toml
 	$(PYTHON) -m venv $(VENV)
