@@ -139,8 +139,7 @@ def agop(X, Y, y, seed, classes):
 
     _, _, note, c = leave_one_out_ridge((scaled(s) for s in SCALES), Y)
     layer = note["layer"]
-    slopes = layer.input_gradients(X, c)
-    values, vectors = eigh(np.einsum("kni,knj->ij", slopes, slopes, optimize=True))
+    values, vectors = eigh(sum(g.T @ g for g in layer.input_gradients(X, c)))
     root = (vectors * np.sqrt(np.maximum(values, 0))) @ vectors.T
     W = layer.W @ root
     layer = type(unit)(W * (np.linalg.norm(layer.W) / np.linalg.norm(W)), unit.b, "erf", True)

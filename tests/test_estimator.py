@@ -1,7 +1,11 @@
 """The estimators: scikit-learn's own checks, exact identities, honesty of the step, and what a user of tables tries."""
 
+import contextlib
+import io
 import json
 import pickle
+import re
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -392,7 +396,9 @@ def test_explanation_of_noise_and_of_a_step_that_was_asked_for():
     e = OneStepRegressor(64, random_state=0).fit(X, y).explain()
     assert not e.helps
     assert any("Little to learn" in reason for reason in e.reasons)
-    assert "not judged" in OneStepRegressor(64, step_size=1, random_state=0).fit(X, y).explain().verdict
+    asked = OneStepRegressor(64, step_size=1, random_state=0).fit(X, y).explain()
+    assert asked.helps is None
+    assert "not judged" in asked.verdict
     assert "No step was taken" in OneStepRegressor(64, step_size=0, random_state=0).fit(X, y).explain().verdict
 
 
@@ -400,3 +406,17 @@ def test_front_door_has_the_three():
     assert onestride.OneStepRegressor is OneStepRegressor
     assert onestride.OneStepClassifier is OneStepClassifier
     assert onestride.OneStepFeatures is OneStepFeatures
+
+
+def test_documentation_prints_what_its_comments_say():
+    text = (Path(__file__).parents[1] / "docs" / "estimator.md").read_text(encoding="utf-8")
+    blocks = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
+    printed, expected = io.StringIO(), []
+    names: dict = {}
+    with contextlib.redirect_stdout(printed):
+        for block in blocks:
+            exec(compile(block, "docs/estimator.md", "exec"), names)
+            expected += re.findall(r"^print\(.*\)\s+# (.*)$", block, re.MULTILINE)
+    (output,) = re.findall(r"```text\n(.*?)\n```", text, re.DOTALL)
+    assert len(expected) == 5
+    assert printed.getvalue().splitlines() == [*expected, *output.splitlines()]

@@ -37,7 +37,7 @@ class Facts:
     hermite
         c_1 … c_4 of the target along the learned direction (its values turned into normal scores), largest output.
     hermite_null
-        The size they reach where there is nothing, √(d/(n k!)): the direction was learned on the same rows.
+        The size they reach where there is nothing, √(d/(n k!)) for d ≤ n: the direction was learned on the same rows.
     left_out, untrained_left_out
         Leave-one-out errors with and without the step. With a step this is optimistic; `held_out` is not.
     eigenvalues, untrained_eigenvalues
@@ -82,13 +82,14 @@ class Facts:
 class Explanation:
     """Theory beside measurement for a fitted estimator; `print` it for the words.
 
+    `helps` is what held-out rows said; None when they were not asked.
     `problem` is the twin: Gaussian inputs of the table's effective dimension, a single-index teacher with the table's
     Hermite profile, everything else noise, and a literal gradient step that moves the neurons as far. `predicted` and
     `predicted_untrained` are its test errors relative to the target's variance, each at its best penalty; None when the
     profile is empty or there is no theory, which `theory_message` says.
     """
 
-    helps: bool
+    helps: bool | None
     verdict: str
     reasons: tuple[str, ...]
     facts: Facts = field(repr=False)
@@ -124,10 +125,9 @@ class Explanation:
             lines.append("                       leading " + ", ".join(f"{v:.3g}" for v in f.eigenvalues) + " with it")
         lines.append("theory of a twin problem: one direction, these numbers, the rest noise")
         if self.predicted is not None and self.predicted_untrained is not None:
-            gain = 1 - self.predicted / self.predicted_untrained
-            lines.append(
-                f"  test error           {self.predicted_untrained:.4g} without, {self.predicted:.4g} with a step ({-gain:+.1%})"
-            )
+            change = self.predicted / self.predicted_untrained - 1
+            before, after = f"{self.predicted_untrained:.4g}", f"{self.predicted:.4g}"
+            lines.append(f"  test error           {before} without, {after} with a step ({change:+.1%})")
         return "\n".join([*lines, f"  {self.theory_message}"])
 
     def to_dict(self) -> dict[str, Any]:
@@ -141,7 +141,8 @@ def measure(fit: Fit, Z: Array, Y: Array, w: Array, alphas: Array, spec: Any) ->
     """The facts of a fit; Z standardised rows, Y targets of unit variance."""
     n, d = Z.shape
     share = w / w.sum()
-    covariance = (Z * share[:, None]).T @ Z
+    rooted = Z * np.sqrt(share)[:, None]
+    covariance = rooted.T @ rooted if d <= n else rooted @ rooted.T  # the same trace and norm
     _, linear = best_penalty(ridge_path(Z, Y, w), alphas)
     coefficients = _hermite_profile(Z @ fit.direction, Y, share)
     power = float(np.average(np.square(Y - share @ Y), axis=0, weights=w).mean()) or 1.0
@@ -160,7 +161,7 @@ def measure(fit: Fit, Z: Array, Y: Array, w: Array, alphas: Array, spec: Any) ->
     return Facts(
         n, d, fit.trained.layer.W.shape[0], spec, float(np.trace(covariance) ** 2 / size) if size else 0.0,
         1 - linear / power, tuple(coefficients.tolist()),
-        tuple(float(np.sqrt(d / (n * factorial(k)))) for k in range(1, DEGREES + 1)),
+        tuple(float(np.sqrt(min(d / n, 1) / factorial(k))) for k in range(1, DEGREES + 1)),
         fit.trained.left_out_error / power, fit.untrained.left_out_error / power, fit.held_out, fit.step,
         eigenvalues, before, int((fit.trained.path.eigenvalues > bulk_top * (1 + 1e-9)).sum()), aligned, aligned_before,
     )  # fmt: skip
@@ -212,12 +213,12 @@ def _twin(f: Facts) -> tuple[Problem | None, float | None, float | None, str]:
     return problem, before, after, words
 
 
-def _verdict(f: Facts) -> tuple[bool, str]:
+def _verdict(f: Facts) -> tuple[bool | None, str]:
     h = f.held_out
     if not h.steps:
         if f.step_size:
-            return True, f"A step of relative size {f.step_size:g} was taken as asked; whether it helps was not judged."
-        return False, "No step was taken: none was asked for, or there are too few distinct rows to judge one."
+            return None, f"A step of relative size {f.step_size:g} was taken as asked; whether it helps was not judged."
+        return None, "No step was taken: none was asked for, or there are too few distinct rows to judge one."
     i = h.steps.index(f.step_size) if f.step_size else int(np.argmin(h.errors[1:])) + 1
     change = f"{abs(h.gain[i]) / h.errors[0]:.1%} (± {h.stderr[i] / h.errors[0]:.1%})"
     if f.step_size:
@@ -226,7 +227,7 @@ def _verdict(f: Facts) -> tuple[bool, str]:
     return False, f"One step does not help: the best one {direction} the held-out error by {change}, so none was taken."
 
 
-def _reasons(f: Facts, helps: bool) -> tuple[str, ...]:
+def _reasons(f: Facts, helps: bool | None) -> tuple[str, ...]:
     reasons = []
     if f.linear_share < _LITTLE:
         reasons.append(
@@ -238,7 +239,7 @@ def _reasons(f: Facts, helps: bool) -> tuple[str, ...]:
         reasons.append(
             f"Little to learn: random features leave {f.untrained_left_out:.0%} of the variance unexplained."
         )
-    elif not helps and f.untrained_left_out > 1 - f.linear_share - _LITTLE:
+    elif helps is False and f.untrained_left_out > 1 - f.linear_share - _LITTLE:
         reasons.append(
             f"The target is linear as far as these features see: linear regression explains {f.linear_share:.1%}, random "
             f"features {1 - f.untrained_left_out:.1%}. The skip connection holds the linear part without a step."
@@ -248,12 +249,12 @@ def _reasons(f: Facts, helps: bool) -> tuple[str, ...]:
             f"Few rows for the inputs: {f.rows} in effective dimension {f.effective_dimension:.0f}; the direction of a step "
             "is mostly noise."
         )
-    if helps and f.spikes:
+    if f.spikes:
         reasons.append(
             f"{f.spikes} eigenvalue{'s' if f.spikes > 1 else ''} of the features left the spectrum they had without a step: "
             "the features turned towards that many directions."
         )
-    if not helps and not reasons:
+    if helps is False and not reasons:
         reasons.append(
             f"Random features already explain {1 - f.untrained_left_out:.1%} (leave-one-out), linear regression "
             f"{f.linear_share:.1%}; re-weighting the inputs adds nothing that held-out rows can see."

@@ -96,8 +96,8 @@ class _OneStep(BaseEstimator):
         self.step_size_, self.alpha_, self.input_scale_ = fit.step, fit.trained.alpha, fit.scale
         self.held_out_ = fit.held_out
         self.direction_ = _unit(self._to_inputs(fit.direction))
-        slopes = self._to_inputs(self._network.layer.input_gradients(Z, self._network.coefficients))
-        influence = weights @ np.square(slopes).sum(0)
+        gradients = self._network.layer.input_gradients(Z, self._network.coefficients)
+        influence = np.sum([weights @ np.square(self._to_inputs(g)) for g in gradients], axis=0)
         self.feature_importances_ = influence / (influence.sum() or 1.0)
         return fit, Y, weights
 

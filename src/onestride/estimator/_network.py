@@ -12,6 +12,7 @@ length of W₀, so that the step changes directions and not the input scale.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
@@ -58,12 +59,12 @@ class Layer:
         """σ'(WZᵀ + b), n × N."""
         return self.sigma.derivative(Z @ self.W.T + self.b)
 
-    def input_gradients(self, Z: Array, coefficients: Array) -> Array:
-        """∇_z of every output at every row, outputs × n × d."""
-        N = self.W.shape[0]
-        slopes = self.slopes(Z)
-        gradients = np.stack([(slopes * c) @ self.W for c in coefficients[:N].T])
-        return gradients + coefficients[N:].T[:, None, :] if self.skip else gradients
+    def input_gradients(self, Z: Array, coefficients: Array) -> Iterator[Array]:
+        """∇_z of each output in turn at every row, n × d."""
+        N, slopes = self.W.shape[0], self.slopes(Z)
+        for c in coefficients.T:
+            gradients = (slopes * c[:N]) @ self.W
+            yield gradients + c[N:] if self.skip else gradients
 
 
 @dataclass(frozen=True)
@@ -157,8 +158,8 @@ def gradient(layer: Layer, Z: Array, residual: Array, coefficients: Array, weigh
     pull *= (residual * weights[:, None]) @ coefficients[:N].T
     change = pull.T @ Z
     if kind == "shared":
-        P = layer.W.T @ change
-        change = layer.W @ (P + P.T)
+        W, G = layer.W, change
+        change = (W @ W.T) @ G + (W @ G.T) @ W  # W(P + Pᵀ) with P = WᵀG, without a d × d matrix
     size = np.linalg.norm(change)
     return change * (np.linalg.norm(layer.W) / size) if size > 0 else change
 
@@ -260,6 +261,6 @@ def _stage(layer: Layer, Z: Array, Y: Array, w: Array, settings: Settings) -> St
 
 def _leading(change: Array) -> Array:
     """The unit direction of input space along which the step moves the layer most; its largest entry is positive."""
-    values, vectors = np.linalg.eigh((change.T @ change).astype(np.float64))
-    direction = vectors[:, -1] if values[-1] > 0 else np.zeros(change.shape[1])
+    _, values, right = np.linalg.svd(change.astype(np.float64), full_matrices=False)
+    direction = right[0] if values[0] > 0 else np.zeros(change.shape[1])
     return direction * np.sign(direction[np.argmax(np.abs(direction))])
