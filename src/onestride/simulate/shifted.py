@@ -26,7 +26,8 @@ from onestride._numerics import Array
 
 DIRECT_BELOW = 400  # smaller systems are solved in float64 at once: the factorisation is not what costs
 CHOLESKY_UP_TO = 4  # shifts on the host; more of them share one tridiagonal form
-SMALLEST_SHIFT = 1e-10  # of |K|: below it, squaring B costs more than six digits and B itself must be decomposed
+# of |K|: below it, squaring B costs more than six digits (float32: two) and B itself must be decomposed
+SMALLEST_SHIFT = {"float64": 1e-10, "float32": 1e-5}
 TOLERANCE = 1e-12  # bound on the relative error of the solutions, or the rounding of a direct solution if larger
 MAX_STEPS = 30
 DEVICE_BLOCK = 1024
@@ -86,7 +87,7 @@ def solve_shifted(rows: Rows, b: Any, shifts: Array) -> tuple[Any, Any]:
     backend = current()
     if backend.on_host and rows.width < DIRECT_BELOW:
         K = rows.gram(backend.dtype)
-        _require_digits(shifts, _norm(K), backend.eps)
+        _require_digits(shifts, _norm(K), backend.dtype)
         x = tridiagonal_solver(K, shifts)(np.repeat(b[:, None], shifts.size, axis=1))
         return x, rows @ x
     for dtype in ("float32", "float64") if backend.dtype == "float64" else ("float32",):
@@ -99,7 +100,7 @@ def solve_shifted(rows: Rows, b: Any, shifts: Array) -> tuple[Any, Any]:
 def solve_gram(K: Any, b: Any, shifts: Array) -> Any:
     """The x = (K + s)⁻¹b for every shift, as columns, when there is only K, which is overwritten."""
     backend = current()
-    _require_digits(shifts, _norm(K), backend.eps)
+    _require_digits(shifts, _norm(K), backend.dtype)
     factors = tridiagonal_solver(K, shifts) if backend.on_host else _factors(K, shifts, last=True)
     if factors is None:
         raise IllConditionedError
@@ -115,7 +116,7 @@ def _factorise_and_refine(rows: Rows, b: Any, shifts: Array, dtype: str) -> tupl
         norm = _norm(K)
         if not np.isfinite(norm) and low:
             return None  # float32 overflows first
-        _require_digits(shifts, norm, backend.eps)
+        _require_digits(shifts, norm, backend.dtype)
         pieces = []
         for part in _groups(shifts, rows.width, dtype):
             factors = _factors(K, part, last=part[-1] == shifts[-1])
@@ -145,10 +146,10 @@ def _norm(K: Any) -> float:
         return float(np.sqrt(2 * sum(float(xp.sum(K[i, :] * K[i, :])) for i in _blocks(K.shape[0]))))
 
 
-def _require_digits(shifts: Array, norm: float, eps: float) -> None:
+def _require_digits(shifts: Array, norm: float, dtype: str) -> None:
     if not np.isfinite(norm):
         raise OverflowError
-    if float(np.min(shifts)) < SMALLEST_SHIFT * norm * (eps / np.finfo(float).eps):
+    if float(np.min(shifts)) < SMALLEST_SHIFT[dtype] * norm:
         raise IllConditionedError
 
 
