@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from onestride import conventions as conventions
+    from onestride import estimator as estimator
     from onestride.compare import compare as compare
     from onestride.estimator import OneStepClassifier as OneStepClassifier
     from onestride.estimator import OneStepFeatures as OneStepFeatures
@@ -63,6 +64,7 @@ _HOME = {
     "sweep": "sweep.drive",
     "Store": "store",
     "conventions": "conventions",
+    "estimator": "estimator",
     "OneStepFeatures": "estimator",
     "OneStepRegressor": "estimator",
     "OneStepClassifier": "estimator",
@@ -74,7 +76,7 @@ def __getattr__(name: str) -> Any:
     if name not in _HOME:
         raise AttributeError(f"module 'onestride' has no attribute {name!r}")
     module = import_module(f"onestride.{_HOME[name]}")
-    return module if name == "conventions" else getattr(module, name)
+    return module if name in ("conventions", "estimator") else getattr(module, name)
 
 
 class _Package(ModuleType):
