@@ -6,7 +6,8 @@ from importlib.metadata import version as version_of
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent / "_ext"))
-os.environ.setdefault("COLUMNS", "100")
+for name in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"):
+    os.environ.setdefault(name, "1")  # small matrices: more threads only wait for each other
 
 project = "onestride"
 author = "The onestride developers"
