@@ -42,8 +42,13 @@ function readAddress() {
 
 // ------------------------------------------------------------------ theory
 
-const quickCurves = latest((values) => receive("curves", values, "quick"));
-const quickHere = latest((values) => receive("here", values, "quick"));
+const wanted = new Set(); // of the quick answers; both are drawn in one frame
+const quick = latest(async (values) => {
+  const names = [...wanted];
+  wanted.clear();
+  await Promise.all(names.map((name) => receive(name, values, "quick")));
+  schedule();
+});
 
 async function receive(name, values, quality, signal) {
   try {
@@ -53,7 +58,7 @@ async function receive(name, values, quality, signal) {
     if (name === "here") data.alpha = Number(values.exponent ?? about.defaults.exponent);
     view[name] = data;
     if (!keepBanner) banner("");
-    schedule();
+    if (quality === "full") schedule();
   } catch (error) {
     if (error.name !== "AbortError") banner(error instanceof Refused ? error.message : "the page made a mistake; reload it");
     if (!(error instanceof Refused) && error.name !== "AbortError") throw error;
@@ -69,8 +74,9 @@ function changed(name) {
   byId("quality").dataset.quality = "quick";
   refining.abort();
   clearTimeout(rest);
-  if (!["exponent"].includes(name) || Number(controls.values.exponent) < 0 || !view.curves) quickCurves(values);
-  quickHere(values);
+  if (name !== "exponent" || Number(controls.values.exponent) < 0 || !view.curves) wanted.add("curves");
+  wanted.add("here");
+  quick(values);
   simulation.problemChanged();
   schedule();
   rest = setTimeout(() => refine(values), REST);
