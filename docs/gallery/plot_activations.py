@@ -33,8 +33,8 @@ places = list(range(len(order)))
 def panel(degree: int) -> Panel:
     """One degree of the teacher."""
     values = [shares[name][degree - 1] for name in order]
-    points = Series("theory, n = 1000, η = n^0.4", places, values, kind="simulation", colour=degree - 1)
-    return Panel(f"degree {degree}", "", "fraction learned", [points], xticks=places, xnames=order)
+    points = Series("", places, values, kind="simulation", colour=degree - 1)
+    return Panel(f"degree {degree}; n = 1000, η = n^0.4", "", "fraction learned", [points], xticks=places, xnames=order)
 
 
 figure = draw([panel(1), panel(2)])

@@ -32,24 +32,28 @@ for k, place in enumerate(theory.leading):
 # Histograms are densities per unit of log eigenvalue, so that equal areas are equal shares of the spectrum.
 
 
-def panel(title: str, estimate, law, lines=()) -> Panel:
+def panel(title: str, estimate, law, spikes=(), lines=()) -> Panel:
     """Measured eigenvalues as a histogram, the predicted density as a line."""
     values = estimate.values[estimate.values > 1e-9]
     counts, edges = np.histogram(np.log(values), bins=50)
     heights = counts / (len(estimate.values) * problem.n) / np.diff(edges)
-    series = (
+    series = [
         Series("measured, 6 seeds", np.exp(edges), heights, kind="histogram"),
         Series("predicted density", law.grid, law.grid * law.density),
-    )
+    ]
+    if len(spikes):
+        series.append(Series("measured spikes", spikes, np.full(len(spikes), 0.02), kind="simulation", colour=1))
     return Panel(
         title, "eigenvalue of FFᵀ/n", "density per log eigenvalue", series, logx=True, verticals=lines, xlim=(0.02, 600)
     )
 
 
-spikes = [(float(x), f"k = {k}" if k else "const.") for x, k in zip(theory.leading, theory.degrees, strict=True)]
+predicted = [(float(x), f"k = {k}" if k else "const.") for x, k in zip(theory.leading, theory.degrees, strict=True)]
 figure = draw(
     [
         panel("before the step", measured.untrained_eigenvalues, theory.untrained),
-        panel("after the step", measured.eigenvalues, theory.trained, spikes),
+        panel(
+            "after the step", measured.eigenvalues, theory.trained, measured.leading.mean[: theory.outliers], predicted
+        ),
     ]
 )

@@ -14,7 +14,7 @@ import onestride as one
 from onestride.plot import Panel, Series, draw
 
 one.register("shifted_erf", lambda z: erf(z + 0.5), lambda z: 2 / np.sqrt(np.pi) * np.exp(-((z + 0.5) ** 2)))
-alphas = np.linspace(0.0, 0.48, 13)
+alphas = np.linspace(0.0, 0.48, 25)
 
 
 def fractions(n: int) -> np.ndarray:
