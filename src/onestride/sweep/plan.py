@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from onestride.simulate.cost import operations
+from onestride.simulate.cost import operations
 from onestride.simulate.run import memory_needed, simulate_grid
 from onestride.store import Store
 from onestride.sweep.cells import Group, cell_content, group_cells, key_of, run_cell, theory_cell
@@ -90,7 +91,7 @@ def make_plan(sweep: Sweep, store: Store | None = None, *, workers: int | None =
 
 
 def work(group: Group, exponents: int | None = None) -> float:
-    """Floating-point operations of one seed of a group, for all its exponents or for a number of them."""
+    """Floating-point operations of one seed of a group, by the cost model of the simulation."""
     return operations(group.problem, exponents or len(group.exponents), len(group.ridges)).flops
 
 
