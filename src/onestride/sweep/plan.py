@@ -7,7 +7,6 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from onestride.simulate.cost import operations
-from onestride.simulate.cost import operations
 from onestride.simulate.run import memory_needed, simulate_grid
 from onestride.store import Store
 from onestride.sweep.cells import Group, cell_content, group_cells, key_of, run_cell, theory_cell
