@@ -15,7 +15,7 @@ const SYMBOLS = {
   noise: "σ_ε: standard deviation of the label noise; ε is standard normal",
   beta: "β: the direction the gradient finds, Xᵀr/n",
   betastar: "β⋆: the teacher's direction, of length 1",
-  s: "s = |β|: its length; s² = c⋆₁² + (d/n)·E r², plus c₁² for the full gradient",
+  s: "s = |β|: its length; s² = c⋆₁² + d·E r²/(samples of the step), plus c₁² for the full gradient",
   F: "F: features after the step, σ(X̃Wᵀ) on fresh data",
   F0: "F₀: features before the step, σ(X̃W₀ᵀ)",
   ck: "cₖ: Hermite coefficient of the activation of degree k",
