@@ -11,6 +11,12 @@ from sphinx.application import Sphinx
 from sphinx.util import logging
 
 logger = logging.getLogger(__name__)
+CORRECTIONS = {
+    "<mi>&#x0007E;</mi>": "<mo>&#x0223C;</mo>",  # ∼ and ± want the space of a relation and of an operator
+    "<mi>&#x000B1;</mi>": "<mo>&#x000B1;</mo>",
+    "<mo>&#x022C6;</mo>": "<mi>&#x022C6;</mi>",  # ⋆ is a name here, not a product
+    '<mo stretchy="false">&#x0007C;</mo>': '<mo stretchy="false" lspace="0" rspace="0">&#x0007C;</mo>',  # |x|
+}
 UNKNOWN = re.compile(r"<m[a-z]+[^>]*>(?:\\[A-Za-z]+|&)</m[a-z]+>")  # a command that the converter let through
 
 
@@ -18,6 +24,8 @@ def to_mathml(node: nodes.Node, display: str) -> str:
     """The formula of a math node."""
     source = node.astext().strip()
     formula = convert(source, display=display)
+    for wrong, right in CORRECTIONS.items():
+        formula = formula.replace(wrong, right)
     if found := UNKNOWN.search(formula):
         logger.warning("no MathML for %s in the formula %s", found.group(), source, location=node)
     return formula
