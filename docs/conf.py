@@ -42,6 +42,7 @@ sphinx_gallery_conf = {
     "examples_dirs": "gallery",
     "gallery_dirs": "auto_gallery",
     "filename_pattern": "/plot_",
+    "within_subsection_order": "FileNameSortKey",
     "image_scrapers": ("figures.scrape",),
     "remove_config_comments": True,
     "download_all_examples": False,

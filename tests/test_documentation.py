@@ -11,10 +11,11 @@ import sys
 from pathlib import Path
 
 import pytest
-from test_docs import called, code_blocks
 
 import onestride
+from onestride import functions
 from onestride.experiments.catalogue import QUESTIONS
+from test_docs import called, code_blocks
 
 DOCS = Path(__file__).parents[1] / "docs"
 PAGES = sorted(DOCS.glob("*.md")) + sorted(DOCS.glob("experiments/*.md"))
@@ -43,6 +44,14 @@ def printed(code: str, names: dict[str, object]) -> list[str]:
     with contextlib.redirect_stdout(out):
         exec(compile(code, "snippet", "exec"), names)
     return out.getvalue().splitlines()
+
+
+@pytest.fixture(autouse=True)
+def _registry(monkeypatch):
+    """Functions that a snippet registers are forgotten after it."""
+    monkeypatch.setattr(functions, "_REGISTRY", dict(functions._REGISTRY))
+    yield
+    functions.resolve.cache_clear()
 
 
 WITH_CODE = [p for p in PAGES if p.name not in ELSEWHERE and snippets(text_of(p))]
@@ -85,7 +94,8 @@ def test_commands_shown_exist_with_their_options(path):
 
 def toctree_entries(page: str) -> list[str]:
     blocks = re.findall(r"^```{toctree}\n(.*?)^```", page, re.DOTALL | re.MULTILINE)
-    return [line for block in blocks for line in block.splitlines() if line and not line.startswith(":")]
+    entries = [line for block in blocks for line in block.splitlines() if line and not line.startswith(":")]
+    return [re.sub(r".*<(.*)>$", r"\1", entry) for entry in entries]
 
 
 def test_every_page_is_in_a_table_of_contents():
@@ -138,11 +148,25 @@ def test_reference_covers_every_public_name():
 
 
 def build(target: Path, *options: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "sphinx", "-W", "--keep-going", "-q", *options, "-b", "html", str(DOCS), str(target)]
+    command = [
+        sys.executable,
+        "-m",
+        "sphinx",
+        "-W",
+        "--keep-going",
+        "-q",
+        *options,
+        "-b",
+        "html",
+        str(DOCS),
+        str(target),
+    ]
     return subprocess.run(command, capture_output=True, text=True, env=dict(os.environ), check=False)
 
 
-OUTSIDE = re.compile(r"<(?:script|link|img|iframe|source)[^>]*?(?:src|href)=\"(?:https?:)?//[^\"]+\"|@import|url\(https?:")
+OUTSIDE = re.compile(
+    r"<(?:script|link|img|iframe|source)[^>]*?(?:src|href)=\"(?:https?:)?//[^\"]+\"|@import|url\(https?:"
+)
 
 
 @pytest.mark.slow
@@ -154,4 +178,4 @@ def test_pages_build_without_a_warning_and_need_no_network(tmp_path):
     theory = text_of(tmp_path / "html" / "theory.html")
     assert theory.count("<math") > 100
     assert "\\frac" not in theory
-    assert (tmp_path / "html" / "auto_gallery" / "plot_errors.html").is_file()
+    assert (tmp_path / "html" / "auto_gallery" / "plot_1_errors.html").is_file()

@@ -1,7 +1,7 @@
 """Docstrings are written for people who read the source; this makes them safe for reStructuredText.
 
 Bars, stars and underscores of formulas are escaped, formulas and tables set apart keep their lines, and public names in
-backticks become links.
+backticks become links; signatures of models are shortened.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
+from pydantic import BaseModel
 from sphinx.application import Sphinx
 
 import onestride
@@ -65,7 +66,16 @@ def process(app: Sphinx, what: str, name: str, obj: Any, options: Any, lines: li
     lines[:] = tidy(lines)
 
 
+def signature(app: Sphinx, what: str, name: str, obj: Any, options: Any, given: str, returned: str) -> Any:
+    """Fields of a model with their defaults, without the validators that pydantic writes into annotations."""
+    if not (isinstance(obj, type) and issubclass(obj, BaseModel)):
+        return None
+    fields = [k if f.is_required() else f"{k}={f.default!r}" for k, f in obj.model_fields.items()]
+    return f"(*, {', '.join(fields)})", None
+
+
 def setup(app: Sphinx) -> dict[str, Any]:
     """Connect the hook."""
     app.connect("autodoc-process-docstring", process, priority=400)
+    app.connect("autodoc-process-signature", signature)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

@@ -12,7 +12,12 @@ import onestride as one
 from onestride.plot import Panel, Series, draw
 
 problem = one.Problem(
-    n=600, d=300, N=900, activation="relu", teacher=[0, 1, 2**-0.5], step=one.Step(constant=2.0, exponent=0.39)
+    n=600,
+    d=300,
+    N=900,
+    activation="relu",
+    teacher=[0, 1, 2**-0.5],
+    step=one.Step(constant=2.0, exponent=0.39),
 )
 theory = one.spectrum(problem)
 measured = one.measure_spectrum(problem, seeds=6)
@@ -25,7 +30,10 @@ for k, place in enumerate(theory.leading):
     found = measured.leading[k]
     print(f"spike {k + 1}: predicted {place:.2f}, measured {found:.2f}")
     print(
-        "  overlaps predicted", theory.power_overlaps[k].round(2), "measured", measured.power_overlaps.mean[k].round(2)
+        "  overlaps predicted",
+        theory.power_overlaps[k].round(2),
+        "measured",
+        measured.power_overlaps.mean[k].round(2),
     )
 
 # %%
@@ -42,18 +50,39 @@ def panel(title: str, estimate, law, spikes=(), lines=()) -> Panel:
         Series("predicted density", law.grid, law.grid * law.density),
     ]
     if len(spikes):
-        series.append(Series("measured spikes", spikes, np.full(len(spikes), 0.02), kind="simulation", colour=1))
+        series.append(
+            Series(
+                "measured spikes",
+                spikes,
+                np.full(len(spikes), 0.02),
+                kind="simulation",
+                colour=1,
+            )
+        )
     return Panel(
-        title, "eigenvalue of FFᵀ/n", "density per log eigenvalue", series, logx=True, verticals=lines, xlim=(0.02, 600)
+        title,
+        "eigenvalue of FFᵀ/n",
+        "density per log eigenvalue",
+        series,
+        logx=True,
+        verticals=lines,
+        xlim=(0.02, 600),
     )
 
 
-predicted = [(float(x), f"k = {k}" if k else "const.") for x, k in zip(theory.leading, theory.degrees, strict=True)]
+predicted = [
+    (float(x), f"k = {k}" if k else "const.")
+    for x, k in zip(theory.leading, theory.degrees, strict=True)
+]
 figure = draw(
     [
         panel("before the step", measured.untrained_eigenvalues, theory.untrained),
         panel(
-            "after the step", measured.eigenvalues, theory.trained, measured.leading.mean[: theory.outliers], predicted
+            "after the step",
+            measured.eigenvalues,
+            theory.trained,
+            measured.leading.mean[: theory.outliers],
+            predicted,
         ),
     ]
 )

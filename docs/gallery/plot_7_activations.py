@@ -15,7 +15,13 @@ shares = {}
 for spec in (*function_names(), (0, 0.5, 0, 0, 0.05)):
     sigma = one.activation(spec)
     problem = one.Problem(
-        n=1000, d=500, N=1500, activation=spec, teacher=[0, 1, 2**-0.5], noise=0.5, step=one.Step(exponent=0.4)
+        n=1000,
+        d=500,
+        N=1500,
+        activation=spec,
+        teacher=[0, 1, 2**-0.5],
+        noise=0.5,
+        step=one.Step(exponent=0.4),
     )
     name = spec if isinstance(spec, str) else "H₁/2 + H₄/20"
     shares[name] = one.learned(problem).fraction
@@ -34,7 +40,14 @@ def panel(degree: int) -> Panel:
     """One degree of the teacher."""
     values = [shares[name][degree - 1] for name in order]
     points = Series("", places, values, kind="simulation", colour=degree - 1)
-    return Panel(f"degree {degree}; n = 1000, η = n^0.4", "", "fraction learned", [points], xticks=places, xnames=order)
+    return Panel(
+        f"degree {degree}; n = 1000, η = n^0.4",
+        "",
+        "fraction learned",
+        [points],
+        xticks=places,
+        xnames=order,
+    )
 
 
 figure = draw([panel(1), panel(2)])

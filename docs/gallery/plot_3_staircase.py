@@ -13,7 +13,11 @@ from scipy.special import erf
 import onestride as one
 from onestride.plot import Panel, Series, draw
 
-one.register("shifted_erf", lambda z: erf(z + 0.5), lambda z: 2 / np.sqrt(np.pi) * np.exp(-((z + 0.5) ** 2)))
+one.register(
+    "shifted_erf",
+    lambda z: erf(z + 0.5),
+    lambda z: 2 / np.sqrt(np.pi) * np.exp(-((z + 0.5) ** 2)),
+)
 alphas = np.linspace(0.0, 0.48, 25)
 
 
@@ -29,7 +33,12 @@ def fractions(n: int) -> np.ndarray:
         ridge=0.01,
         gradient="labels",
     )
-    return np.array([one.learned(problem.replace(step=one.Step(exponent=float(a)))).fraction for a in alphas])
+    return np.array(
+        [
+            one.learned(problem.replace(step=one.Step(exponent=float(a)))).fraction
+            for a in alphas
+        ]
+    )
 
 
 # %%
@@ -45,7 +54,10 @@ figure = draw(
             f"degree {k + 1}",
             "α = log η / log n",
             "fraction learned",
-            [Series(label, alphas, values[:, k], colour=i) for i, (label, values) in enumerate(learned.items())],
+            [
+                Series(label, alphas, values[:, k], colour=i)
+                for i, (label, values) in enumerate(learned.items())
+            ],
             verticals=[(k / (2 * (k + 1)), "threshold")],
             ylim=(-0.05, 1.05),
         )

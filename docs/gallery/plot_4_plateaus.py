@@ -11,7 +11,14 @@ import numpy as np
 import onestride as one
 from onestride.plot import Panel, Series, draw
 
-problem = one.Problem(n=1000, d=500, N=1500, activation="softplus", teacher=[0, 1, 2**-0.5], gradient="labels")
+problem = one.Problem(
+    n=1000,
+    d=500,
+    N=1500,
+    activation="softplus",
+    teacher=[0, 1, 2**-0.5],
+    gradient="labels",
+)
 exponents = (0.20, 0.29, 0.355)
 sizes = 10 ** np.arange(3, 15)
 
@@ -21,13 +28,30 @@ def resized(n: int) -> one.Problem:
     return problem.replace(n=int(n), d=int(n) // 2, N=3 * int(n) // 2, step=one.Step())
 
 
-gains = np.array([one.predict_grid(resized(n), exponents, [0.1], level="T2").test_gain[:, 0] for n in sizes])
-limit = one.predict_grid(problem.replace(step=one.Step()), exponents, [0.1], method="plateau").test_gain[:, 0]
+gains = np.array(
+    [
+        one.predict_grid(resized(n), exponents, [0.1], level="T2").test_gain[:, 0]
+        for n in sizes
+    ]
+)
+limit = one.predict_grid(
+    problem.replace(step=one.Step()), exponents, [0.1], method="plateau"
+).test_gain[:, 0]
 
 # %%
 # At α = 0.2 the first plateau is there at once. At α = 0.29 the second is not reached at n = 10¹⁴.
 series = []
 for i, alpha in enumerate(exponents):
     series.append(Series(f"α = {alpha:g}", sizes, gains[:, i], colour=i))
-    series.append(Series(f"its limit, {limit[i]:.3f}", sizes[[0, -1]], limit[[i, i]], kind="limit", colour=i))
-figure = draw([Panel("test gain of the step", "n", "fall of the test error", series, logx=True)])
+    series.append(
+        Series(
+            f"its limit, {limit[i]:.3f}",
+            sizes[[0, -1]],
+            limit[[i, i]],
+            kind="limit",
+            colour=i,
+        )
+    )
+figure = draw(
+    [Panel("test gain of the step", "n", "fall of the test error", series, logx=True)]
+)

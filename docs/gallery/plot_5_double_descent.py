@@ -14,7 +14,13 @@ from onestride.plot import Panel, Series, draw
 
 n, ridge, alpha = 200, 1e-3, 0.3
 problem = one.Problem(
-    n=n, d=n // 2, N=n, teacher=[0, 1, 2**-0.5], noise=0.5, ridge=ridge, step=one.Step(exponent=alpha)
+    n=n,
+    d=n // 2,
+    N=n,
+    teacher=[0, 1, 2**-0.5],
+    noise=0.5,
+    ridge=ridge,
+    step=one.Step(exponent=alpha),
 )
 fine, coarse = np.geomspace(0.125, 8, 33), np.array([0.125, 0.25, 0.5, 1, 2, 4, 8])
 theory = [one.predict(problem.replace(N=round(n * r)), level="T2i") for r in fine]
@@ -23,12 +29,18 @@ measured = [one.simulate(problem.replace(N=round(n * r)), seeds=12) for r in coa
 # %%
 # The same random numbers are used with and without the step, so the difference is known better than either curve.
 series = []
-for i, (label, pick) in enumerate({"no step": "untrained", "after the step": None}.items()):
+for i, (label, pick) in enumerate(
+    {"no step": "untrained", "after the step": None}.items()
+):
     lines = [getattr(p, pick) if pick else p for p in theory]
     points = [(getattr(s, pick) if pick else s).test_error for s in measured]
-    series.append(Series(f"{label}, theory", fine, [p.test_error for p in lines], colour=i))
+    series.append(
+        Series(f"{label}, theory", fine, [p.test_error for p in lines], colour=i)
+    )
     means, errors = [e.mean for e in points], [e.stderr for e in points]
-    series.append(Series(f"{label}, simulation", coarse, means, errors, "simulation", i))
+    series.append(
+        Series(f"{label}, simulation", coarse, means, errors, "simulation", i)
+    )
 best = one.baselines(problem)["best-linear"].test_error
 figure = draw(
     [
