@@ -34,6 +34,7 @@ suppress_warnings = ["config.cache"]
 
 autodoc_member_order = "bysource"
 autodoc_typehints = "signature"
+autodoc_type_aliases = {name: name for name in ("Array", "ArrayLike", "ScalarMap")}
 autodoc_typehints_format = "short"
 python_use_unqualified_type_names = True
 napoleon_google_docstring = False

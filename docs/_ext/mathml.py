@@ -15,7 +15,15 @@ CORRECTIONS = {
     "<mi>&#x0007E;</mi>": "<mo>&#x0223C;</mo>",  # ∼ and ± want the space of a relation and of an operator
     "<mi>&#x000B1;</mi>": "<mo>&#x000B1;</mo>",
     "<mo>&#x022C6;</mo>": "<mi>&#x022C6;</mi>",  # ⋆ is a name here, not a product
-    '<mo stretchy="false">&#x0007C;</mo>': '<mo stretchy="false" lspace="0" rspace="0">&#x0007C;</mo>',  # |x|
+    **{  # bars are fences: no space inside
+        wrong: f'<mo stretchy="false" lspace="0" rspace="0">{bar}</mo>'
+        for bar in ("&#x0007C;", "&#x02016;", "|")
+        for wrong in (
+            f'<mo stretchy="false">{bar}</mo>',
+            f'<mo fence="false" stretchy="false">{bar}</mo>',
+            f"<mo>{bar}</mo>",
+        )
+    },
 }
 UNKNOWN = re.compile(r"<m[a-z]+[^>]*>(?:\\[A-Za-z]+|&)</m[a-z]+>")  # a command that the converter let through
 
