@@ -155,7 +155,8 @@ def test_reference_covers_every_public_name():
 
 
 def build(target: Path, *options: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, *"-m sphinx -W --keep-going -q -b html".split(), *options, str(DOCS), str(target)]
+    flags = ["-W", "--keep-going", "-q", "-b", "html", *options]
+    command = [sys.executable, "-m", "sphinx", *flags, str(DOCS), str(target)]
     return subprocess.run(command, capture_output=True, text=True, env=dict(os.environ), check=False)
 
 
