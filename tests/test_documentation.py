@@ -148,6 +148,18 @@ def test_tests_named_in_the_theory_exist():
         assert f"def {name}(" in tests, name
 
 
+def test_what_the_theory_quotes_is_in_the_pages_it_names():
+    page = text_of(DOCS / "theory.md")
+    rows = re.findall(r"^\|.*\]\((.*?\.md)\) \| “(.*?)”", page, re.MULTILINE)
+    assert len(rows) > 10
+    for source, words in rows:
+        assert words in text_of(DOCS / source)
+    tables = re.findall(r"^\| theory \|.*\n(?:\|.*\n)+", page, re.MULTILINE)
+    assert len(tables) == 2
+    for table in tables:
+        assert table in text_of(DOCS / "verification.md")
+
+
 def test_reference_covers_every_public_name():
     page = text_of(DOCS / "api.md")
     for name in onestride.__all__:
