@@ -37,7 +37,7 @@ _CHILD: dict[Role, int] = {
 }
 
 TILE_BYTES = 64 * 2**20  # rows that enter matrix products are processed in tiles of about this size
-CACHE_BYTES = 2**20  # elementwise work in tiles that stay in cache
+CACHE_BYTES = 2**21  # elementwise work in tiles that stay near cache
 DEVICE_ROWS = 2048
 MOST_AHEAD = 16  # blocks drawn in advance: more would only fill memory
 BLOCK_NUMBERS = 2**24  # random numbers drawn from one stream; larger arrays take several streams, drawn in parallel

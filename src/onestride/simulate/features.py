@@ -105,7 +105,12 @@ def features(trained: Trained) -> Callable[[Array], Iterator[Any]]:
 
 
 def _after_step(sigma: Callable[[Any], Any], eta: float) -> Callable[[Any, Any], Any]:
-    return lambda pre, shift: sigma(pre + eta * shift)
+    def f(pre: Any, shift: Any) -> Any:
+        z = eta * shift
+        z += pre
+        return sigma(z)
+
+    return f
 
 
 def _stored(B: Any) -> Rows:

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy.linalg import cho_factor, cho_solve, get_lapack_funcs
+from scipy.linalg import cho_factor, cho_solve, get_blas_funcs, get_lapack_funcs
 
 from onestride._backend import current, tiles
 from onestride._numerics import Array
@@ -58,27 +58,40 @@ class Rows:
         return out
 
     def gram_apply(self, V: Any) -> tuple[Any, Any]:
-        """BᵀBV and BV in one pass; thin products are quickest with the thin factor on the left."""
-        image, out = current().empty(self.length, V.shape[1]), current().zeros(V.shape[1], self.width)
+        """BᵀBV and BV in one pass."""
+        backend = current()
+        image, out = backend.empty(self.length, V.shape[1]), backend.zeros(self.width, V.shape[1])
+        gemm: Any = get_blas_funcs("gemm", (V,)) if backend.on_host else None
         for rows, tile in self:
-            part = V.T @ tile.T
-            image[rows, :] = part.T
-            out += part @ tile
-        return out.T, image
+            if gemm is not None and tile.flags.c_contiguous:
+                part = gemm(1.0, tile.T, V, trans_a=1)
+                out += gemm(1.0, tile.T, part)
+            else:
+                part = tile @ V
+                out += tile.T @ part
+            image[rows, :] = part
+        return out, image
 
     def gram(self, dtype: str) -> Any:
-        """BᵀB in `dtype`: the whole matrix on the host, its lower block triangle (zeros above) on a device."""
+        """BᵀB in `dtype`, its lower triangle only: by columns on the host, by blocks on a device, zeros above."""
         backend = current()
+        if backend.on_host:
+            return self._host_gram(dtype)
         K = backend.zeros(self.width, self.width, dtype=dtype)
         for _, tile in self:
-            if backend.on_host:
-                with np.errstate(over="ignore", invalid="ignore"):  # the norm of K will tell
-                    T = backend.put(tile, dtype)
-                    K += T.T @ T  # one symmetric rank-k product
-                continue
             T = backend.put(tile, dtype)
             for j in _blocks(self.width, 4 * DEVICE_BLOCK):
                 backend.add_product(K[j.start :, j], T[:, j.start :].T, T[:, j])
+        return K
+
+    def _host_gram(self, dtype: str) -> Array:
+        """By SciPy's BLAS, as everything here: NumPy's is another library, whose threads would wait beside ours."""
+        K = np.zeros((self.width, self.width), dtype, order="F")
+        syrk: Any = get_blas_funcs("syrk", (K,))
+        for _, tile in self:
+            with np.errstate(over="ignore", invalid="ignore"):  # the norm of K will tell
+                T = np.ascontiguousarray(tile, dtype)
+            K = syrk(1.0, T.T, beta=1.0, c=K, lower=1, overwrite_c=1)
         return K
 
 
@@ -163,7 +176,7 @@ def _factors(K: Any, shifts: Array, *, last: bool) -> Solver | None:
             return _device_cholesky(K, shifts, last=last)
         if shifts.size > CHOLESKY_UP_TO:
             return tridiagonal_solver(K, shifts)
-        solvers = [_host_cholesky(K if last and s == shifts[-1] else K.copy(), s) for s in shifts]
+        solvers = [_host_cholesky(K if last and s == shifts[-1] else K.copy(order="F"), s) for s in shifts]
     except Exception as error:  # each library has its own class for "not positive definite"
         if any(word in str(error).lower() for word in ("positive", "cholesky")):
             return None
@@ -173,7 +186,7 @@ def _factors(K: Any, shifts: Array, *, last: bool) -> Solver | None:
 
 def _host_cholesky(K: Array, shift: float) -> Solver:
     K.flat[:: K.shape[0] + 1] += shift
-    factor = cho_factor(K.T, lower=True, overwrite_a=True, check_finite=False)
+    factor = cho_factor(_columns(K), lower=True, overwrite_a=True, check_finite=False)
     return lambda R: cho_solve(factor, R, check_finite=False)
 
 
@@ -234,7 +247,7 @@ def tridiagonal_solver(K: Array, shifts: Array) -> Solver:
     names = ("sytrd", "sytrd_lwork", "ormqr", "ptsv")
     sytrd, sytrd_lwork, ormqr, ptsv = get_lapack_funcs(names, (K,))
     work, _ = sytrd_lwork(m, lower=1)
-    reflectors, diagonal, off, tau, info = sytrd(K.T, lower=1, lwork=int(work), overwrite_a=1)
+    reflectors, diagonal, off, tau, info = sytrd(_columns(K), lower=1, lwork=int(work), overwrite_a=1)
     _require_success(info)
     below = np.asfortranarray(reflectors[1:, :-1])
 
@@ -255,6 +268,11 @@ def tridiagonal_solver(K: Array, shifts: Array) -> Solver:
         return rotate(columns, "N")
 
     return solve
+
+
+def _columns(K: Array) -> Array:
+    """K by columns, as LAPACK wants it: as it is, or the transpose of a symmetric matrix by rows."""
+    return K if K.flags.f_contiguous else K.T
 
 
 def _require_success(info: int) -> None:
