@@ -119,7 +119,9 @@ def main() -> None:
         share = sum(count.values()) / seconds / rates["gemm64"]
         memory = torch.cuda.max_memory_allocated() / 2**30
         rows.append({"n": n, "seconds": seconds, "GiB": memory, "share": share, **count})
-        print(f"n = {n}: {seconds:.2f} s, {memory:.1f} GiB, {100 * share:.0f} % of the float64 product rate", flush=True)
+        print(
+            f"n = {n}: {seconds:.2f} s, {memory:.1f} GiB, {100 * share:.0f} % of the float64 product rate", flush=True
+        )
         if n in options.plain:
             torch.cuda.empty_cache()
             torch.cuda.reset_peak_memory_stats()

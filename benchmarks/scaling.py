@@ -22,6 +22,7 @@ from onestride.simulate.cost import operations, plan
 from onestride.simulate.run import memory_needed, simulate_grid
 
 EXPONENTS, RIDGES = np.linspace(0.05, 0.45, 8), np.array([0.01, 0.1, 1.0])
+TESTS = 20_000  # at most: a million samples need no two million test samples
 STEP = one.Step(constant=1.0, exponent=0.3)
 
 
@@ -33,13 +34,13 @@ def run_one(n: int, d: int, N: int, exponents: int) -> dict[str, float]:
     p, alphas = problem(n, d, N), EXPONENTS[-exponents:]
     ridges = RIDGES if exponents > 1 else RIDGES[1:2]
     simulate_grid(problem(64, 32, 96), alphas, ridges, 1)
-    expected = plan(p, alphas, ridges, 1).seconds
+    expected = plan(p, alphas, ridges, 1, n_test=min(2 * n, TESTS)).seconds
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     start = time.perf_counter()
-    simulate_grid(p, alphas, ridges, 1)
+    simulate_grid(p, alphas, ridges, 1, n_test=min(2 * n, TESTS))
     seconds = time.perf_counter() - start
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    count = operations(p, alphas.size, ridges.size)
+    count = operations(p, alphas.size, ridges.size, min(2 * n, TESTS))
     return {
         "n": n,
         "seconds": seconds,

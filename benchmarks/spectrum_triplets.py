@@ -1,6 +1,6 @@
 """Leading five singular triplets of F against a full decomposition: time ratio and agreement.
 
-    python benchmarks/spectrum_triplets.py [--n 16384] [--device cuda]
+python benchmarks/spectrum_triplets.py [--n 16384] [--device cuda]
 """
 
 from __future__ import annotations
@@ -40,7 +40,9 @@ def main() -> None:
             seconds[full], found[full] = time.perf_counter() - start, (values[-5:], np.abs(vectors))
             print(f"{'full' if full else 'leading five'}: {seconds[full]:.2f} s", flush=True)
     gaps = [np.abs(a - b).max() for a, b in zip(found[True], found[False], strict=True)]
-    print(f"n = {n}: {seconds[True] / seconds[False]:.0f} × faster; values differ by {gaps[0]:.1e}, vectors by {gaps[1]:.1e}")
+    print(
+        f"n = {n}: {seconds[True] / seconds[False]:.0f} × faster; values differ by {gaps[0]:.1e}, vectors by {gaps[1]:.1e}"
+    )
 
 
 if __name__ == "__main__":

@@ -22,11 +22,11 @@ from numpy.typing import ArrayLike
 from onestride._backend import current, using
 from onestride.problem import Problem, grid_axis
 from onestride.simulate.run import memory_needed, test_rows
-from onestride.simulate.shifted import CHOLESKY_UP_TO, DIRECT_BELOW, tridiagonal_solver
+from onestride.simulate.shifted import CHOLESKY_UP_TO, DIRECT_BELOW, factors, tridiagonal_solver
 from onestride.simulate.streamed import worth_streaming
 
 REFINEMENTS = 5  # passes over F that the refinement of one step size takes: 3 to 8 were measured
-TRIAL = 768  # size of the products that are timed
+TRIAL = 1536  # size of the products that are timed
 
 
 @dataclass(frozen=True)
@@ -116,7 +116,7 @@ def plan(
         (count.products + count.predictions) / exact
         + count.grams / (exact if direct else rates["float32 product"])
         + count.factors / rates["factorisation"]
-        + count.refinement / (exact / 4)  # thin products wait for memory
+        + count.refinement / (exact / 2)  # thin products wait for memory
         + count.elementwise / rates["activation"]
         + count.drawn / rates["draws"]
     )
@@ -144,7 +144,7 @@ def plan(
 
 def _rates(problem: Problem, penalties: int) -> dict[str, float]:
     """Operations per second of each kind on the current device."""
-    backend, m = current(), TRIAL if current().on_host else 4 * TRIAL
+    backend, m = current(), TRIAL if current().on_host else 2 * TRIAL
     rng = np.random.default_rng(0)
     A = backend.put(rng.standard_normal((m, m)))
     A32 = backend.put(A, "float32")
@@ -160,10 +160,15 @@ def _rates(problem: Problem, penalties: int) -> dict[str, float]:
         return count / min(times)
 
     K32 = A32.T @ A32 + m * backend.eye(m, "float32")
-    if backend.on_host and (m < DIRECT_BELOW or penalties > CHOLESKY_UP_TO):
+    if backend.on_host and penalties > CHOLESKY_UP_TO:
         factorisation = rate(lambda: tridiagonal_solver(K32.copy(), np.ones(1)), 4 / 3 * m**3)
     else:
-        factorisation = rate(lambda: backend.xp.linalg.cholesky(K32), m**3 / 3)
+
+        def factorise() -> Any:
+            solver = factors(backend.copy(K32), np.ones(1), last=True)
+            return K32[0, :1] if solver is None else solver(K32[:, :1])
+
+        factorisation = rate(factorise, m**3 / 3)
     with backend.fast_products(True):
         low = rate(lambda: A32 @ A32, 2 * m**3)
     return {

@@ -114,10 +114,10 @@ def solve_gram(K: Any, b: Any, shifts: Array) -> Any:
     """The x = (K + s)⁻¹b for every shift, as columns, when there is only K, which is overwritten."""
     backend = current()
     _require_digits(shifts, _norm(K), backend.dtype)
-    factors = tridiagonal_solver(K, shifts) if backend.on_host else _factors(K, shifts, last=True)
-    if factors is None:
+    solver = tridiagonal_solver(K, shifts) if backend.on_host else factors(K, shifts, last=True)
+    if solver is None:
         raise IllConditionedError
-    return factors(b[:, None] + backend.zeros(b.shape[0], shifts.size))
+    return solver(b[:, None] + backend.zeros(b.shape[0], shifts.size))
 
 
 def _factorise_and_refine(rows: Rows, b: Any, shifts: Array, dtype: str) -> tuple[Any, Any] | None:
@@ -132,14 +132,14 @@ def _factorise_and_refine(rows: Rows, b: Any, shifts: Array, dtype: str) -> tupl
         _require_digits(shifts, norm, backend.dtype)
         pieces = []
         for part in _groups(shifts, rows.width, dtype):
-            factors = _factors(K, part, last=part[-1] == shifts[-1])
-            if factors is None:
+            solver = factors(K, part, last=part[-1] == shifts[-1])
+            if solver is None:
                 return None
-            found = _refine(rows, b, part, factors, dtype, norm)
+            found = _refine(rows, b, part, solver, dtype, norm)
             if found is None:
                 return None
             pieces.append(found)
-            del factors
+            del solver
     x, image = zip(*pieces, strict=True)
     return xp.concat(x, axis=1), xp.concat(image, axis=1)
 
@@ -169,7 +169,7 @@ def _require_digits(shifts: Array, norm: float, dtype: str) -> None:
 # ------------------------------------------------------------------------------------------------- preconditioners
 
 
-def _factors(K: Any, shifts: Array, *, last: bool) -> Solver | None:
+def factors(K: Any, shifts: Array, *, last: bool) -> Solver | None:
     """A function that applies (K + s_j)⁻¹ to column j, in the precision of K; None if K + s is not positive."""
     try:
         if not current().on_host:
@@ -291,7 +291,7 @@ def _blocks(size: int, block: int = DEVICE_BLOCK) -> list[slice]:
 # ------------------------------------------------------------------------------------------------------ refinement
 
 
-def _refine(rows: Rows, b: Any, shifts: Array, factors: Solver, dtype: str, norm: float) -> tuple[Any, Any] | None:
+def _refine(rows: Rows, b: Any, shifts: Array, solver: Solver, dtype: str, norm: float) -> tuple[Any, Any] | None:
     """Preconditioned conjugate gradients for all shifts side by side; None unless the measured residual is small.
 
     The bound |r|/(s|x|) on the relative error must fall below TOLERANCE, or below the ε|K|/s that rounding alone
@@ -306,7 +306,7 @@ def _refine(rows: Rows, b: Any, shifts: Array, factors: Solver, dtype: str, norm
         d, before = backend.zeros(*x.shape), None
         for _ in range(MAX_STEPS):
             size = _norms(r)  # unit columns: float32 has a narrow range
-            z = backend.put(factors(backend.put(_ratio(r, size), dtype))) * size
+            z = backend.put(solver(backend.put(_ratio(r, size), dtype))) * size
             now = xp.sum(r * z, axis=0)
             d = z if before is None else z + _ratio(now, before) * d
             before = now
