@@ -6,13 +6,19 @@ READY := $(VENV)/.ready
 # several test processes share the cores: one BLAS thread each
 ONE_THREAD := OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 MKL_NUM_THREADS=1
 
-.PHONY: reproduce test slow lint docs clean
+.PHONY: reproduce test browser slow lint docs clean
 
 reproduce: $(READY)
 	$(BIN)/onestride reproduce
 
-test: $(READY) lint
+test: $(READY) lint browser
 	$(ONE_THREAD) $(BIN)/pytest -n auto
+
+# the tests of the explorer drive a real browser; without one they are skipped
+browser:
+	@command -v chromium >/dev/null || command -v chromium-browser >/dev/null || command -v google-chrome >/dev/null \
+	|| { echo "No chromium here; trying to install Debian's."; (apt-get update && apt-get install -y chromium) >/dev/null 2>&1; } \
+	|| echo "chromium could not be installed: the tests of the explorer that need a browser will be skipped."
 
 slow: $(READY)
 	$(ONE_THREAD) $(BIN)/pytest -n auto -m slow

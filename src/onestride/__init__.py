@@ -55,6 +55,8 @@ _HOME = {
     "predict_grid": "theory.predict",
     "spectrum": "theory.spectrum",
     "measure_spectrum": "simulate.spectrum",
+    "measure_density": "simulate.spectrum",
+    "plan": "simulate.cost",
     "learned": "theory.learned",
     "measure_learned": "simulate.learned",
     "baselines": "theory.baselines",

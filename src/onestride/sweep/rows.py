@@ -131,7 +131,7 @@ def stored_rows(store: Store, *, method: str | None = None, only: Iterable[Probl
     failures: dict[str, list[str]] = {}
     done = set()
     for record in store:
-        if record.numerics != NUMERICS[record.kind]:
+        if record.numerics != NUMERICS.get(record.kind):
             continue  # the same description gave other numbers then
         if record.kind == "run":
             name = _name(record.cell)
