@@ -41,7 +41,7 @@ class Quality:
 
 
 QUICK = Quality(
-    "quick", "T2i", 13, 9, "Quick theory while you move: level T2i, coarse quadrature, bulk as before the step."
+    "quick", "T2i", 13, 7, "Quick theory while you move: level T2i, coarse quadrature, bulk as before the step."
 )
 FULL = Quality("full", "T2S", 21, 26, "Profile theory, level T2S: what one.predict returns.")
 QUALITIES = {q.name: q for q in (QUICK, FULL)}
