@@ -73,7 +73,9 @@ def test_tiny_penalties_go_through_the_svd_and_agree():
     F, y = rng.standard_normal((40, 60)), rng.standard_normal(40)
     tiny, usual = np.array([1e-13]), np.array([1e-3])
     rows = Rows(60, 40, lambda part: F.T[part])
-    np.testing.assert_allclose(_from_svd(rows, y, usual, dual=True).train_loss, ridge_path(F, y, usual).train_loss, rtol=1e-10)
+    np.testing.assert_allclose(
+        _from_svd(rows, y, usual, dual=True).train_loss, ridge_path(F, y, usual).train_loss, rtol=1e-10
+    )
     path = ridge_path(F, y, tiny)  # interpolation: objective is λ times the squared minimal norm
     minimal = np.linalg.pinv(F) @ y
     np.testing.assert_allclose(path.coefficients[:, 0], minimal, rtol=1e-8)
