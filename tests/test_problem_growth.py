@@ -138,7 +138,7 @@ def test_one_step_is_what_it_was():
     network = draw_network(p, seed)
     X = stream(seed, "step_inputs").standard_normal((p.n, p.d))
     y = p.target(X @ draw_teacher(p, seed)) + p.noise * stream(seed, "step_noise").standard_normal(p.n)
-    np.testing.assert_array_equal(step_batch(p, seed).y, y)
+    np.testing.assert_allclose(step_batch(p, seed).y, y, rtol=1e-13, atol=1e-13)
     G = step_gradient(p, network, seed).G
     np.testing.assert_array_equal(trained_weights(p, network, seed), network.W0 + p.eta * G)
     by_batch = [one.simulate(p.replace(batch=batch), 2).test_error.values for batch in ("fresh", "reused")]

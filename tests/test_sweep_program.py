@@ -122,7 +122,7 @@ def test_interrupt_finishes_what_runs_and_says_how_to_resume(undisturbed):
 
 def test_second_interrupt_stops_at_once(undisturbed):
     folder, _ = undisturbed
-    text = faults.SWEEP.replace("n = 100", "n = 1500").replace("N = 150", "N = 3000")
+    text = faults.SWEEP.replace("n = 100", "n = 3000").replace("N = 150", "N = 6000")
     (folder / "long.toml").write_text(text)
     arguments = [PROGRAM, "sweep", "run", str(folder / "long.toml"), "--store", str(folder / "long"), "--workers", "1"]
     driver = subprocess.Popen(
@@ -132,7 +132,7 @@ def test_second_interrupt_stops_at_once(undisturbed):
     time.sleep(1)
     family = faults.psutil.Process(driver.pid).children(recursive=True)
     driver.send_signal(signal.SIGINT)
-    time.sleep(0.5)
+    time.sleep(0.1)
     driver.send_signal(signal.SIGINT)
     _, err = driver.communicate(timeout=10)
     assert driver.returncode == 130

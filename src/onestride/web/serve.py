@@ -49,6 +49,7 @@ def listen(host: str, port: int | None) -> socket.socket:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             listener.bind((host, attempt))
+            listener.listen()  # whoever reads the address may come at once
         except OSError as error:
             listener.close()
             if error.errno == errno.EADDRINUSE and port is None and attempt:

@@ -33,7 +33,6 @@ function writeAddress() {
   const text = new URLSearchParams(query()).toString().replaceAll("%2C", ",");
   const address = `${location.pathname}${text ? `?${text}` : ""}${location.hash}`;
   if (address !== location.pathname + location.search + location.hash) history.replaceState(null, "", address);
-  share.update(query());
 }
 
 function readAddress() {
@@ -70,6 +69,7 @@ const isSettled = (name, values) => view[name]?.quality === "full" && view[name]
 function changed(name) {
   if (name) keepBanner = false;
   const values = query();
+  share.update(values);
   document.documentElement.dataset.asked = JSON.stringify(values);
   byId("quality").dataset.quality = "quick";
   refining.abort();
