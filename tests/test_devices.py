@@ -22,6 +22,7 @@ from onestride.simulate.spectrum import decompose, measure_density, measure_spec
 
 shifted = importlib.import_module("onestride.simulate.shifted")
 streamed = importlib.import_module("onestride.simulate.streamed")
+run = importlib.import_module("onestride.simulate.run")
 
 QUANTITIES = ("train_loss", "train_mse", "test_error")
 TORCH = pytest.mark.skipif(importlib.util.find_spec("torch") is None, reason="torch is not installed")
@@ -219,6 +220,17 @@ def test_shifts_too_small_for_a_gram_matrix_are_left_to_the_svd():
     np.testing.assert_allclose(path.coefficients[:, 0], np.linalg.pinv(B.T) @ y, rtol=1e-7)
 
 
+def test_a_device_too_small_for_everything_gives_the_same_numbers(monkeypatch):
+    """W₀ is drawn anew, G waits on the host, F is made anew for each pass, one factor at a time."""
+    here = simulate_grid(problem(), EXPONENTS, RIDGES, 1)
+    monkeypatch.setattr(run, "require_memory", lambda *_: None)
+    monkeypatch.setattr(Backend, "total_memory", lambda _: 0.0)
+    monkeypatch.setattr(Backend, "free_memory", lambda _: 0.0)
+    with using("strict"):
+        assert not run.holds_weights(problem())
+    assert largest_gap(simulate_grid(problem(), EXPONENTS, RIDGES, 1, device="strict"), here) < 1e-9
+
+
 # --------------------------------------------------------------------------------------------------------- streaming
 
 
@@ -257,6 +269,13 @@ def test_row_blocks_run_on_a_real_dask_cluster():
         there = simulate_grid(p, [0.3], [0.1], 1, n_test=2000, executor=client.get_executor())
     here = simulate_grid(p, [0.3], [0.1], 1, n_test=2000)
     assert largest_gap(there, here) < 1e-12
+
+
+def test_streamed_features_that_overflow_are_refused_in_a_sentence(streaming):
+    one.register("steep", lambda z: z**9, lambda z: 9 * z**8)
+    p = long_problem().replace(activation="steep", step=one.Step(constant=1e60, exponent=0.3))
+    with np.errstate(all="ignore"), pytest.raises(one.InputError, match="'steep' overflows on the features of a step"):
+        simulate_grid(p, [0.3], [0.1], 1)
 
 
 def test_a_penalty_too_small_to_stream_is_refused_in_a_sentence(streaming):

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from onestride._backend import DEVICE_ROWS, current, map_tiles, tiles
+from onestride._errors import InputError
 from onestride._numerics import Array
 from onestride.problem import Problem
 from onestride.simulate.network import Batch, draw_network, trained_weights
@@ -102,6 +103,14 @@ def features(trained: Trained) -> Callable[[Array], Iterator[Any]]:
             yield map_tiles(_after_step(sigma, float(eta)), pre, shift, out=F)
 
     return of
+
+
+def overflow(problem: Problem, eta: float) -> InputError:
+    """The sentence for features that are not finite numbers."""
+    return InputError(
+        f"activation {problem.sigma.name!r} overflows on the features of a step of size η = {eta:.4g}; "
+        "use a smaller exponent or constant"
+    )
 
 
 def _after_step(sigma: Callable[[Any], Any], eta: float) -> Callable[[Any, Any], Any]:

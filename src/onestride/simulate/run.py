@@ -22,6 +22,7 @@ from onestride.simulate.features import (
     features,
     fitted_rows,
     holds_weights,
+    overflow,
     train_further,
     train_once,
 )
@@ -217,10 +218,7 @@ def _stored_paths(trained: Trained, ridges: Array, samples: Callable[[], Iterato
         try:
             yield fit_rows(rows, y, ridges, dual=problem.n <= problem.N)
         except OverflowError:
-            raise InputError(
-                f"activation {problem.sigma.name!r} overflows on the features of a step of size η = {eta:.4g}; "
-                "use a smaller exponent or constant"
-            ) from None
+            raise overflow(problem, eta) from None
 
 
 def _test_error(

@@ -18,7 +18,7 @@ from onestride._backend import Backend, current, row_blocks, tiles, using
 from onestride._errors import InputError
 from onestride._numerics import Array
 from onestride.problem import Problem
-from onestride.simulate.features import Trained, features
+from onestride.simulate.features import Trained, features, overflow
 from onestride.simulate.network import Network, batch_blocks, gradient_over, gradient_sums, step_blocks
 from onestride.simulate.ridge import RidgePath
 from onestride.simulate.shifted import IllConditionedError, solve_gram
@@ -56,10 +56,12 @@ def streamed_paths(
         held = replace(trained, W0=backend.get(trained.untrained()), G=backend.get(trained.G))
     grams, moments, power = _summed(partial(_gram_part, held, seed, backend), problem.n, problem.d, executor, tell)
     paths = []
-    for gram, b in zip(grams, moments, strict=True):
+    for eta, gram, b in zip(trained.etas, grams, moments, strict=True):
         K, b = backend.put(gram), backend.put(b)
         try:
             coefficients = solve_gram(backend.copy(K), b, problem.n * ridges)
+        except OverflowError:
+            raise overflow(problem, eta) from None
         except IllConditionedError:
             raise InputError(
                 f"ridge = {ridges.min():.3g} is too small for n = {problem.n} streamed samples: "
