@@ -195,6 +195,25 @@ def test_refinement_keeps_its_promise_for_large_spikes(monkeypatch):
         assert np.linalg.norm(x[:, j] - exact) < 4 * bound * np.linalg.norm(exact)
 
 
+@pytest.mark.parametrize("top", [1.0, 10.0, 100.0])
+def test_the_residual_summed_along_the_way_is_the_true_one(top, monkeypatch):
+    """So few steps leave no more rounding in it than one product does; computing it anew gives the same solution."""
+    monkeypatch.setattr(shifted, "DIRECT_BELOW", 0)
+    rng = np.random.default_rng(2)
+    U, _, Vt = np.linalg.svd(rng.standard_normal((260, 180)), full_matrices=False)
+    B, b = (U * np.geomspace(0.03, top, 180)) @ Vt, rng.standard_normal(180)
+    for shifts in (np.array([1e-3, 1.0]), np.geomspace(1e-3, 10, 8)):
+        x, image = solve_shifted(rows_of(B), b, shifts)
+        goal = np.maximum(shifted.TOLERANCE, 2.3e-16 * np.sqrt(2) * np.linalg.norm(B.T @ B) / shifts)
+        residual = np.linalg.norm(b[:, None] - B.T @ (B @ x) - shifts * x, axis=0)
+        assert (residual < 2 * goal * shifts * np.linalg.norm(x, axis=0)).all()
+        with monkeypatch.context() as patch:
+            patch.setattr(shifted, "TRUSTED_STEPS", 0)
+            again, image_again = solve_shifted(rows_of(B), b, shifts)
+        np.testing.assert_allclose(again, x, rtol=1e-9, atol=1e-12 * np.abs(x).max())
+        np.testing.assert_allclose(image_again, image, rtol=1e-9, atol=1e-12 * np.abs(image).max())
+
+
 def test_when_float32_fails_float64_takes_over(monkeypatch):
     monkeypatch.setattr(shifted, "DIRECT_BELOW", 0)
     used = []

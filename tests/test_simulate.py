@@ -115,6 +115,34 @@ def test_zero_step_is_random_features():
     assert s.test_gain.values[0] == pytest.approx(0, abs=1e-12)
 
 
+def test_without_the_untrained_network_the_numbers_are_the_same():
+    p = problem()
+    both = one.simulate_grid(p, [0.1, 0.3], [0.1, 1.0], 2, n_test=300)
+    alone = one.simulate_grid(p, [0.1, 0.3], [0.1, 1.0], 2, n_test=300, untrained=False)
+    for name in QUANTITIES:
+        np.testing.assert_allclose(getattr(alone, name).values, getattr(both, name).values, rtol=1e-12)
+    assert alone.untrained is None
+    assert alone.cell(1, 0).untrained is None
+    assert "test_gain" not in alone.to_dict()
+    with pytest.raises(one.InputError, match="simulate with untrained=True"):
+        _ = alone.test_gain
+    assert one.simulate(p, [1], n_test=300, untrained=False).test_error.values == pytest.approx(
+        one.simulate(p, [1], n_test=300).test_error.values, rel=1e-12
+    )
+
+
+def test_equal_steps_are_measured_once():
+    ticks: list[tuple[int, int]] = []
+    same = [0.3, 0.1, 0.3]
+    s = one.simulate_grid(problem(), same, [1.0], 1, n_test=100, progress=lambda k, total: ticks.append((k, total)))
+    assert ticks[-1] == (3, 3)
+    np.testing.assert_array_equal(s.test_error.values[:, 0], s.test_error.values[:, 2])
+    alone = one.simulate_grid(problem(), [0.1], [1.0], 1, n_test=100)
+    np.testing.assert_allclose(s.test_error.values[:, 1], alone.test_error.values[:, 0], rtol=1e-12)
+    still = one.simulate_grid(problem(step=one.Step.none()), same, [1.0], 1, n_test=100)
+    assert still.test_gain.values == pytest.approx(np.zeros((1, 3, 1)))
+
+
 def test_features_after_the_step_equal_the_definition():
     p = problem()
     s = one.simulate(p, seeds=[2], n_test=300)

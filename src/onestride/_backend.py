@@ -37,7 +37,7 @@ _CHILD: dict[Role, int] = {
 }
 
 TILE_BYTES = 64 * 2**20  # rows that enter matrix products are processed in tiles of about this size
-CACHE_BYTES = 2**21  # elementwise work in tiles that stay near cache
+CACHE_BYTES = 2**20  # elementwise work in tiles that stay in cache
 DEVICE_ROWS = 2048
 MOST_AHEAD = 16  # blocks drawn in advance: more would only fill memory
 BLOCK_NUMBERS = 2**24  # random numbers drawn from one stream; larger arrays take several streams, drawn in parallel
@@ -75,15 +75,15 @@ def prefetched(tasks: Iterable[Callable[[], T]]) -> Iterator[T]:
             yield waiting.pop(0).result()
 
 
-def in_threads(work: Callable[[slice], None], parts: Iterable[slice]) -> None:
-    """Do `work` on every part, several at a time; NumPy lets threads run side by side."""
-    parts = list(parts)
-    if len(parts) == 1 or threads() == 1:
-        for part in parts:
-            work(part)
+def in_threads(work: Callable[[int, int], None], rows: int) -> None:
+    """Do `work` from row i to row j for equal shares of the rows, one per thread; NumPy lets them run side by side."""
+    workers = min(threads(), rows)
+    if workers < 2:
+        work(0, rows)
         return
-    with ThreadPoolExecutor(threads()) as pool:
-        list(pool.map(work, parts))
+    edges = np.linspace(0, rows, workers + 1).astype(int)
+    with ThreadPoolExecutor(workers) as pool:
+        list(pool.map(work, edges[:-1], edges[1:]))
 
 
 @lru_cache
@@ -101,12 +101,12 @@ def threads() -> int:
 # ----------------------------------------------------------------------------------------------------------- tiles
 
 
-def tiles(rows: int, row_length: int, *, cache: bool = False) -> Iterator[slice]:
-    """Slices that cut `rows` rows of `row_length` doubles into pieces of about 64 MiB, or of cache size.
+def tiles(rows: int, row_length: int) -> Iterator[slice]:
+    """Slices that cut `rows` rows of `row_length` doubles into pieces of about 64 MiB.
 
     On a device a piece has at least 2048 rows: its matrix products need them.
     """
-    size = max(1, (CACHE_BYTES if cache else TILE_BYTES) // (8 * max(row_length, 1)))
+    size = max(1, TILE_BYTES // (8 * max(row_length, 1)))
     if not current().on_host:
         size = max(size, DEVICE_ROWS)
     for start in range(0, rows, size):
@@ -124,10 +124,14 @@ def map_tiles(f: Callable[..., Any], *arrays: Any, out: Any = None) -> Any:
         return out
     out = np.empty_like(first) if out is None else out
 
-    def work(rows: slice) -> None:
-        out[rows] = f(*(a[rows] for a in arrays))
+    size = max(1, CACHE_BYTES // (8 * max(first.shape[1], 1)))
 
-    in_threads(work, tiles(*first.shape, cache=True))
+    def work(start: int, stop: int) -> None:
+        for i in range(start, stop, size):
+            rows = slice(i, min(i + size, stop))
+            out[rows] = f(*(a[rows] for a in arrays))
+
+    in_threads(work, first.shape[0])
     return out
 
 

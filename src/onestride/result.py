@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from onestride._errors import InputError
 from onestride.problem import Problem
 
 Array = np.ndarray
@@ -206,21 +207,25 @@ class Simulation:
     @property
     def train_gain(self) -> Estimate:
         """Fall of the ridge objective due to the step, paired by seed."""
-        base = self if self.untrained is None else self.untrained
-        return base.train_loss - self.train_loss
+        return self._before.train_loss - self.train_loss
 
     @property
     def test_gain(self) -> Estimate:
         """Fall of the test error due to the step, paired by seed."""
-        base = self if self.untrained is None else self.untrained
-        return base.test_error - self.test_error
+        return self._before.test_error - self.test_error
+
+    @property
+    def _before(self) -> Simulation:
+        if self.untrained is None:
+            raise InputError("a gain needs the network without the step; simulate with untrained=True")
+        return self.untrained
 
     def to_dict(self) -> dict[str, Any]:
         """Means, standard errors and values, ready for JSON."""
         row: dict[str, Any] = {"seeds": list(self.seeds)}
         if self.spot_check is not None:
             row["spot_check"] = self.spot_check
-        for name in (*QUANTITIES, "train_gain", "test_gain"):
+        for name in QUANTITIES if self.untrained is None else (*QUANTITIES, "train_gain", "test_gain"):
             estimate: Estimate = getattr(self, name)
             row[name] = {
                 "mean": _plain(estimate.mean),

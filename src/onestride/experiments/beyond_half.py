@@ -32,7 +32,9 @@ def run(settings: Settings) -> Outcome:
     rows: list[dict[str, Any]] = []
     panels, changes = [], {}
     for k, activation in enumerate(ACTIVATIONS):
-        runs = {n: simulate_grid(_problem(n, activation), alphas, RIDGES, seeds).test_error for n in ns}
+        runs = {
+            n: simulate_grid(_problem(n, activation), alphas, RIDGES, seeds, untrained=False).test_error for n in ns
+        }
         for n, values in runs.items():
             best, tuned = values.mean.argmin(1), _tuned(values)
             changes[activation, n] = further(alphas, tuned)

@@ -122,7 +122,7 @@ def _readouts(settings: Settings, rows: list[dict[str, Any]]) -> tuple[Panel, li
     series, found = [], {}
     for k, readout in enumerate(("constant", "gaussian")):
         problem = base.replace(readout=readout, step=Step())
-        found[readout] = simulate_grid(problem, exponents, [base.ridge], seeds).test_error[:, 0]
+        found[readout] = simulate_grid(problem, exponents, [base.ridge], seeds, untrained=False).test_error[:, 0]
 
         def at(c: float, problem: Problem = problem) -> Problem:
             return problem.replace(step=Step(constant=float(c), exponent=0.5))

@@ -42,7 +42,7 @@ def run(settings: Settings) -> Outcome:
         best = [optimal_ridge(problem.at(exponent=float(a)), bounds=BOUNDS) for a in curve]
         at_points = [best[int(np.argmin(np.abs(curve - a)))] for a in points]
         settings.progress((k + 0.4) / 2)
-        measured = simulate_grid(problem, points, ridges, seeds).test_error
+        measured = simulate_grid(problem, points, ridges, seeds, untrained=False).test_error
         found = [minimum(ridges, measured[i].values) for i in range(points.size)]
         tuned = [_at(ridges, measured[i].values, at_points[i].ridge) for i in range(points.size)]
         gains.append(tuned[0] - tuned[-1])

@@ -70,14 +70,16 @@ class Plan:
         return {"problem": self.problem.to_dict(), **row, "operations": asdict(self.operations)}
 
 
-def operations(problem: Problem, exponents: int, penalties: int, n_test: int | None = None) -> Operations:
-    """Count one seed; the network without the step is always measured along.
+def operations(
+    problem: Problem, exponents: int, penalties: int, n_test: int | None = None, *, untrained: bool = True
+) -> Operations:
+    """Count one seed, with the network without the step unless `untrained` is False.
 
     gradient 4n₀dN; X̃W₀ᵀ and X̃Gᵀ for n + n_test samples 4(n + n_test)dN; per step size a symmetric Gram matrix nNm,
     m = min(n, N), a factorisation, and passes over F. Several steps have no products in common.
     """
     n, d, N, n0, tests = problem.n, problem.d, problem.N, problem.step_samples, test_rows(problem, n_test)
-    m, steps = min(n, N), exponents + 1
+    m, steps = min(n, N), exponents + untrained
     several = problem.steps > 1
     gradient = 4.0 * n0 * d * N * (problem.steps * exponents if several else 1)
     features = 2.0 * (n + tests) * d * N * (steps if several else 2)
@@ -102,15 +104,17 @@ def plan(
     *,
     n_test: int | None = None,
     device: str | None = None,
+    untrained: bool = True,
 ) -> Plan:
     """Time and memory of `simulate_grid` with the same arguments, before starting: counted, then timed in the small."""
     alphas = grid_axis("exponents", [problem.step.exponent] if exponents is None else exponents)
     lams = grid_axis("ridges", [problem.ridge] if ridges is None else ridges, positive=True)
+    steps = alphas.size + untrained
     with using(device) as backend:
-        count = operations(problem, alphas.size, lams.size, n_test)
-        memory = memory_needed(problem, alphas.size + 1)
+        count = operations(problem, alphas.size, lams.size, n_test, untrained=untrained)
+        memory = memory_needed(problem, steps)
         rates = _rates(problem, lams.size)
-        direct = min(problem.n, problem.N) < DIRECT_BELOW or worth_streaming(problem, alphas.size + 1)
+        direct = min(problem.n, problem.N) < DIRECT_BELOW or worth_streaming(problem, steps)
     exact = rates["float64 product"]
     seconds = seeds * (
         (count.products + count.predictions) / exact
@@ -120,7 +124,7 @@ def plan(
         + count.elementwise / rates["activation"]
         + count.drawn / rates["draws"]
     )
-    if worth_streaming(problem, alphas.size + 1):
+    if worth_streaming(problem, steps):
         method = "rows stream, one Gram matrix for each step size"
     else:
         side = "dual (n ≤ N)" if problem.n <= problem.N else "primal (n > N)"

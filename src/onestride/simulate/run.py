@@ -49,6 +49,7 @@ def simulate(
     device: str | None = None,
     dtype: str | None = None,
     executor: Executor | None = None,
+    untrained: bool = True,
     progress: Progress | None = None,
 ) -> Simulation:
     """Measure train and test error after the step, and the same without it (`.untrained`), over independent seeds.
@@ -56,8 +57,9 @@ def simulate(
     `seeds=8` means seeds 0 … 7; give a list to choose them. Test errors use `n_test` fresh samples (2n, at least 2000)
     and the exact contribution of the label noise. The other options are those of `simulate_grid`.
     """
-    where: dict[str, Any] = {"device": device, "dtype": dtype, "executor": executor, "progress": progress}
-    grid = simulate_grid(problem, [problem.step.exponent], [problem.ridge], seeds, n_test=n_test, **where)
+    how: dict[str, Any] = {"n_test": n_test, "device": device, "dtype": dtype, "executor": executor}
+    how |= {"untrained": untrained, "progress": progress}
+    grid = simulate_grid(problem, [problem.step.exponent], [problem.ridge], seeds, **how)
     return grid.cell(0, 0)
 
 
@@ -71,9 +73,12 @@ def simulate_grid(
     device: str | None = None,
     dtype: str | None = None,
     executor: Executor | None = None,
+    untrained: bool = True,
     progress: Progress | None = None,
 ) -> Simulation:
     """Measure every exponent and penalty on common random numbers; estimates have axes (seeds, exponents, penalties).
+
+    A problem without a step (the default) is the same at every exponent and is measured once.
 
     Per seed, XW₀ᵀ, X̃W₀ᵀ and X̃Gᵀ are formed once and one factorisation per exponent serves every penalty; `plan` tells
     time and memory beforehand.
@@ -85,11 +90,14 @@ def simulate_grid(
     executor
         Any `concurrent.futures.Executor`, such as Dask's `client.get_executor()`: when n ≫ N, the row blocks of each
         seed are spread over it.
+    untrained
+        Whether to measure the network without the step too (`.untrained`, and the gains that need it).
     """
     alphas, lams = grid_axis("exponents", exponents), grid_axis("ridges", ridges, positive=True)
     seed_list = seed_tuple(seeds)
     rows = test_rows(problem, n_test)
-    etas = np.array([0.0, *(problem.step.replace(exponent=float(a)).size(problem.n) for a in alphas)])
+    sizes = [problem.step.replace(exponent=float(a)).size(problem.n) for a in alphas]
+    etas, which = np.unique([0.0, *sizes] if untrained else sizes, return_inverse=True)
     total = len(seed_list) * etas.size
     values = np.empty((len(QUANTITIES), len(seed_list), etas.size, lams.size))
     with using(device, dtype) as backend:
@@ -104,11 +112,12 @@ def simulate_grid(
     check = None
     if backend.dtype == "float32":
         check = _spot_check(problem, etas[-1:], lams[:1], seed_list[0], rows, backend.device, values[:, 0, -1:, :1])
-    # η = 0 was measured once; broadcast it so that it pairs with every exponent
-    base = np.broadcast_to(values[:, :, :1], (*values.shape[:2], alphas.size, lams.size))
-    untrained = Simulation(problem, seed_list, Estimate(base[0]), Estimate(base[1]), Estimate(base[2]))
-    loss, mse, test = (Estimate(v[:, 1:]) for v in values)
-    return Simulation(problem, seed_list, loss, mse, test, untrained, alphas, lams, check)
+    values, before = values[:, :, which], None
+    if untrained:  # measured once; broadcast it so that it pairs with every exponent
+        base = np.broadcast_to(values[:, :, :1], (*values.shape[:2], alphas.size, lams.size))
+        before = Simulation(problem, seed_list, Estimate(base[0]), Estimate(base[1]), Estimate(base[2]))
+    loss, mse, test = (Estimate(v[:, -alphas.size :]) for v in values)
+    return Simulation(problem, seed_list, loss, mse, test, before, alphas, lams, check)
 
 
 def _spot_check(
