@@ -250,6 +250,18 @@ def test_a_device_too_small_for_everything_gives_the_same_numbers(monkeypatch):
     assert largest_gap(simulate_grid(problem(), EXPONENTS, RIDGES, 1, device="strict"), here) < 1e-9
 
 
+@pytest.mark.parametrize("sizes", [{}, {"n": 150, "N": 60}], ids=["dual", "primal"])
+def test_a_host_too_small_for_the_features_makes_them_anew(sizes, monkeypatch):
+    p = problem(**sizes)
+    here = simulate_grid(p, EXPONENTS, RIDGES, 1)
+    whole = run.memory_needed(p)
+    monkeypatch.setattr(shifted, "DIRECT_BELOW", 0)
+    monkeypatch.setattr(run, "require_memory", lambda *_: None)
+    monkeypatch.setattr(Backend, "free_memory", lambda _: 0.0)
+    assert whole - run.memory_needed(p) == 8 * p.n * p.N
+    assert largest_gap(simulate_grid(p, EXPONENTS, RIDGES, 1), here) < 1e-9
+
+
 # --------------------------------------------------------------------------------------------------------- streaming
 
 

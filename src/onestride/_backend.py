@@ -345,10 +345,15 @@ def apply_special(name: str, z: Any) -> Any:
     return namespace(z).asarray(getattr(special, name)(np.asarray(z)))
 
 
+def fits(needed: float) -> bool:
+    """Whether so many bytes are free now on the current device, with a little to spare."""
+    return needed <= (0.9 if current().on_host else 0.99) * current().free_memory()
+
+
 def require_memory(needed: float, what: str) -> None:
     """Refuse, in a sentence, work that does not fit into the memory that is free now on the current device."""
-    free = current().free_memory()
-    if needed > (0.9 if current().on_host else 0.99) * free:
+    if not fits(needed):
+        free = current().free_memory()
         raise InputError(
             f"{what} needs about {needed / 2**30:.3g} GiB of memory and {free / 2**30:.3g} GiB are free; "
             "use smaller sizes or a larger machine"

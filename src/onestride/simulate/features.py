@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from onestride._backend import DEVICE_ROWS, current, map_tiles, tiles
+from onestride._backend import DEVICE_ROWS, current, fits, map_tiles, tiles
 from onestride._errors import InputError
 from onestride._numerics import Array
 from onestride.problem import Problem
@@ -63,8 +63,8 @@ def device_memory(problem: Problem) -> float:
 def fitted_rows(trained: Trained, samples: Callable[[], Iterator[Batch]]) -> Iterator[Rows]:
     """For each η the rows that the ridge regression reads: those of Fᵀ when n ≤ N, else of F, the longer axis first.
 
-    `samples` gives the blocks of X̃ anew each time. F is stored, in the same memory for every η, unless a device is too
-    small for it; then it is made anew from the two products whenever it is read.
+    `samples` gives the blocks of X̃ anew each time. F is stored, in the same memory for every η, unless there is no room
+    for it; then it is made anew from the two products whenever it is read.
     """
     sigma, backend = trained.problem.sigma, current()
     for W in trained.each:
@@ -78,12 +78,11 @@ def fitted_rows(trained: Trained, samples: Callable[[], Iterator[Batch]]) -> Ite
     else:
         pre, shift = _products([trained.W0, trained.G], samples, trained.problem.n)
     length, width = pre.shape
-    room = backend.on_host or backend.free_memory() > 8.0 * length * width + 20.0 * width**2
-    F = backend.empty(length, width) if room else None
+    F = backend.empty(length, width) if fits(8.0 * length * width + 20.0 * width**2) else None
     for eta in trained.etas:
         f = _after_step(sigma, float(eta))
         if F is None:
-            yield Rows(length, width, lambda rows, f=f: f(pre[rows, :], shift[rows, :]))
+            yield Rows(length, width, lambda rows, f=f: map_tiles(f, pre[rows, :], shift[rows, :]))
         else:
             yield _stored(map_tiles(f, pre, shift, out=F))
 

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from onestride._backend import DEVICE_ROWS, current, prefetched, require_memory, using
+from onestride._backend import DEVICE_ROWS, current, fits, prefetched, require_memory, using
 from onestride._numerics import Array
 from onestride.functions import InputError
 from onestride.problem import Problem, grid_axis
@@ -130,7 +130,7 @@ def _spot_check(
 
 
 def memory_needed(problem: Problem, steps: int = 2) -> float:
-    """Bytes: three n × N arrays (X̃W₀ᵀ, X̃Gᵀ, F), two min(n, N)² arrays, W₀ and G, the batches, and tiles.
+    """Bytes: X̃W₀ᵀ, X̃Gᵀ and, if there is room, F, two min(n, N)² arrays, W₀ and G, the batches, and tiles.
 
     When n ≫ N rows stream: one N × N array for each of `steps` step sizes in their place.
     """
@@ -140,7 +140,8 @@ def memory_needed(problem: Problem, steps: int = 2) -> float:
         return tiled + 8.0 * (steps + 2) * N**2 + 4 * 8 * 2**24
     if not current().on_host:
         return max(device_memory(problem), tiled + 8.0 * 6 * DEVICE_ROWS * N)
-    return tiled + 8 * (3.0 * n * N + 2.0 * min(n, N) ** 2 + min(max(n, n0) * d, 4 * 2**24) + n * d)
+    least = tiled + 8 * (2.0 * n * N + 2.0 * min(n, N) ** 2 + min(max(n, n0) * d, 4 * 2**24) + n * d)
+    return least + 8.0 * n * N if fits(least + 8.0 * n * N) else least
 
 
 def _one_seed(
