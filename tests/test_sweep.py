@@ -171,6 +171,23 @@ def test_failures_of_another_sweep_do_not_count(tmp_path):
     assert reports[-1].failed == 4
 
 
+def test_workers_simulate_on_a_device(tmp_path):
+    """The reference implementation of the array standard stands for a device; the record says where it was computed."""
+    rows, _ = run(SWEEP, tmp_path / "here")
+    there, executor = run(SWEEP, tmp_path / "there", device="strict")
+    assert {task.device for task in executor.tasks} == {"strict"}
+    for a, b in zip(rows, there, strict=True):
+        np.testing.assert_allclose(a.test_error.values, b.test_error.values, rtol=1e-9)
+        assert a.theory == b.theory
+    assert {r.provenance.get("device") for r in Store(tmp_path / "there") if r.kind == "run"} == {"strict"}
+
+
+def test_a_device_that_is_not_there_ends_the_sweep_before_it_begins(tmp_path):
+    with pytest.raises(one.InputError, match="device must be cpu, cuda"):
+        one.sweep(SWEEP, tmp_path / "store", workers=2, device="abacus")
+    assert not (tmp_path / "store").exists()
+
+
 def test_any_executor_gives_the_same_bits(tmp_path):
     run(SWEEP, tmp_path / "here")
     with ThreadPoolExecutor(2) as threads:

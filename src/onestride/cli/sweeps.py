@@ -85,6 +85,7 @@ def run(
     workers: int | None = None,
     threads: int | None = None,
     dask: str | None = None,
+    device: str | None = None,
     target_stderr: float | None = None,
     max_seeds: int = 100,
     retry_failed: Flag = False,
@@ -107,6 +108,8 @@ def run(
         BLAS threads of each worker [the cores divided among the workers; 1 with Dask].
     dask
         Address of a running Dask scheduler, or local to start one on this machine.
+    device
+        Where workers simulate: cpu, cuda, cuda:0, torch (on the CPU) or cupy [cpu]; one worker on a GPU unless --workers says more.
     target_stderr
         Add seeds until the test error of every cell is known with this standard error.
     max_seeds
@@ -141,6 +144,7 @@ def run(
             workers=count,
             threads=threads or (1 if dask else None),
             executor=executor,
+            device=device,
             target_stderr=target_stderr,
             max_seeds=max_seeds,
             retry_failed=retry_failed,

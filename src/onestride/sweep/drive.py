@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 import psutil
 
+from onestride._backend import require_device
 from onestride.functions import InputError
 from onestride.simulate.run import memory_needed
 from onestride.store import Record, Store
@@ -55,6 +56,7 @@ def sweep(
     workers: int | None = None,
     threads: int | None = None,
     executor: Executor | None = None,
+    device: str | None = None,
     target_stderr: float | None = None,
     max_seeds: int = MAX_SEEDS,
     retry_failed: bool = False,
@@ -75,6 +77,8 @@ def sweep(
         Worker processes (one per core that memory allows), and BLAS threads in each (the cores divided among them).
     executor
         Any `concurrent.futures.Executor` in place of the pool; `workers` then says how many tasks it runs at once.
+    device
+        Where the workers simulate, as in `simulate`; on a GPU there is one worker unless `workers` says otherwise.
     target_stderr
         Add seeds to a group until the standard error of every cell's test error is at most this, by a confidence
         sequence (see `sweep.statistics`), up to `max_seeds`.
@@ -93,12 +97,16 @@ def sweep(
     for name, number in (("workers", workers), ("threads", threads), ("max_seeds", max_seeds)):
         if number is not None and number < 1:
             raise InputError(f"{name} must be a whole number, 1 or more, got {number!r}")
+    if device is not None and executor is None:
+        require_device(device)
     opened = store if isinstance(store, Store) else Store(store, create=True)
     groups = group_cells(plan.points)
-    count = workers or (getattr(executor, "_max_workers", None) if executor else default_workers(groups)) or cores()
+    count = (
+        workers or (getattr(executor, "_max_workers", None) if executor else default_workers(groups, device)) or cores()
+    )
     if executor is None:
         threads = threads or max(1, cores() // count)
-    state = _State(plan, opened, groups, threads, target_stderr, max_seeds, retry_failed)
+    state = _State(plan, opened, groups, threads, device, target_stderr, max_seeds, retry_failed)
     return _drive(state, executor, count, progress or (lambda _: None), stop)
 
 
@@ -107,8 +115,10 @@ def cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def default_workers(groups: list[Group]) -> int:
-    """One per core, fewer when memory for the largest problem is short."""
+def default_workers(groups: list[Group], device: str | None = None) -> int:
+    """One per core, fewer when memory for the largest problem is short; one on a GPU."""
+    if device is not None and device.startswith(("cuda", "cupy")):
+        return 1
     largest = max(memory_needed(group.problem, len(group.exponents) + 1) for group in groups)
     return max(1, min(cores(), int(0.9 * psutil.virtual_memory().available / largest)))
 
@@ -134,11 +144,12 @@ class _State:
         store: Store,
         groups: list[Group],
         threads: int | None,
+        device: str | None,
         target: float | None,
         max_seeds: int,
         retry: bool,
     ) -> None:
-        self.plan, self.store, self.threads = plan, store, threads
+        self.plan, self.store, self.threads, self.device = plan, store, threads, device
         self.target, self.max_seeds, self.retry = target, max_seeds, retry
         for damage in store.heal():
             warnings.warn(f"set aside and to be computed again: {damage}", stacklevel=3)
@@ -185,7 +196,8 @@ class _State:
             return None
         attempt = 1 + max(self.attempts.get(keys[i], 0) for i in left)
         pairs = tuple(job.group.pairs[i] for i in left)
-        return Task(job.group.problem, pairs, job.group.ridges, seed, self.plan.method, self.threads, attempt)
+        where = (self.threads, attempt, self.device)
+        return Task(job.group.problem, pairs, job.group.ridges, seed, self.plan.method, *where)
 
     def begin(self, job: _Job, seeds: list[int | None]) -> list[int | None]:
         """Count the results of these seeds, known, failed earlier and all, and say which seeds need work."""

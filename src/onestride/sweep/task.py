@@ -42,6 +42,7 @@ class Task:
     method: str
     threads: int | None = None
     attempt: int = 1
+    device: str | None = None
 
     @property
     def kind(self) -> str:
@@ -70,6 +71,8 @@ def perform(task: Task) -> list[Record]:
     with _controller().limit(limits=task.threads), np.errstate(all="ignore"):  # overflow is told as a failure
         values, reasons = _attempt(task, exponents, list(task.ridges))
     cost = {"seconds": round(time.perf_counter() - started, 6), "together": len(task.pairs), "threads": task.threads}
+    if task.device is not None and task.seed is not None:
+        cost["device"] = task.device
     where = machine() | cost | {"finished": datetime.now(UTC).isoformat(timespec="milliseconds")}
     records = []
     for pair, cell in zip(task.pairs, task.cells, strict=True):
@@ -115,7 +118,7 @@ def _attempt(task: Task, exponents: list[float], ridges: list[float]) -> tuple[V
 
 def _simulated(task: Task, exponents: list[float], ridges: list[float]) -> Values:
     assert task.seed is not None
-    grid = simulate_grid(task.problem, exponents, ridges, [task.seed])
+    grid = simulate_grid(task.problem, exponents, ridges, [task.seed], device=task.device)
     before = grid.untrained
     assert before is not None
     return {
