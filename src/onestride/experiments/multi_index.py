@@ -20,6 +20,7 @@ TEACHERS = {
     "Σ of 3 (H₁ + H₂/√2)": ("sum", 3, (0.0, 1.0, 2**-0.5)),
 }
 RIDGES = (0.01, 0.1, 1.0, 10.0, 100.0)
+LONGEST = "z₁ + z₁z₂ + z₁z₂z₃"
 FOUND = 0.5  # a direction counts as found when this share of its squared length is
 
 
@@ -62,6 +63,14 @@ def basis(problem: Problem, directions: Array) -> Array:
     return rotation.T @ directions
 
 
+def reached(shares: Array) -> str:
+    """After how many steps a direction is found, in words."""
+    above = np.flatnonzero(shares > FOUND)
+    if not above.size:
+        return f"not reached in {shares.size} steps (share {shares[-1]:.2f})"
+    return f"reached in {above[0] + 1} step{'s' * bool(above[0])}"
+
+
 def judge(measured: dict[str, tuple[Array, Array]], d: int, steps: int, seeds: int) -> Outcome:
     """One step should find one direction, later steps the other stairs; the measured shares decide."""
     rows, panels, one_only, climbed, sentences = [], [], [], [], []
@@ -88,6 +97,7 @@ def judge(measured: dict[str, tuple[Array, Array]], d: int, steps: int, seeds: i
             )
         )
     good = all(one_only) + all(climbed)
+    second, third = (reached(measured[LONGEST][0][:, :, j].mean(0)) for j in (1, 2))
     return Outcome(
         name="multi-index",
         question="Of a teacher with two or three directions, which does one step find, and which do more steps?",
@@ -99,9 +109,9 @@ def judge(measured: dict[str, tuple[Array, Array]], d: int, steps: int, seeds: i
             + "".join(sentences)
         ).strip(),
         surprise=(
-            "At d = 200 the second stair is reached in two steps, the third not at all: its share stays at chance while the first "
-            "two approach 1. In a sum of equal functions only the mean direction is found, and the rest, faintly visible after one "
-            "step, drops out of the leading directions later: by symmetry no stair leads from the mean to it."
+            f"At d = {d} the second stair is {second} and the third {third}. In a sum of equal functions only the mean direction is "
+            "found, and the rest, faintly visible after one step, drops out of the leading directions later: by symmetry no stair "
+            "leads from the mean to it."
         ),
         rows=rows,
         panels=tuple(panels),
