@@ -109,7 +109,7 @@ def run(
     dask
         Address of a running Dask scheduler, or local to start one on this machine.
     device
-        Where workers simulate: cpu, cuda, cuda:0, torch (on the CPU) or cupy [cpu]; one worker on a GPU unless --workers says more.
+        Where workers simulate: cpu, cuda, cuda:0, torch (on the CPU) or cupy [cpu]; on a GPU there is one worker unless more are asked for.
     target_stderr
         Add seeds until the test error of every cell is known with this standard error.
     max_seeds
