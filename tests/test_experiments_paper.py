@@ -13,7 +13,8 @@ from onestride.experiments import alignment, equivalence, rank_one_gradient, spe
 from onestride.experiments.catalogue import QUESTIONS
 from onestride.experiments.outcome import Settings
 from onestride.plot import draw, to_csv
-from onestride.simulate.expansion import VARIANTS, leading_vectors, measure_expansions
+from onestride.simulate.equivalent import VARIANTS, measure_equivalence, measure_expansions
+from onestride.simulate.spectrum import leading_vectors
 
 NAMES = ("rank-one-gradient", "spectrum", "spike-count", "alignment", "equivalence", "staircase")
 
@@ -137,8 +138,6 @@ def test_leading_vectors_are_those_of_the_measured_spectrum():
 
 
 def test_expansions_agree_with_the_single_window_measurement():
-    from onestride.simulate.equivalent import measure_equivalence
-
     problem = Problem(n=150, d=60, N=100, teacher=(0, 1, 0.7), step=Step(exponent=0.29), gradient="labels")
     many, one = measure_expansions(problem, 2, [5]), measure_equivalence(problem, 2, [5])
     for i, name in enumerate(("F", "F_2")):

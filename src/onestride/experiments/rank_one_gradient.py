@@ -9,8 +9,7 @@ from onestride.experiments.claim import Sizes, growth, paper_problem, pm
 from onestride.experiments.outcome import Outcome, Settings
 from onestride.plot import Panel, Series
 from onestride.problem import Problem
-from onestride.simulate.expansion import gradient_singular_values
-from onestride.simulate.gradient import measure_gradient
+from onestride.simulate.gradient import gradient_singular_values, measure_gradient
 from onestride.theory.direction import direction
 
 GRADIENTS = {"full": "literal gradient", "labels": "labels-only gradient"}

@@ -1,19 +1,20 @@
-"""What the paper puts in the place of F: the spiked expansion F_ℓ, its Gaussian equivalent, and the limit model.
+"""What the paper puts in the place of F: the spiked expansions F_ℓ, their Gaussian equivalents, and the limit model.
 
-F_ℓ       = F₀ + Σ_{k≤ℓ} c_k (c₁η)^k (X̃β)^{∘k} (a^{∘k})ᵀ
-Gaussian  = the same with F₀ replaced by c₁X̃W₀ᵀ + c_{>1}Z, Z with independent N(0, 1) entries
-limit     = ridge on F₀ plus the powers (X̃β)^k, k ≤ ℓ, c_k ≠ 0, whose coefficients are not penalised
+F_ℓ           = F₀ + Σ_{k≤ℓ} c_k (c₁η)^k (X̃β)^{∘k} (a^{∘k})ᵀ
+Gaussian F_ℓ  = the same with F₀ replaced by c₁X̃W₀ᵀ + c_{>1}Z, Z with independent N(0, 1) entries
+limit         = ridge on F₀ plus the powers (X̃β)^k, k ≤ ℓ, c_k ≠ 0, whose coefficients are not penalised
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 from scipy.linalg import cho_factor, cho_solve
 
-from onestride._backend import require_memory, stream
+from onestride._backend import current, map_tiles, require_memory, stream
 from onestride._numerics import Array
 from onestride.problem import Problem
 from onestride.result import Estimate
@@ -30,7 +31,25 @@ from onestride.simulate.network import (
 from onestride.simulate.ridge import ridge_path
 from onestride.simulate.run import memory_needed, seed_tuple
 
-VARIANTS = ("features", "expansion", "gaussian")
+HIGHEST = 4
+VARIANTS = ("F", *(f"F_{ell}" for ell in range(HIGHEST + 1)), "Gaussian F_0", "Gaussian F_window")
+Features = Callable[[Array], Iterator[Any]]
+
+
+@dataclass(frozen=True)
+class MeasuredExpansions:
+    """Ridge fits on the same data with each matrix of `VARIANTS`; estimates have axes (seeds, variants).
+
+    column_means
+        Axis (seeds): length of the vector of column means of F − F_window, its part along the constant vector over √n.
+    """
+
+    problem: Problem
+    window: int
+    seeds: tuple[int, ...]
+    train_loss: Estimate = field(repr=False)
+    test_error: Estimate = field(repr=False)
+    column_means: Estimate = field(repr=False)
 
 
 @dataclass(frozen=True)
@@ -65,11 +84,17 @@ class MeasuredLimit:
     test_error: Estimate
 
 
+def measure_expansions(problem: Problem, window: int, seeds: int | Iterable[int] = 4) -> MeasuredExpansions:
+    """Fit F, F_0 … F_4, the Gaussian equivalent of F_0, and the same plus the spikes k ≤ `window`."""
+    seed_list = _checked(problem, "the expansion F_ℓ", seeds)
+    rows = [_expansions(problem, window, seed) for seed in seed_list]
+    loss, test, means = (Estimate(np.array(column)) for column in zip(*rows, strict=True))
+    return MeasuredExpansions(problem, window, seed_list, loss, test, means)
+
+
 def measure_equivalence(problem: Problem, ell: int, seeds: int | Iterable[int] = 4) -> MeasuredEquivalence:
     """Fit the ridge regression on F, on F_ℓ and on the Gaussian equivalent, on the same data."""
-    seed_list = seed_tuple(seeds)
-    require_single(problem, "the expansion F_ℓ")
-    require_memory(memory_needed(problem), f"n = {problem.n}, d = {problem.d}, N = {problem.N}")
+    seed_list = _checked(problem, "the expansion F_ℓ", seeds)
     rows = [_equivalence(problem, ell, seed) for seed in seed_list]
     distances, loss, test = (Estimate(np.array(column)) for column in zip(*rows, strict=True))
     return MeasuredEquivalence(problem, ell, seed_list, distances[0], distances[1], distances[2], loss, test)
@@ -77,59 +102,97 @@ def measure_equivalence(problem: Problem, ell: int, seeds: int | Iterable[int] =
 
 def measure_limit(problem: Problem, highest: int, seeds: int | Iterable[int] = 4) -> MeasuredLimit:
     """Fit the limit model for ℓ = 0 … highest; ℓ = 0 is the random features model."""
-    seed_list = seed_tuple(seeds)
-    require_single(problem, "the limit model")
-    require_memory(memory_needed(problem) + 16.0 * problem.n**2, f"n = {problem.n}, d = {problem.d}, N = {problem.N}")
+    seed_list = _checked(problem, "the limit model", seeds, 16.0 * problem.n**2)
     rows = [_limit(problem, highest, seed) for seed in seed_list]
     loss, test = (Estimate(np.array(column)) for column in zip(*rows, strict=True))
     return MeasuredLimit(problem, seed_list, loss, test)
 
 
-def spikes(problem: Problem, network: Network, projection: Array, ell: int) -> Array:
+def _checked(problem: Problem, what: str, seeds: int | Iterable[int], extra: float = 0.0) -> tuple[int, ...]:
+    require_single(problem, what)
+    require_memory(memory_needed(problem) + extra, f"n = {problem.n}, d = {problem.d}, N = {problem.N}")
+    return seed_tuple(seeds)
+
+
+def spikes(problem: Problem, a: Any, projection: Any, ell: int) -> Any:
     """Σ_{k≤ℓ} c_k (c₁η)^k (X̃β)^{∘k} (a^{∘k})ᵀ for projection = X̃β."""
-    c = problem.sigma.coefficients
-    strength = c[1] * problem.eta
-    left = np.stack([(strength * projection) ** k for k in range(1, ell + 1)], axis=1)
-    right = np.stack([c[k] * network.a**k for k in range(1, ell + 1)], axis=0)
+    c, xp = problem.sigma.coefficients, current().xp
+    strength = float(c[1]) * problem.eta
+    left = xp.stack([(strength * projection) ** k for k in range(1, ell + 1)], axis=1)
+    right = xp.stack([float(c[k]) * a**k for k in range(1, ell + 1)], axis=0)
     return left @ right
 
 
 def _variants(
-    problem: Problem, network: Network, step: Gradient, ell: int, noise: np.random.Generator
-) -> Callable[[Array], Iterator[Array]]:
-    """A function from inputs to the three feature matrices, one after the other."""
-    sigma, W0 = problem.sigma, network.W0
-    c1, rest = sigma.coefficients[1], np.sqrt(sigma.nonlinear_power)
+    problem: Problem, network: Network, step: Gradient, window: int, noise: np.random.Generator, names: Iterable[str]
+) -> Features:
+    """A function from inputs to the feature matrices of these names of `VARIANTS`, one after the other."""
+    backend, sigma = current(), problem.sigma
+    W0, a, G, beta = (backend.put(array) for array in (network.W0, network.a, step.G, step.beta))
+    c1, rest = float(sigma.coefficients[1]), float(np.sqrt(sigma.nonlinear_power))
 
-    def features(X: Array) -> Iterator[Array]:
-        pre = X @ W0.T
-        yield sigma(pre + problem.eta * (X @ step.G.T))
-        spiked = spikes(problem, network, X @ step.beta, ell)
-        yield sigma(pre) + spiked
-        yield c1 * pre + rest * noise.standard_normal(pre.shape) + spiked
+    def features(X: Array) -> Iterator[Any]:
+        inputs = backend.put(X)
+        pre, projection = inputs @ W0.T, inputs @ beta
+        bases: dict[str, Any] = {}
+        for name in names:
+            if name == "F":
+                yield map_tiles(sigma, pre + problem.eta * (inputs @ G.T))
+                continue
+            base, _, degree = name.rpartition("F_")
+            if base not in bases:
+                bases.clear()
+                bases[base] = (
+                    c1 * pre + rest * backend.put(noise.standard_normal(pre.shape)) if base else map_tiles(sigma, pre)
+                )
+            ell = window if degree == "window" else int(degree)
+            yield bases[base] + spikes(problem, a, projection, ell) if ell else bases[base]
 
     return features
 
 
-def _equivalence(problem: Problem, ell: int, seed: int) -> tuple[Array, Array, Array]:
-    network = draw_network(problem, seed)
+def _ridge_fits(
+    problem: Problem, seed: int, y: Array, matrices: Iterable[Any], features: Features
+) -> tuple[Array, Array]:
+    """Ridge objective with each matrix, and test error with what `features` puts in its place for fresh inputs."""
+    backend, paths = current(), [ridge_path(matrix, y, np.array([problem.ridge])) for matrix in matrices]
+    readouts = [backend.put(path.coefficients[:, 0]) for path in paths]
+    total, rows = np.zeros(len(paths)), 2 * problem.n
+    for X, signal in held_out_tiles(problem, seed, rows):
+        for i, matrix in enumerate(features(X)):
+            total[i] += ((signal - backend.get(matrix @ readouts[i])) ** 2).sum()
+    return np.array([path.train_loss[0] for path in paths]), total / rows + problem.noise**2
+
+
+def _expansions(problem: Problem, window: int, seed: int) -> tuple[Array, Array, float]:
+    backend, network = current(), draw_network(problem, seed)
     step = step_gradient(problem, network, seed)
-    features = _variants(problem, network, step, ell, stream(seed, "probe"))
+    features = _variants(problem, network, step, window, stream(seed, "probe"), VARIANTS)
     batch = draw_batch(problem, seed, "ridge_inputs", "ridge_noise", problem.n)
-    ridge = np.array([problem.ridge])
-    F, F_ell, gaussian = features(batch.X)
+    means = {}
+
+    def noted() -> Iterator[Any]:
+        for name, matrix in zip(VARIANTS, features(batch.X), strict=True):
+            means[name] = backend.get(backend.xp.mean(matrix, axis=0))
+            yield matrix
+
+    loss, test = _ridge_fits(problem, seed, batch.y, noted(), features)
+    return loss, test, float(np.linalg.norm(means["F"] - means[f"F_{window}"]))
+
+
+def _equivalence(problem: Problem, ell: int, seed: int) -> tuple[Array, Array, Array]:
+    get, network = current().get, draw_network(problem, seed)
+    step = step_gradient(problem, network, seed)
+    names = ("F", f"F_{ell}", "Gaussian F_window")
+    features = _variants(problem, network, step, ell, stream(seed, "probe"), names)
+    batch = draw_batch(problem, seed, "ridge_inputs", "ridge_noise", problem.n)
+    matrices = list(features(batch.X))
+    F, F_ell = get(matrices[0]), get(matrices[1])
     strength = problem.sigma.coefficients[1] * problem.eta
     F_one = problem.sigma(batch.X @ network.W0.T + strength * np.outer(batch.X @ step.beta, network.a))
     norms = [largest_singular_values(matrix - F_ell, 1)[0] / np.sqrt(problem.n) for matrix in (F, F_one)]
     distances = np.array([*norms, np.linalg.norm((F - F_ell).mean(0))])
-    del F_one
-    paths = [ridge_path(matrix, batch.y, ridge) for matrix in (F, F_ell, gaussian)]
-    del F, F_ell, gaussian
-    total, rows = np.zeros(len(paths)), 2 * problem.n
-    for X, signal in held_out_tiles(problem, seed, rows):
-        for i, (matrix, path) in enumerate(zip(features(X), paths, strict=True)):
-            total[i] += ((signal - matrix @ path.coefficients[:, 0]) ** 2).sum()
-    return distances, np.array([path.train_loss[0] for path in paths]), total / rows + problem.noise**2
+    return distances, *_ridge_fits(problem, seed, batch.y, matrices, features)
 
 
 def _limit(problem: Problem, highest: int, seed: int) -> tuple[Array, Array]:

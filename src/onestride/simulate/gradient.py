@@ -11,7 +11,7 @@ from scipy.sparse.linalg import svds
 from onestride._numerics import Array
 from onestride.problem import Problem
 from onestride.result import Estimate
-from onestride.simulate.network import draw_network, gradient, step_batch
+from onestride.simulate.network import draw_network, gradient, step_batch, step_gradient
 from onestride.simulate.run import seed_tuple
 
 
@@ -50,6 +50,11 @@ def measure_gradient(problem: Problem, seeds: int | Iterable[int] = 4) -> Measur
         values.append((leading, *distances))
     leading, by_labels, by_residual = (Estimate(np.array(v)) for v in zip(*values, strict=True))
     return MeasuredGradient(problem, seed_list, leading, by_labels, by_residual)
+
+
+def gradient_singular_values(problem: Problem, seed: int) -> Array:
+    """All min(N, d) singular values of G of one draw, decreasing."""
+    return np.linalg.svd(step_gradient(problem, draw_network(problem, seed), seed).G, compute_uv=False)
 
 
 def largest_singular_values(A: Array, count: int) -> Array:

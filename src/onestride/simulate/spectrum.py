@@ -16,7 +16,7 @@ from onestride.problem import Problem
 from onestride.result import Estimate
 from onestride.result import _plain as plain
 from onestride.simulate.krylov import lanczos_quadrature, leading_eigenpairs
-from onestride.simulate.network import draw_batch, draw_network, draw_teacher, step_gradient, trained_weights
+from onestride.simulate.network import draw_batch, draw_network, draw_teacher, gradient, step_gradient, trained_weights
 from onestride.simulate.run import memory_needed, seed_tuple
 from onestride.simulate.shifted import Rows
 
@@ -188,6 +188,30 @@ def _overlaps(vectors: Array, polynomials: Array) -> Array:
     """(uᵀh)²/|h|² for unit columns u and rows h: shape (leading, polynomials)."""
     inner = polynomials @ vectors
     return (inner**2 / (polynomials**2).sum(1)[:, None]).T
+
+
+def leading_vectors(problem: Problem, seed: int, count: int) -> tuple[Array, Array]:
+    """X̃β/|β| (n) and the `count` leading left singular vectors of F (n × count, unit columns) of one draw."""
+    network = draw_network(problem, seed)
+    step = step_gradient(problem, network, seed)
+    X = draw_batch(problem, seed, "ridge_inputs", None, problem.n).X
+    _, vectors = decompose(_features(problem, X, network.W0 + problem.eta * step.G), count)
+    return X @ step.beta / np.linalg.norm(step.beta), vectors
+
+
+def largest_sample_share(problem: Problem, seed: int, k: int) -> float:
+    """How much of the k-th leading left singular vector of F (from 1) is a cubic polynomial, without constant, of x⋆ᵀx.
+
+    x⋆ is the input of the step whose residual is largest: a sample that the gradient may remember on its own.
+    """
+    network = draw_network(problem, seed)
+    batch = draw_batch(problem, seed, "step_inputs", "step_noise", problem.step_samples)
+    step = gradient(problem, network, batch)
+    X = draw_batch(problem, seed, "ridge_inputs", None, problem.n).X
+    _, vectors = decompose(_features(problem, X, network.W0 + problem.eta * step.G), k)
+    powers = np.vander(X @ batch.X[np.abs(step.residual).argmax()] / np.sqrt(problem.d), 4)[:, :3]
+    basis, _ = np.linalg.qr(powers - powers.mean(0))
+    return float(((basis.T @ vectors[:, k - 1]) ** 2).sum())
 
 
 @dataclass(frozen=True)
