@@ -214,7 +214,7 @@ def _from_ba(
 # ---------------------------------------------------------------------- Cui et al. 2024 and Dandi et al. 2024
 
 
-def _giant(problem: Problem, paper: str) -> tuple[dict[str, Any], tuple[str, ...], list[str]]:
+def _giant(problem: Problem) -> tuple[dict[str, Any], tuple[str, ...], list[str]]:
     d = problem.d
     parameters: dict[str, Any] = {"d": d, "alpha": problem.n / d, "beta": problem.N / d}
     parameters |= {"alpha0": problem.step_samples / d, "eta_tilde": problem.eta / np.sqrt(problem.N)}
@@ -233,7 +233,7 @@ def _giant(problem: Problem, paper: str) -> tuple[dict[str, Any], tuple[str, ...
 
 
 def _to_cui(problem: Problem) -> Conversion:
-    parameters, words, differences = _giant(problem, "cui2024")
+    parameters, words, differences = _giant(problem)
     if problem.readout != "constant":
         differences.append(f"their readout is the constant 1/√p before the step, ours is {problem.readout}")
     return Conversion(problem, "cui2024", parameters, words, tuple(differences))
@@ -268,7 +268,7 @@ def _from_cui(
 
 
 def _to_dandi(problem: Problem) -> Conversion:
-    parameters, words, differences = _giant(problem, "dandi2024")
+    parameters, words, differences = _giant(problem)
     if problem.readout in _VOCABULARIES:
         parameters["vocabulary"], parameters["weights"] = _VOCABULARIES[problem.readout]
     else:
