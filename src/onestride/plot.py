@@ -123,8 +123,18 @@ def _draw_panel(axis: Any, panel: Panel) -> None:
         axis.set_yticks(ticks, [f"{t:g}" for t in ticks])
         axis.set_yticks([], minor=True)
     if len(axis.get_legend_handles_labels()[1]) > 0:
-        below = -0.42 if panel.xnames else -0.2
-        axis.legend(loc="upper center", bbox_to_anchor=(0.5, below), ncols=1 if len(panel.series) < 3 else 2)
+        _legend_below(axis, ncols=1 if len(panel.series) < 3 else 2)
+
+
+def _legend_below(axis: Any, ncols: int) -> None:
+    """A legend under the axis label, however low the words at the ticks hang."""
+    from matplotlib.transforms import ScaledTranslation
+
+    figure = axis.figure
+    words = axis.xaxis.get_tightbbox(figure.canvas.get_renderer())
+    inches = (axis.get_window_extent().y0 - words.y0) / figure.dpi + 0.03
+    under = axis.transAxes + ScaledTranslation(0, -inches, figure.dpi_scale_trans)
+    axis.legend(loc="upper center", bbox_to_anchor=(0.5, 0), bbox_transform=under, ncols=ncols, borderaxespad=0)
 
 
 def _draw_series(axis: Any, s: Series) -> None:
