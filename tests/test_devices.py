@@ -54,7 +54,7 @@ def test_every_array_library_gives_the_same_errors(library, changes):
 
 
 @pytest.mark.parametrize(
-    "name", ["relu", "leaky_relu", "softplus", "gelu", "silu", "elu", "tanh", "erf", "sigmoid", "sin"]
+    "name", ["relu", "leaky_relu", "softplus", "gelu", "silu", "elu", "tanh", "erf", "shifted_erf", "sigmoid", "sin"]
 )
 @pytest.mark.parametrize("library", LIBRARIES)
 def test_activations_are_the_same_functions_in_every_library(library, name):

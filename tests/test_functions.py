@@ -15,7 +15,7 @@ from onestride import functions
 from onestride.functions import Function, InputError, activation, function_names, hermite_polynomial, register, teacher
 from tolerances import EXACT, assert_close
 
-NAMES = ("relu", "leaky_relu", "softplus", "gelu", "silu", "elu", "tanh", "erf", "sigmoid", "sin")
+NAMES = ("relu", "leaky_relu", "softplus", "gelu", "silu", "elu", "tanh", "erf", "shifted_erf", "sigmoid", "sin")
 DEGREE = 15
 PHI0 = 1 / math.sqrt(2 * math.pi)
 
@@ -111,6 +111,7 @@ CLOSED_FORMS = {
     "softplus": lambda: smooth_coefficients(lambda z: mp.log1p(mp.exp(z))),
     "silu": lambda: smooth_coefficients(lambda z: z / (1 + mp.exp(-z))),
     "tanh": lambda: smooth_coefficients(mp.tanh),
+    "shifted_erf": lambda: smooth_coefficients(lambda z: mp.erf(z + mp.mpf("0.5"))),
     "sigmoid": lambda: smooth_coefficients(lambda z: 1 / (1 + mp.exp(-z))),
 }
 

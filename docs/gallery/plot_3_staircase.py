@@ -8,16 +8,10 @@ it is a ramp, to n = 10¹², where the steps of the limit begin to show. Nothing
 # %%
 # A teacher with equal power in degrees 1 to 3 and an activation that is neither odd nor even, so that no c_k vanishes.
 import numpy as np
-from scipy.special import erf
 
 import onestride as one
 from onestride.plot import Panel, Series, draw
 
-one.register(
-    "shifted_erf",
-    lambda z: erf(z + 0.5),
-    lambda z: 2 / np.sqrt(np.pi) * np.exp(-((z + 0.5) ** 2)),
-)
 alphas = np.linspace(0.0, 0.48, 25)
 
 

@@ -8,7 +8,6 @@ import numpy as np
 
 from onestride.compare import agree
 from onestride.experiments.outcome import Outcome, Settings
-from onestride.experiments.shifted_erf import SHIFTED_ERF
 from onestride.plot import Panel, Series
 from onestride.problem import Problem, Step
 from onestride.result import Estimate
@@ -32,7 +31,7 @@ def the_problem(n: int, alpha: float, constant: float = CONSTANT, step_samples: 
     """erf(z + ½), teacher H₁ + H₂/√2, d = N = n/2, the labels-only gradient."""
     sizes: dict[str, Any] = {"n": n, "d": n // 2, "N": n // 2, "n_step": step_samples * n}
     step = Step(constant=constant, exponent=alpha)
-    return Problem(**sizes, activation=SHIFTED_ERF, teacher=(0, 1, 2**-0.5), gradient="labels", step=step)
+    return Problem(**sizes, activation="shifted_erf", teacher=(0, 1, 2**-0.5), gradient="labels", step=step)
 
 
 def run(settings: Settings) -> Outcome:

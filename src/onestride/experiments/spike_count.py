@@ -8,7 +8,6 @@ import numpy as np
 
 from onestride._numerics import Array
 from onestride.experiments.outcome import Outcome, Settings
-from onestride.experiments.shifted_erf import SHIFTED_ERF
 from onestride.plot import Panel, Series
 from onestride.problem import Problem, Step
 from onestride.simulate.spectrum import measure_spectrum
@@ -16,7 +15,7 @@ from onestride.theory.outliers import find_outliers
 
 THRESHOLDS = ((0.0, "0"), (0.25, "1/4"), (1 / 3, "1/3"), (0.375, "3/8"))
 LIMITS = (0.0, 0.25, 1 / 3)  # where spikes 1, 2, 3 appear as n → ∞
-ACTIVATIONS = {"relu": ("ReLU", 2), SHIFTED_ERF: ("erf(z + ½)", 3)}  # name: label, highest spike followed
+ACTIVATIONS = {"relu": ("ReLU", 2), "shifted_erf": ("erf(z + ½)", 3)}  # name: label, highest spike followed
 CONSTANT, PREFACTORS = 2.0, (1.0, 2.0, 4.0)
 ON_DIRECTION = 0.5  # a spike is a function of X̃β by more than this
 
@@ -136,7 +135,7 @@ def run(settings: Settings) -> Outcome:
     named = ", ".join(
         f"{e:.2f} ({ACTIVATIONS[a][0]}, spike {k + 1})" for (e, _), (a, k) in zip(slopes, followed, strict=True)
     )
-    second, third = (exponent(theory[a][:, k], far, 1.0) for a, k in (("relu", 1), (SHIFTED_ERF, 2)))
+    second, third = (exponent(theory[a][:, k], far, 1.0) for a, k in (("relu", 1), ("shifted_erf", 2)))
     for activation, (label, _) in ACTIVATIONS.items():
         for n, etas in zip(far, theory[activation], strict=True):
             rows.append({"activation": label, "n": int(n), "c": CONSTANT})

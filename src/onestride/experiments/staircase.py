@@ -11,7 +11,6 @@ from numpy.typing import ArrayLike
 
 from onestride.compare import agree
 from onestride.experiments.outcome import Outcome, Settings
-from onestride.experiments.shifted_erf import SHIFTED_ERF
 from onestride.plot import Panel, Series
 from onestride.problem import Problem, Step
 from onestride.result import Estimate
@@ -34,7 +33,7 @@ def the_problem(n: int, alpha: float) -> Problem:
         d=n // 4,
         N=n // 2,
         n_step=4 * n,
-        activation=SHIFTED_ERF,
+        activation="shifted_erf",
         teacher=TEACHER,
         ridge=0.01,
         gradient="labels",

@@ -42,7 +42,6 @@ RANGES = {  # far beyond the sliders, and well inside what the equations can be 
     "activation": (-1e6, 1e6),
     "teacher": (-1e6, 1e6),
 }
-NOT_BUILT_IN = {"shifted_erf": "onestride.experiments.shifted_erf"}  # activations that need an import to be known
 
 
 def read_problem(query: Mapping[str, str]) -> Problem:
@@ -145,12 +144,9 @@ def as_python(problem: Problem) -> str:
     kept = {k: v for k, v in fields.items() if k in ("n", "d", "N", "noise", "ridge") or v != defaults.get(k)}
     lines = [f"    {name}={_literal(value)}," for name, value in kept.items()]
     lines += [f"    step=one.Step(constant={step['constant']!r}, exponent={step['exponent']!r}),"]
-    module = NOT_BUILT_IN.get(str(problem.activation)) or NOT_BUILT_IN.get(str(problem.teacher))
-    extra = [f"import {module}  # registers its activation"] if module else []
     return "\n".join(
         [
             "import onestride as one",
-            *extra,
             "",
             "problem = one.Problem(",
             *lines,
@@ -180,9 +176,7 @@ def as_command(problem: Problem) -> str:
     for name in ("gradient", "weights", "readout", "n_step"):
         if getattr(problem, name) != getattr(defaults, name):
             options.append((name.replace("_", "-"), getattr(problem, name)))
-    module = NOT_BUILT_IN.get(str(problem.activation)) or NOT_BUILT_IN.get(str(problem.teacher))
-    start = f'python -c "import {module}; from onestride.cli import main; main()"' if module else "onestride"
-    return " ".join([start, "predict", *(f"--{name}={shlex.quote(str(value))}" for name, value in options)])
+    return " ".join(["onestride", "predict", *(f"--{name}={shlex.quote(str(value))}" for name, value in options)])
 
 
 def _literal(value: Any) -> str:
