@@ -114,7 +114,10 @@ def tiles(rows: int, row_length: int) -> Iterator[slice]:
 
 
 def map_tiles(f: Callable[..., Any], *arrays: Any, out: Any = None) -> Any:
-    """Apply f to arrays with the same rows, into `out`: on the host in threads and in tiles that stay in cache."""
+    """Apply f to arrays with the same rows, into `out`: on the host in threads and in tiles that stay in cache.
+
+    There f(*tiles, out=tile) writes its result into a tile of `out`; elsewhere f(*tiles) returns it.
+    """
     first = arrays[0]
     if not isinstance(first, np.ndarray):
         if out is None:
@@ -129,7 +132,7 @@ def map_tiles(f: Callable[..., Any], *arrays: Any, out: Any = None) -> Any:
     def work(start: int, stop: int) -> None:
         for i in range(start, stop, size):
             rows = slice(i, min(i + size, stop))
-            out[rows] = f(*(a[rows] for a in arrays))
+            f(*(a[rows] for a in arrays), out=out[rows])
 
     in_threads(work, first.shape[0])
     return out

@@ -35,9 +35,10 @@ class Function:
     centred: bool = True
     exact: tuple[float, ...] | None = None  # Hermite coefficients when they are known, as for a polynomial
 
-    def __call__(self, z: Array) -> Array:
-        """f(z), centred if asked; z may be an array of any library."""
-        return _evaluate(self.raw, z) - self.shift
+    def __call__(self, z: Array, out: Array | None = None) -> Array:
+        """f(z), centred if asked; z may be an array of any library. A NumPy result may go into `out`, even into z."""
+        values = _evaluate(self.raw, z)
+        return values - self.shift if out is None else np.subtract(values, self.shift, out=out)
 
     def derivative(self, z: Array) -> Array:
         """f'(z); the shift by c_0 does not enter."""

@@ -6,6 +6,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from onestride._backend import DEVICE_ROWS, current, fits, map_tiles, tiles
 from onestride._errors import InputError
 from onestride._numerics import Array
@@ -112,11 +114,11 @@ def overflow(problem: Problem, eta: float) -> InputError:
     )
 
 
-def _after_step(sigma: Callable[[Any], Any], eta: float) -> Callable[[Any, Any], Any]:
-    def f(pre: Any, shift: Any) -> Any:
-        z = eta * shift
+def _after_step(sigma: Callable[..., Any], eta: float) -> Callable[..., Any]:
+    def f(pre: Any, shift: Any, out: Any = None) -> Any:
+        z = eta * shift if out is None else np.multiply(shift, eta, out=out)
         z += pre
-        return sigma(z)
+        return sigma(z) if out is None else sigma(z, out=out)
 
     return f
 

@@ -205,6 +205,10 @@ def gradient_over(problem: Problem, network: Network, batches: Iterable[Batch], 
 def gradient_sums(problem: Problem, network: Network, batches: Iterable[Batch]) -> tuple[Any, Array, Array]:
     """The sums nG (on the device), Xᵀr, and r over samples; parts of a batch may be computed apart and added."""
     backend, sigma = current(), problem.sigma
+
+    def weighted(z: Any, r: Any, out: Any = None) -> Any:
+        return sigma.derivative(z) * r if out is None else np.multiply(sigma.derivative(z), r, out=out)
+
     W, a = backend.put(network.W0), backend.put(network.a)
     G, Xr, residual = backend.zeros(*network.W0.shape), np.zeros(network.W0.shape[1]), []
     for batch in batches:
@@ -213,7 +217,7 @@ def gradient_sums(problem: Problem, network: Network, batches: Iterable[Batch]) 
             pre = X @ W.T
             if problem.gradient == "full":
                 r = r - map_tiles(sigma, pre) @ a
-            backend.add_product(G, map_tiles(lambda z, r: sigma.derivative(z) * r, pre, r[:, None]).T, X)
+            backend.add_product(G, map_tiles(weighted, pre, r[:, None]).T, X)
             Xr += backend.get(X.T @ r)
             residual.append(backend.get(r))
     G *= a[:, None]

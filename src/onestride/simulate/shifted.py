@@ -31,6 +31,7 @@ SMALLEST_SHIFT = {"float64": 1e-10, "float32": 1e-5}
 TOLERANCE = 1e-12  # bound on the relative error of the solutions, or the rounding of a direct solution if larger
 MAX_STEPS = 30
 TRUSTED_STEPS = 6
+NEAR_BYTES = 2**19  # rows of B in the cache of one core
 DEVICE_BLOCK = 1024
 
 Solver = Callable[[Any], Any]
@@ -64,13 +65,18 @@ class Rows:
         image, out = backend.empty(self.length, V.shape[1]), backend.zeros(self.width, V.shape[1])
         gemm: Any = get_blas_funcs("gemm", (V,)) if backend.on_host else None
         for rows, tile in self:
-            if gemm is not None and tile.flags.c_contiguous:
-                part = gemm(1.0, tile.T, V, trans_a=1)
-                out += gemm(1.0, tile.T, part)
-            else:
+            if gemm is None or not tile.flags.c_contiguous:
                 part = tile @ V
+                image[rows, :] = part
                 out += tile.T @ part
-            image[rows, :] = part
+                continue
+            V = np.asfortranarray(V)
+            size = max(1, NEAR_BYTES // (8 * self.width))
+            for i in range(0, tile.shape[0], size):  # read from memory once, used twice
+                near = tile[i : i + size].T
+                part = gemm(1.0, near, V, trans_a=1)
+                image[rows][i : i + size] = part
+                out = gemm(1.0, near, part, beta=1.0, c=out, overwrite_c=1)
         return out, image
 
     def gram(self, dtype: str) -> Any:
