@@ -122,10 +122,8 @@ def main() -> None:
         share = sum(count.values()) / seconds / rates["gemm64"]
         memory = torch.cuda.max_memory_allocated() / 2**30
         rows.append({"n": n, "seconds": times, "GiB": memory, "share": share, **count})
-        print(
-            f"n = {n}: {' s, then '.join(f'{t:.2f}' for t in times)} s, {memory:.1f} GiB, {100 * share:.0f} % of the float64 product rate",
-            flush=True,
-        )
+        taken = " s, then ".join(f"{t:.2f}" for t in times)
+        print(f"n = {n}: {taken} s, {memory:.1f} GiB, {100 * share:.0f} % of the float64 product rate", flush=True)
         if n in options.plain:
             torch.cuda.empty_cache()
             torch.cuda.reset_peak_memory_stats()

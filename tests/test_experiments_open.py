@@ -60,7 +60,11 @@ def test_multi_index_verdict_follows_the_third_stair():
     for shares, _ in climbed.values():
         shares[:, 0, 1:] = 0.1
     assert multi_index.judge(climbed, 100, 4, 3).verdict == HOLDS
-    assert multi_index.judge(planted_shares(0.02), 100, 4, 3).verdict == PARTLY
+    missed = multi_index.judge(planted_shares(0.02), 100, 4, 3)
+    assert missed.verdict == PARTLY
+    assert "At d = 100" in missed.surprise
+    assert "the third not reached in" in missed.surprise
+    assert "not reached" not in multi_index.judge(climbed, 100, 4, 3).surprise
 
 
 @pytest.mark.parametrize(("fresh", "reused", "verdict"), [(0.001, 0.5, HOLDS), (0.5, 0.5, PARTLY), (0.5, 0.001, FAILS)])

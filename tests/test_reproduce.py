@@ -154,3 +154,14 @@ def test_distant_gains_lie_between_those_at_hand_and_the_limit(quantity):
     limit = getattr(predict_grid(problem, list(ALPHAS), [0.1], method="plateau"), quantity)[:, 0]
     for a, b, c in zip(near, far, limit, strict=True):
         assert 0 < a < b < 1.01 * c
+
+
+@pytest.mark.parametrize("names", [("relu", "erf"), ("a rather long name, turned", "leaky_relu")])
+def test_the_legend_hangs_below_the_words_of_the_axis(names):
+    panel = Panel("", "activation", "gain", [Series("theory", [0, 1], [1, 2])], xticks=[0, 1], xnames=names)
+    figure = draw([panel, panel])
+    figure.draw_without_rendering()
+    for axis in figure.axes:
+        legend = axis.get_legend().get_window_extent()
+        assert legend.y1 <= axis.xaxis.get_tightbbox().y0
+        assert legend.y0 >= 0

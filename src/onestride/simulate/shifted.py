@@ -30,7 +30,7 @@ CHOLESKY_UP_TO = 4  # shifts on the host; more of them share one tridiagonal for
 SMALLEST_SHIFT = {"float64": 1e-10, "float32": 1e-5}
 TOLERANCE = 1e-12  # bound on the relative error of the solutions, or the rounding of a direct solution if larger
 MAX_STEPS = 30
-TRUSTED_STEPS = 6
+TRUSTED_STEPS = 6  # so many leave the residual of the recurrence within rounding of the true one
 NEAR_BYTES = 2**19  # rows of B in the cache of one core
 DEVICE_BLOCK = 1024
 
