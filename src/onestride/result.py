@@ -20,6 +20,7 @@ class Status(enum.Enum):
 
     SOLVED = "solved"
     THRESHOLD = "the exponent lies on a threshold (ℓ−1)/(2ℓ), where the limit depends on the constant of the step"
+    INACCURATE = "the equations are solved, but for this problem their numbers are known to be off by more than 5 %"
     ASSUMPTION = "an assumption of this theory does not hold for this problem"
     NOT_CONVERGED = "the equations were not solved to the required accuracy"
 
