@@ -104,3 +104,11 @@ def monomials_in_hermite(degree: int) -> Array:
         table[p + 1, 1:] += root[1:] * table[p, :-1]
         table[p + 1, :-1] += root[1:] * table[p, 1:]
     return table
+
+
+def solve(A: Array, b: Array) -> Array:
+    """A⁻¹b; NaN where A is singular to rounding, which an iteration reports as not converged."""
+    try:
+        return np.linalg.solve(A, b)
+    except np.linalg.LinAlgError:
+        return np.full(b.shape, np.nan, np.result_type(A, b))

@@ -51,15 +51,3 @@ def failed_assumption(problem: Problem) -> str | None:
     if not np.isfinite(problem.eta):
         return f"the step η = {step.constant:g}·n^{step.exponent:g} is not a finite number"
     return None
-
-
-def caution(problem: Problem) -> str:
-    """What to add to the expected accuracy when a limit of the theory is near; empty otherwise.
-
-    The theory treats degree two and higher of the inputs as noise, n ≪ d²/2. Measured at n = 1,000, d = 100, N = 2,000:
-    the untrained network already learns 0.18 of the teacher's degree-two part, where the theory says 0.
-    """
-    ratio = 2 * problem.n / problem.d**2
-    if ratio < 0.05:
-        return ""
-    return f"; here n is {ratio:.2g} of d²/2 and must be far below it: the network learns quadratic parts that the theory calls noise"

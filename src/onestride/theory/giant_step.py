@@ -21,6 +21,7 @@ from onestride.functions import Function, InputError
 from onestride.problem import Problem
 from onestride.result import Prediction, Status
 from onestride.theory.assumptions import beyond_the_model
+from onestride.theory.threads import one_thread
 
 _NODES = 60
 _TOLERANCE = 1e-11
@@ -49,6 +50,7 @@ class _Model:
     lam: float
 
 
+@one_thread()
 def giant_step(problem: Problem) -> Prediction:
     """Train and test errors from the fixed point of Cui et al.; the problem must have its readout and gradient."""
     if problem.readout != "constant" or problem.gradient != "labels":

@@ -126,7 +126,8 @@ def _gradient_noise(target: Function, extra: float, phi: float) -> GradientNoise
     power = target.second_moment + extra
     sd = float(np.sqrt(phi * power))
     length = np.hypot(target.coefficients[1], sd)
-    far = np.arcsinh(40 * (14 + 4 / np.sqrt(phi)))  # β⋆ᵀMβ⋆ ≤ √(3 E r²) may lie far out when φ₀ is small
+    # β⋆ᵀMβ⋆ ≤ √(3 E r²) lies far out when φ₀ is small; so do the φ₀ r_i, one for each sample, when φ₀ is large
+    far = np.arcsinh(40 * (14 + 4 / np.sqrt(phi) + 1.5 * phi * np.abs(law.r).max() / sd))
     x = sd * np.sinh(np.linspace(-far, far, _GRID)) / 40
     m = _stieltjes(x, law, phi, sd)
     for _ in range(9):  # refine where β⋆'s transform turns fast: an eigenvalue of M that sticks out along the teacher
@@ -188,7 +189,7 @@ def _stieltjes(x: Array, law: ResidualLaw, phi: float, sd: float) -> Array:
 
 def _bins(x: Array, density: Array, power: Array, sd: float, nodes: int = 20) -> SpectralNodes:
     """Cut a law into bins of equal ∫ density (1 + x²/var); each becomes one node at its mean."""
-    mass = np.where(density > 6e-5 / sd, density, 0.0) * np.gradient(x) / np.pi
+    mass = np.where(density * np.maximum(np.abs(x), sd) > 6e-5, density, 0.0) * np.gradient(x) / np.pi
     share = np.cumsum(mass * (1 + (x / sd) ** 2))
     group = np.minimum((share / share[-1] * nodes).astype(int), nodes - 1)
     total = np.bincount(group, mass, nodes)

@@ -23,15 +23,18 @@ from typing import Any
 import numpy as np
 
 from onestride._numerics import Array, hermite_table
+from onestride._numerics import solve as linear_solve
 from onestride.functions import InputError
 from onestride.problem import Problem, Step
-from onestride.result import TheoryError, _plain
+from onestride.result import Status, TheoryError, _plain
 from onestride.theory.assumptions import failed_assumption
 from onestride.theory.profile import build_profile, out_of_range, solve
 from onestride.theory.profile import errors_at as profile_errors_at
 from onestride.theory.profile_equations import Solution, linear_sector
 from onestride.theory.profile_model import BEST_LEVEL, LEVELS, Profile
 from onestride.theory.profile_quadratic import special_gram
+from onestride.theory.reliability import known_off
+from onestride.theory.threads import one_thread
 
 DEGREE = 4
 
@@ -41,7 +44,8 @@ class Learned:
     """Predicted components of f̂; `untrained` holds those without the step.
 
     degrees: the k ≤ 4 with c⋆_k ≠ 0. fraction: E[f̂ H_k(β⋆ᵀx)]/(c⋆_k k!) for each; 1 is fully learned. unexplained: E f̂²
-    outside the span of H_0 … H_4 of β⋆ᵀx.
+    outside the span of H_0 … H_4 of β⋆ᵀx. status: `INACCURATE` where the theory's errors are known to be off by more than
+    5 %, with the sentence in `message`.
     """
 
     problem: Problem
@@ -49,19 +53,22 @@ class Learned:
     degrees: tuple[int, ...]
     fraction: Array
     unexplained: float
+    status: Status
+    message: str
     untrained: Learned | None = field(default=None, repr=False)
 
     def to_dict(self) -> dict[str, Any]:
         """Numbers, ready for JSON."""
         row = {"degrees": list(self.degrees), "fraction": _plain(self.fraction), "level": self.level}
-        return row | {"unexplained": _plain(self.unexplained)}
+        row |= {"unexplained": _plain(self.unexplained)}
+        return row | {"status": self.status.name.lower(), "message": self.message}
 
 
+@one_thread()
 def learned(problem: Problem, *, level: str = BEST_LEVEL) -> Learned:
     """Predict the learned fraction of each Hermite degree of the teacher, with and without the step.
 
-    Degree k ≥ 2 off the learned direction counts as noise, which needs n ≪ d²/2: at n = 1000, d = 100 the untrained
-    network already learns 0.18 of degree 2, where this theory says 0.
+    Degree k ≥ 2 off the learned direction counts as noise, which needs n ≪ d²/2; `status` says where that is known to fail.
     """
     if level not in LEVELS:
         raise InputError(f"level must be one of {', '.join(LEVELS)}, got {level!r}")
@@ -69,11 +76,16 @@ def learned(problem: Problem, *, level: str = BEST_LEVEL) -> Learned:
     after = before if problem.eta == 0 else _components(problem, level)
     degrees = tuple(k for k in range(1, DEGREE + 1) if problem.target.coefficients[k] != 0)
 
-    def wrap(components: Array, unexplained: float, untrained: Learned | None) -> Learned:
+    def wrap(stepped: Problem, found: tuple[Array, float], untrained: Learned | None) -> Learned:
+        components, unexplained = found
         scale = np.array([problem.target.coefficients[k] * np.sqrt(factorial(k)) for k in degrees])
-        return Learned(problem, level, degrees, components[list(degrees)] / scale, unexplained, untrained)
+        reason = known_off(stepped)
+        status = Status.SOLVED if reason is None else Status.INACCURATE
+        message = status.value if reason is None else f"{status.value}: {reason}"
+        fraction = components[list(degrees)] / scale
+        return Learned(problem, level, degrees, fraction, unexplained, status, message, untrained)
 
-    return wrap(*after, wrap(*before, None))
+    return wrap(problem, after, wrap(problem.replace(step=Step.none()), before, None))
 
 
 def _components(problem: Problem, level: str) -> tuple[Array, float]:
@@ -106,7 +118,7 @@ def residual_moments(profile: Profile, solution: Solution) -> Array:
     root = np.sqrt(D2)
     h = np.concatenate([profile.h0, np.zeros(size)])
     M = special_gram(profile, rho, q)
-    special = (root * np.linalg.solve(np.eye(2 * size) + root[:, None] * M * root, root * h))[:size]
+    special = (root * linear_solve(np.eye(2 * size) + root[:, None] * M * root, root * h))[:size]
     linear = np.zeros(size)
     for p, probability in enumerate(profile.pi_teacher):
         _, E = linear_sector(profile, D, q, profile.G_teacher[:, p])

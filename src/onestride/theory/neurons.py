@@ -56,7 +56,7 @@ def learned_direction(problem: Problem, eta: float, *, through_output: bool | No
         return Learned(c1 * eta * beta.s / np.sqrt(problem.N), beta.overlap, False, 0.0)
     kept = 1 - c1**2 * eta if full else 1.0  # what is left of p = W₀ᵀa
     length = np.hypot(kept, c1 * eta * np.sqrt(max(beta.s**2 - (c1**2 if full else 0.0), 0.0)))
-    overlap = c1 * eta * teacher_c1 / length if length > 0 else 0.0
+    overlap = np.clip(c1 * eta * teacher_c1 / length, -1, 1) if length > 0 else 0.0  # rounding may pass 1
     tilt = abs(kept) / length if length > 0 else 0.0
     return Learned(float(length / np.sqrt(problem.N)), float(overlap), True, float(tilt))
 

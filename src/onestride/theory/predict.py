@@ -8,7 +8,8 @@ from onestride.functions import InputError
 from onestride.problem import Problem, Step, grid_axis
 from onestride.result import Errors, Prediction, PredictionGrid, Status, TheoryError
 from onestride.theory import finite_step, plateau, profile
-from onestride.theory.assumptions import caution
+from onestride.theory.reliability import mark
+from onestride.theory.threads import one_thread
 
 METHODS = ("auto", "profile", "finite-step", "plateau")
 ACCURACY = {
@@ -47,7 +48,8 @@ def predict(problem: Problem, *, method: str = "auto", level: str | None = None,
     level
         Of the profile theory: ``"T2S"`` (the default), ``"T2M"``, ``"T2i"`` or ``"T2"``, see `theory.profile_model`.
     throw
-        With `throw=False` a problem without a theory gives NaN and a status instead of raising `TheoryError`.
+        With `throw=False` a problem without a theory gives NaN and a status instead of raising `TheoryError`, and one
+        for which the theory is known to be off by more than 5 % its numbers with the status `INACCURATE`.
     """
     grid = predict_grid(problem, [problem.step.exponent], [problem.ridge], method=method, level=level)
     prediction = grid[0, 0]
@@ -56,10 +58,15 @@ def predict(problem: Problem, *, method: str = "auto", level: str | None = None,
     return prediction
 
 
+@one_thread()
 def predict_grid(
     problem: Problem, exponents: ArrayLike, ridges: ArrayLike, *, method: str = "auto", level: str | None = None
 ) -> PredictionGrid:
-    """Predict for every exponent of the step and every penalty; cells without a theory are NaN with a status."""
+    """Predict for every exponent of the step and every penalty, one status per cell.
+
+    Cells without a theory are NaN; those known to be off by more than 5 % keep their numbers with the status
+    `INACCURATE` and a sentence (`.trained.message`, or the message of `grid[i, j]`).
+    """
     if method not in METHODS:
         raise InputError(f"method must be one of {', '.join(METHODS)}, got {method!r}")
     chosen = "profile" if method == "auto" else method  # the profile theory applies wherever the others do
@@ -77,5 +84,9 @@ def predict_grid(
             return profile.errors(problem, steps, lams, level=level)
         return (finite_step if chosen == "finite-step" else plateau).errors(problem, steps, lams)
 
-    accuracy = ACCURACY[level if chosen == "profile" else chosen] + caution(problem)
-    return PredictionGrid(problem, chosen, alphas, lams, errors(steps), errors([Step.none()]), accuracy)
+    trained, untrained = errors(steps), errors([Step.none()])
+    if chosen != "plateau":  # that one is a limit, and says so
+        trained = mark(problem, steps, lams, trained, untrained)
+        untrained = mark(problem, [Step.none()], lams, untrained, untrained)
+    accuracy = ACCURACY[level if chosen == "profile" else chosen]
+    return PredictionGrid(problem, chosen, alphas, lams, trained, untrained, accuracy)

@@ -84,7 +84,8 @@ def _walk(profile: Profile, lam: Array) -> tuple[Array, Array, Array, Array]:
         solution = solve(profile, float(lam[j]), previous if near else None)
         residual[j], iterations[j] = solution.residual, solution.iterations
         if solution.converged:
-            values[:, j] = errors_at(profile, solution)
+            with np.errstate(all="ignore"):  # numbers of very different sizes end as NaN, which is told
+                values[:, j] = errors_at(profile, solution)
             previous = solution
         if not np.isfinite(values[:, j]).all():
             message[j] = (

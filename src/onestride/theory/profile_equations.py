@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 
 from onestride._numerics import Array
+from onestride._numerics import solve as linear_solve
 from onestride.theory.bulk import solve_bulk
 from onestride.theory.profile_model import Profile
 
@@ -41,14 +42,14 @@ class Solution:
         """dρ, dq when λ_i moves at speed `row`: 1 for ∂/∂λ, 1/ρ² for the leave-one-out direction."""
         size = self.rho.size
         rhs = np.concatenate([self.rho * row, np.zeros(self.q.size)])
-        step = np.linalg.solve(self.jacobian, rhs)
+        step = linear_solve(self.jacobian, rhs)
         return self.rho * step[:size], self.q * step[size:]
 
 
 def linear_sector(profile: Profile, D: Array, q: Array, strength: Array) -> tuple[Array, Array]:
     """V₀ and E = (I + D V₀)⁻¹ at one node of M's spectrum, given its column of G."""
     V0 = (profile.K.T * (profile.weight * q * strength / profile.psi)) @ profile.K
-    return V0, np.linalg.inv(np.eye(D.size) + D[:, None] * V0)
+    return V0, linear_solve(np.eye(D.size) + D[:, None] * V0, np.eye(D.size))
 
 
 def residual_and_jacobian(profile: Profile, lam: Any, rho: Array, q: Array) -> tuple[Array, Array]:
@@ -99,9 +100,8 @@ def newton(
         if error > 1 and positive:  # far away: half a step of the fixed-point map, in logarithms
             step = -0.5 * np.log1p(-residual)
         else:
-            try:
-                step = np.linalg.solve(jacobian, -residual)
-            except np.linalg.LinAlgError:
+            step = linear_solve(jacobian, -residual)
+            if not np.isfinite(step).all():
                 break
             step *= min(1.0, cap / max(float(np.abs(step).max()), 1e-300))
         taken += 1

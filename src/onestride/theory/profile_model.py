@@ -124,7 +124,7 @@ def build_profile(
         G_teacher, pi_teacher = strength.on(strength.teacher, neurons.A), strength.teacher.weight
     v = G @ pi
     s = smooth(sigma, neurons.theta[:, None] * z, v[:, None])
-    teacher = smooth_directly(problem.target, learned.overlap * z, 1 - learned.overlap**2)
+    h0, h1, hr = _teacher(problem, learned.overlap, z, w)
     return Profile(
         problem=problem,
         level=level,
@@ -144,10 +144,19 @@ def build_profile(
         pi=pi,
         G_teacher=G_teacher,
         pi_teacher=pi_teacher,
-        h0=teacher.mu,
-        h1=np.sqrt(1 - learned.overlap**2) * teacher.k,
-        hr=teacher.k2,
+        h0=h0,
+        h1=h1,
+        hr=hr,
     )
+
+
+def _teacher(problem: Problem, overlap: float, z: Array, w: Array) -> tuple[Array, Array, Array]:
+    """h0, h1, hr on the nodes; E[h0² + h1² + hr] = E σ⋆² is imposed, since a kink at overlap 1 falls between nodes."""
+    parts = smooth_directly(problem.target, overlap * z, 1 - overlap**2)
+    h0, h1, hr = parts.mu, np.sqrt(1 - overlap**2) * parts.k, parts.k2
+    power = w @ (h0**2 + h1**2 + hr)
+    scale = problem.target.second_moment / power if power > 0 else 1.0
+    return np.sqrt(scale) * h0, np.sqrt(scale) * h1, scale * hr
 
 
 def _resolution(amplitude: float, nodes: int) -> tuple[int, float]:

@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from onestride._numerics import Array
+from onestride._numerics import Array, solve
 from onestride.theory.profile_equations import Solution, linear_sector
 from onestride.theory.profile_model import Profile
 
@@ -54,7 +54,7 @@ def gram_and_derivative(
         return (K.T * (weight * q * G * (1 / profile.psi - profile.A**2))) @ K
 
     X, C = cross(q), rest(q)
-    E = np.linalg.inv(np.eye(D.size) + D[:, None] * C)
+    E = solve(np.eye(D.size) + D[:, None] * C, np.eye(D.size))
     Y = E @ (D[:, None] * X)
     M = M + X.T @ Y
     if d_q is not None and d_rho is not None:
@@ -75,7 +75,7 @@ def quadratic_form(
     D2 = np.tile(D, 2)
     root = np.sqrt(D2 if np.iscomplexobj(D2) or D2.min() > 0 else D2.astype(complex))
     # (D₂⁻¹ + M)⁻¹h in a form whose matrix has eigenvalues ≥ 1 for λ > 0
-    x = root * np.linalg.solve(np.eye(D2.size) + root[:, None] * M * root, root * h)
+    x = root * solve(np.eye(D2.size) + root[:, None] * M * root, root * h)
     b = h - M @ x
     Y = h @ x + D @ tail
     linear = []

@@ -14,13 +14,15 @@ import numpy as np
 from onestride._numerics import Array
 from onestride.functions import InputError
 from onestride.problem import Problem
-from onestride.result import TheoryError, _plain
+from onestride.result import Status, TheoryError, _plain
 from onestride.theory.assumptions import failed_assumption
 from onestride.theory.density import Law, atom_at_zero, band_grid, untrained_law
 from onestride.theory.outliers import Outliers, find_outliers
 from onestride.theory.plateau import active_powers, window
 from onestride.theory.profile_equations import newton
 from onestride.theory.profile_model import LEVELS, Profile, build_profile
+from onestride.theory.reliability import known_off
+from onestride.theory.threads import one_thread
 
 BLUR = 1e-3  # the density after the step is read at E(1 + iε): relative width of its smoothing
 _NODES = 17  # of z and A for the density: 1e-5 of what 41 give
@@ -52,6 +54,8 @@ class Spectrum:
         Degrees whose spike the n → ∞ theory puts in this window of α: k ≤ ℓ with c_k ≠ 0.
     strengths
         degree → what that spike reaches at this n and c; it is visible iff above 1.
+    status, message
+        `INACCURATE` where the theory's errors are known to be off by more than 5 %: its spectrum is then no better.
     """
 
     problem: Problem
@@ -67,6 +71,7 @@ class Spectrum:
     degrees: tuple[int, ...]
     expected: tuple[int, ...]
     strengths: dict[int, float]
+    status: Status
     message: str
 
     @property
@@ -85,6 +90,7 @@ class Spectrum:
         row: dict[str, Any] = {name: _plain(getattr(self, name)) for name in names}
         row |= {"edge": self.edge, "untrained_edge": self.untrained_edge, "outliers": self.outliers}
         row |= {"degrees": list(self.degrees), "expected": list(self.expected), "message": self.message}
+        row |= {"status": self.status.name.lower()}
         row |= {"strengths": {str(k): v for k, v in self.strengths.items()}, "level": self.level}
         for name, law in (("untrained", self.untrained), ("trained", self.trained)):
             if law is not None:
@@ -93,6 +99,7 @@ class Spectrum:
         return row
 
 
+@one_thread()
 def spectrum(problem: Problem, *, level: str = "T2i", density: bool = True) -> Spectrum:
     """Predict bulk, outliers and overlaps of FFᵀ/n.
 
@@ -122,6 +129,9 @@ def spectrum(problem: Problem, *, level: str = "T2i", density: bool = True) -> S
     trained = trained_law(problem, level, untrained, found) if density else None
     if trained is not None and not abs(trained.mass() + trained.atom - 1) < _DEFECT:
         message += f"; the density after the step is unreliable, it integrates to {trained.mass() + trained.atom:.3g}"
+    reason = known_off(problem)
+    if reason is not None:
+        message += f"; {Status.INACCURATE.value}: {reason}"
     return Spectrum(
         problem=problem,
         level=level,
@@ -136,6 +146,7 @@ def spectrum(problem: Problem, *, level: str = "T2i", density: bool = True) -> S
         degrees=degrees,
         expected=expected,
         strengths=strengths,
+        status=Status.SOLVED if reason is None else Status.INACCURATE,
         message=message,
     )
 

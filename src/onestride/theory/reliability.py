@@ -1,0 +1,128 @@
+"""Where the profile theory is known to be off by more than 5 %, and the sentence that says why.
+
+Four things it leaves out, each with a number whose limit was set by simulation (benchmarks/reliability.py):
+
+    degrees    the untrained network's errors with every degree of the inputs and their length resolved (`yardstick`),
+               relative to this theory's: δ; a step makes the neglected parts weigh more, δ(1 + 2 θ), θ its amplitude
+    tails      features of kurtosis κ average out over min(n, N) rows or neurons only: κ(1 + f)/min(n, N), with
+               f = η² φ₀ E r² Var σ'/N the squared length that the gradient's fluctuations add to a neuron
+    noise      f > 8: the fluctuations are three times as long as the neurons were, and no longer small
+    readout    with a constant readout all neurons move alike, and what the theory treats as independent adds up: θ > 1.5
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from onestride._numerics import Array, gauss_density
+from onestride.functions import Function
+from onestride.problem import Problem, Step
+from onestride.result import QUANTITIES, Errors, Status
+from onestride.theory import profile
+from onestride.theory.direction import direction
+from onestride.theory.neurons import learned_direction
+from onestride.theory.yardstick import untrained_errors
+
+KNOWN_OFF = 0.05
+_WITH_STEP = 2.0  # how a step of amplitude 1 multiplies what the unresolved degrees are worth, beside 1
+_TAILS = 0.09
+_READOUT = 1.5
+_NOISE = 8.0
+_UNCHECKED = 0.1  # of n or N over d²/2, where the yardstick has no solution to offer
+
+
+def mark(problem: Problem, steps: list[Step], ridges: Array, errors: Errors, untrained: Errors) -> Errors:
+    """`errors` with the solved cells that are known to be off by more than 5 % marked as such; numbers stay."""
+    status, message = errors.status.copy(), errors.message.copy()
+    resolved = untrained_errors(problem, tuple(map(float, ridges)))
+    plain = np.stack([getattr(untrained, name)[0] for name in QUANTITIES])
+    for i, step in enumerate(steps):
+        stepped = problem.replace(step=step)
+        whole = _by_step(stepped)
+        for j in np.flatnonzero(status[i] == Status.SOLVED):
+            reason = whole or _by_degrees(stepped, plain[:, j], resolved[:, j])
+            if reason is not None:
+                status[i, j], message[i, j] = Status.INACCURATE, f"{Status.INACCURATE.value}: {reason}"
+    return replace(errors, status=status, message=message)
+
+
+def known_off(problem: Problem) -> str | None:
+    """Why the theory is known to be off by more than 5 % for this problem at its own penalty; None when it is not."""
+    ridge = np.array([problem.ridge])
+    untrained = profile.errors(problem, [Step.none()], ridge)
+    plain = np.array([getattr(untrained, name)[0, 0] for name in QUANTITIES])
+    resolved = untrained_errors(problem, (problem.ridge,))[:, 0]
+    return _by_step(problem) or _by_degrees(problem, plain, resolved)
+
+
+def unresolved(plain: Array, resolved: Array) -> float:
+    """δ: the largest relative difference between the theory's untrained errors and those with every degree resolved."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return float(np.abs(plain / resolved - 1).max())
+
+
+def _by_degrees(problem: Problem, plain: Array, resolved: Array) -> str | None:
+    ratio = 2 * max(problem.n, problem.N) / problem.d**2
+    if not np.isfinite(resolved).all():
+        if ratio < _UNCHECKED:
+            return None
+        return f"n or N is {ratio:.2g} times d²/2, where degree two of the inputs is learned and no longer noise"
+    gap = unresolved(plain, resolved)
+    amplitude = learned_direction(problem, problem.eta).amplitude if problem.eta else 0.0
+    if not gap * (1 + _WITH_STEP * amplitude) > KNOWN_OFF:
+        return None
+    worst = int(np.argmax(np.abs(plain / resolved - 1)))
+    name = ("ridge objective", "training error", "test error")[worst]
+    text = (
+        f"without a step its {name} is {plain[worst]:.3g}, and {resolved[worst]:.3g} when degree two and higher of the "
+        f"inputs and their length are resolved (n = {problem.n}, N = {problem.N}, d²/2 = {problem.d**2 / 2:.3g})"
+    )
+    if gap > KNOWN_OFF:
+        return text
+    return f"{text}; a step that moves neurons by {amplitude:.2g} of their length makes such parts weigh more"
+
+
+def _by_step(problem: Problem) -> str | None:
+    amplitude = learned_direction(problem, problem.eta).amplitude if problem.eta else 0.0
+    if problem.readout == "constant" and amplitude > _READOUT:
+        return (
+            f"with a constant readout the theory holds while the step moves neurons by less than {_READOUT:g} times their "
+            f"length, and here it is {amplitude:.3g}"
+        )
+    tails, spread = kurtosis(problem.sigma), fluctuation(problem)
+    few = min(problem.n, problem.N)
+    if tails * (1 + spread) / few > _TAILS:
+        step = (
+            f" and the step's fluctuations lengthen neurons by a factor {np.sqrt(1 + spread):.2g}"
+            if spread > 0.1
+            else ""
+        )
+        return (
+            f"the nonlinear part of activation {problem.sigma.name!r} has kurtosis {tails:.3g}{step}, too heavy a tail "
+            f"for min(n, N) = {few} to average out"
+        )
+    if spread > _NOISE:
+        return (
+            f"the step is so strong that the fluctuations of the gradient, {np.sqrt(spread):.2g} times as long as a neuron "
+            "was, are no longer small beside it"
+        )
+    return None
+
+
+def kurtosis(sigma: Function) -> float:
+    """κ = E s⁴/(E s²)² of the nonlinear part s = σ − c₀ − c₁z; 0 for a linear activation."""
+    x, w = sigma.rule
+    p = w * gauss_density(x)
+    s = sigma(x) - sigma.coefficients[0] - sigma.coefficients[1] * x
+    power = float(p @ s**2)
+    return float(p @ s**4) / power**2 if power > 1e-12 * sigma.second_moment else 0.0
+
+
+def fluctuation(problem: Problem) -> float:
+    """Squared length f = η² φ₀ E r² Var σ'/N that the gradient's fluctuations add to a neuron (level T2i's)."""
+    if problem.eta == 0:
+        return 0.0
+    phi0, power = problem.d / problem.step_samples, direction(problem).residual_power
+    return problem.eta**2 * phi0 * power * problem.sigma.derivative_variance / problem.N
