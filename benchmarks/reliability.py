@@ -3,7 +3,7 @@
     python benchmarks/reliability.py --problems 80 --seeds 32 --device cuda --workers 14
 
 A cell (problem, exponent, penalty) counts as off when one of its three numbers misses the simulation by more than 5 %
-and that miss exceeds 5 % by three standard errors. The limits in `theory/reliability.py` were set on `--draw 20261115`.
+and that miss exceeds 5 % by three standard errors.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def draw_problem(rng: np.random.Generator) -> dict[str, Any]:
     N = round(n * np.exp(rng.uniform(np.log(0.2), np.log(4))))
     activation = pick(ACTIVATIONS)
     if rng.random() < 0.25:
-        higher = rng.normal(size=int(rng.integers(1, 4))) * np.array([0.7, 0.6, 0.3])[:3]
+        higher = (rng.normal(size=3) * (0.7, 0.6, 0.3))[: int(rng.integers(1, 4))]
         activation = [0.0, 1.0, *np.round(higher, 3).tolist()]
     arguments = {"n": n, "d": d, "N": N, "activation": activation, "teacher": pick(TEACHERS)}
     arguments |= {"noise": pick([0, 0.3, 0.5, 1.0]), "gradient": pick(["full", "full", "labels"])}
