@@ -102,7 +102,7 @@ def listen(host: str, port: int | None) -> socket.socket:
         try:
             listener.bind((host, attempt))
             listener.listen()  # whoever reads the address may come at once
-        except (OSError, UnicodeError) as error:
+        except (OSError, TypeError, ValueError) as error:  # the last two: a name that cannot be written as one
             listener.close()
             number = getattr(error, "errno", None)
             if number == errno.EADDRINUSE and port is None and attempt:

@@ -69,25 +69,29 @@ def check_seeds(seeds: Any) -> int:
 
 
 def work(fields: dict[str, Any], seeds: int, store: str, report: Any) -> None:
-    """Simulate seed after seed; every finished part is in the store before the next begins."""
+    """What the process does; `report.send` gets ("done", parts), and at last ("end", "") or ("failed", sentence)."""
     start_worker()
     if hasattr(os, "nice"):
         os.nice(10)  # whoever waits for theory comes first
-    problem = Problem.from_dict(fields)
-    threads = max(1, (os.cpu_count() or 2) - 1)
     try:
-        with Store(store, create=True) as results, Store(Path(store) / OWN_FOLDER, create=True) as own:
-            for seed in range(seeds):
-                _errors(problem, seed, results, threads)
-                report.send(("done", seed * STAGES + 1))
-                _spectrum(problem, seed, own)
-                report.send(("done", seed * STAGES + 2))
-                _learned(problem, seed, own)
-                report.send(("done", seed * STAGES + 3))
-            _errors(problem, None, results, threads)
+        fill(Path(store), Problem.from_dict(fields), seeds, lambda done: report.send(("done", done)))
         report.send(("end", ""))
     except Exception as error:  # told to the page, whatever it is
         report.send(("failed", str(error) or type(error).__name__))
+
+
+def fill(store: Path, problem: Problem, seeds: int, tell: Callable[[int], None] = lambda _: None) -> None:
+    """Simulate seed after seed; every finished part is in the store before `tell` hears of it and the next begins."""
+    threads = max(1, (os.cpu_count() or 2) - 1)
+    with Store(store, create=True) as results, Store(store / OWN_FOLDER, create=True) as own:
+        for seed in range(seeds):
+            _errors(problem, seed, results, threads)
+            tell(seed * STAGES + 1)
+            _spectrum(problem, seed, own)
+            tell(seed * STAGES + 2)
+            _learned(problem, seed, own)
+            tell(seed * STAGES + 3)
+        _errors(problem, None, results, threads)
 
 
 def _errors(problem: Problem, seed: int | None, results: Store, threads: int) -> None:
