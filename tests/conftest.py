@@ -9,7 +9,6 @@ import pytest
 
 from waiting import LIMIT, Gate, HeldWork
 
-
 LONG = {  # files and tests with the marker `long`
     "test_documentation.py",
     "test_docs.py",
