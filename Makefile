@@ -6,13 +6,17 @@ READY := $(VENV)/.ready
 # several test processes share the cores: one BLAS thread each
 ONE_THREAD := OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 MKL_NUM_THREADS=1
 
-.PHONY: reproduce test browser slow lint docs clean
+.PHONY: reproduce test quick browser slow lint docs clean
 
 reproduce: $(READY)
 	$(BIN)/onestride reproduce
 
 test: $(READY) lint browser
-	$(ONE_THREAD) $(BIN)/pytest -n auto
+	$(ONE_THREAD) $(BIN)/pytest -n auto --dist worksteal
+
+# the loop of a developer: no browser, no program, no experiment, no long simulation
+quick: $(READY)
+	$(ONE_THREAD) $(BIN)/pytest -n auto --dist worksteal -m "not slow and not long"
 
 # the tests of the explorer drive a real browser; without one they are skipped
 browser:

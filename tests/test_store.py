@@ -14,6 +14,7 @@ import pytest
 from onestride import InputError
 from onestride.store import Record, Store, StoreError, content_key
 from onestride.store.journal import encode
+from waiting import LIMIT
 
 OLD = Path(__file__).parent / "fixtures" / "store_schema_1"
 
@@ -205,7 +206,7 @@ def test_missing_store_and_file_in_its_place_are_sentences(tmp_path):
 
 
 def python(code: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=LIMIT)
 
 
 WRITE = """

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from onestride.cli import app
 from onestride.sweep.spec import parse_sweep, read_sweep, tomllib
+from waiting import LIMIT
 
 ROOT = Path(__file__).parents[1]
 PAGE = (ROOT / "docs" / "sweeps.md").read_text(encoding="utf-8")
@@ -20,7 +21,7 @@ def blocks(language: str) -> list[str]:
 def script(folder: Path, text: str) -> subprocess.CompletedProcess[str]:
     (folder / "script.py").write_text(text)
     return subprocess.run(
-        [sys.executable, "script.py"], cwd=folder, capture_output=True, text=True, timeout=120, env=dict(os.environ)
+        [sys.executable, "script.py"], cwd=folder, capture_output=True, text=True, timeout=LIMIT, env=dict(os.environ)
     )
 
 

@@ -10,7 +10,6 @@ import shutil
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -18,6 +17,7 @@ import pytest
 import onestride as one
 from onestride.cli import main
 from onestride.store import Store
+from waiting import LIMIT, wait_for
 
 ROOT = Path(__file__).parents[1]
 PROGRAM = str(Path(sys.executable).parent / "onestride")
@@ -79,34 +79,49 @@ def undisturbed(tmp_path_factory):
 def test_killed_worker_and_killed_driver_cost_nothing(undisturbed):
     """One round of benchmarks/sweep_faults.py; 200 cells, bit-equal after a restart, no process left."""
     folder, expected = undisturbed
-    assert faults.pool_round(folder, os.getpid(), expected)
+    assert faults.pool_round(folder, 0, expected)
 
 
 def test_killed_dask_worker_and_killed_driver_cost_nothing(undisturbed):
     """The same with a real Dask scheduler and two workers as processes of their own."""
     pytest.importorskip("distributed")
     folder, expected = undisturbed
-    assert faults.dask_round(folder, os.getpid(), expected)
+    assert faults.dask_round(folder, 0, expected)
 
 
 def test_two_drivers_at_once_lose_nothing(undisturbed):
     folder, expected = undisturbed
     drivers = [faults.start(faults.command(folder, "shared", "--workers", "1")) for _ in range(2)]
-    assert [driver.wait(120) for driver in drivers] == [0, 0]
+    assert [driver.wait(LIMIT) for driver in drivers] == [0, 0]
     check = Store(folder / "shared").check()
     assert check.healthy
     assert faults.values(folder / "shared") == expected
 
 
+@contextlib.contextmanager
+def driving(arguments, told):
+    """A sweep as a process group of its own, what it says in the file `told`."""
+    with told.open("w") as file:
+        driver = subprocess.Popen(arguments, stdout=subprocess.DEVNULL, stderr=file, start_new_session=True)
+    try:
+        yield driver
+    finally:
+        driver.kill()
+        driver.wait()
+
+
 def test_interrupt_finishes_what_runs_and_says_how_to_resume(undisturbed):
+    """The sweep is held half-way, so that it cannot end before it has heard the interrupt."""
     folder, expected = undisturbed
-    arguments = faults.command(folder, "interrupted", "--workers", "2")
-    driver = subprocess.Popen(
-        arguments, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
-    )
-    faults.wait_for(lambda: faults.written(folder / "interrupted") > 20, 60, "results")
-    os.killpg(driver.pid, signal.SIGINT)  # as a terminal does: to the workers, too
-    _, err = driver.communicate(timeout=60)
+    options, told = ("--workers", "2"), folder / "interrupted.txt"
+    arguments, gate = faults.held_command(folder, "interrupted", *options, results=300)
+    with driving(arguments, told) as driver:
+        wait_for(lambda: faults.written(folder / "interrupted") > 20 or driver.poll() is not None, "results")
+        os.killpg(driver.pid, signal.SIGINT)  # as a terminal does: to the workers, too
+        wait_for(lambda: "finishing what is running" in told.read_text() or driver.poll() is not None, "its answer")
+        gate.unlink()
+        driver.wait(LIMIT)
+    err = told.read_text()
     assert driver.returncode == 130, err
     assert "finishing what is running" in err
     assert (
@@ -116,28 +131,24 @@ def test_interrupt_finishes_what_runs_and_says_how_to_resume(undisturbed):
     store = Store(folder / "interrupted")
     assert 20 < len(exact(store.path)) < len(expected)
     assert not store.records("failure")
-    faults.finish(arguments)
+    faults.finish(faults.command(folder, "interrupted", *options))
     faults.verify(folder, "interrupted", expected)
 
 
 def test_second_interrupt_stops_at_once(undisturbed):
     folder, _ = undisturbed
-    text = faults.SWEEP.replace("n = 100", "n = 3000").replace("N = 150", "N = 6000")
-    (folder / "long.toml").write_text(text)
-    arguments = [PROGRAM, "sweep", "run", str(folder / "long.toml"), "--store", str(folder / "long"), "--workers", "1"]
-    driver = subprocess.Popen(
-        arguments, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
-    )
-    faults.wait_for(lambda: faults.pool_workers(faults.psutil.Process(driver.pid)), 60, "a worker")
-    time.sleep(1)
-    family = faults.psutil.Process(driver.pid).children(recursive=True)
-    driver.send_signal(signal.SIGINT)
-    time.sleep(0.1)
-    driver.send_signal(signal.SIGINT)
-    _, err = driver.communicate(timeout=10)
-    assert driver.returncode == 130
-    assert "stopped at once" in err
-    faults.wait_for(lambda: not any(map(faults.alive, family)), 20, "workers to end")
+    told = folder / "twice.txt"
+    arguments, _ = faults.held_command(folder, "twice", "--workers", "1", results=0)
+    with driving(arguments, told) as driver:
+        seen = faults.psutil.Process(driver.pid)
+        wait_for(lambda: faults.pool_workers(seen) or driver.poll() is not None, "a worker")
+        family = seen.children(recursive=True)
+        driver.send_signal(signal.SIGINT)
+        wait_for(lambda: "finishing what is running" in told.read_text() or driver.poll() is not None, "its answer")
+        driver.send_signal(signal.SIGINT)
+        assert driver.wait(LIMIT) == 130, told.read_text()
+    assert "stopped at once" in told.read_text()
+    wait_for(lambda: not any(map(faults.alive, family)), "workers to end")
 
 
 @contextlib.contextmanager

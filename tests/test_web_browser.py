@@ -6,9 +6,8 @@ Screenshots of the main states go to the folder named by ONESTRIDE_SCREENSHOTS, 
 import os
 import re
 import shutil
-import subprocess
-import sys
 from pathlib import Path
+from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
@@ -16,14 +15,14 @@ from onestride.problem import Problem, Step
 from onestride.store import Store
 from onestride.sweep.task import Task, perform
 from onestride.web.query import read_problem
+from waiting import LIMIT
 
 playwright_api = pytest.importorskip("playwright.sync_api", reason="the browser tests need playwright")
 expect = playwright_api.expect
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="the browser tests need chromium or Chrome on the PATH")
 SMALL = "?n=100&exponent=0.2"
-ENOUGH = 30_000  # ms
-expect.set_options(timeout=ENOUGH)
+expect.set_options(timeout=1000 * LIMIT)
 
 
 @pytest.fixture(scope="module")
@@ -35,7 +34,7 @@ def shots(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def store(tmp_path_factory):
+def sweep_store(tmp_path_factory):
     """A store as a sweep leaves it: two activations, three exponents, two penalties, two seeds, with theory."""
     path = tmp_path_factory.mktemp("sweep")
     pairs = tuple((a, ridge) for a in (0.0, 0.25, 0.5) for ridge in (0.05, 0.5))
@@ -47,42 +46,33 @@ def store(tmp_path_factory):
     return path
 
 
-@pytest.fixture(scope="module")
-def address(store):
-    code = "from onestride.cli import main; main()"
-    command = [sys.executable, "-c", code, "explore", "--no-browser", "--port", "0", "--store", str(store)]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as server:
-        yield server.stdout.readline().split("is at ")[1].split("/.")[0]
-        server.terminate()
-
-
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def browser():
     with playwright_api.sync_playwright() as playwright:
         browser = playwright.chromium.launch(
-            executable_path=CHROMIUM, args=["--headless", "--no-sandbox", "--disable-gpu"]
+            executable_path=CHROMIUM, args=["--headless", "--no-sandbox", "--disable-gpu"], timeout=1000 * LIMIT
         )
         yield browser
         browser.close()
 
 
 @pytest.fixture
-def context(browser, address):
-    """A fresh profile; a console error, an exception or a request to any other host fails the test."""
-    context = browser.new_context(viewport={"width": 1440, "height": 900}, base_url=address)
-    context.set_default_timeout(ENOUGH)
-    trouble = []
+def context(browser, server, store):
+    """A fresh profile and an empty store; a console error, an exception or a request to any other host fails the test."""
+    context = browser.new_context(viewport={"width": 1440, "height": 900}, base_url=server.address)
+    context.set_default_timeout(1000 * LIMIT)
+    trouble, allowed = [], []
 
     def watch(page):
         page.on("console", lambda m: m.type in ("error", "warning") and trouble.append(m.text))
         page.on("pageerror", lambda error: trouble.append(str(error)))
-        page.on("request", lambda r: r.url.startswith((address, "data:")) or trouble.append(f"asked {r.url}"))
+        page.on("request", lambda r: r.url.startswith((server.address, "data:")) or trouble.append(f"asked {r.url}"))
 
     context.on("page", watch)
-    context.allowed = lambda words: trouble.__setitem__(slice(None), [t for t in trouble if words not in t])
+    context.allow = allowed.append
     yield context
     context.close()
-    assert not trouble
+    assert not [words for words in trouble if not any(known in words for known in allowed)]
 
 
 @pytest.fixture
@@ -91,7 +81,9 @@ def page(context):
 
 
 def settled(page):
+    """The full theory of what was asked is drawn, and its words are written, which is done a moment later."""
     page.locator("#quality[data-quality=full]").wait_for()
+    page.evaluate("() => new Promise((done) => setTimeout(done))")
 
 
 def ready(page):
@@ -117,9 +109,13 @@ def test_page_shows_four_figures_a_sentence_and_formulas(page, shots):
     page.screenshot(path=shots / "light.png")
 
 
+def dict_of(url):
+    return {name: values[0] for name, values in parse_qs(urlsplit(url).query).items()}
+
+
 def test_dragging_a_slider_moves_the_curve_and_the_address(page):
     page.goto(f"/{SMALL}")
-    ready(page)
+    settled(page)
     before = curve(page)
     box = page.locator("#control-ridge").bounding_box()
     page.mouse.move(box["x"] + 0.6 * box["width"], box["y"] + box["height"] / 2)
@@ -128,15 +124,14 @@ def test_dragging_a_slider_moves_the_curve_and_the_address(page):
         page.mouse.move(box["x"] + share * box["width"], box["y"] + box["height"] / 2)
     wait_for_change(page, before)
     page.mouse.up()
-    ready(page)
-    page.wait_for_url(re.compile(r"ridge=\d"))
-    problem = read_problem(dict(part.split("=") for part in page.url.split("?")[1].split("&")))
-    assert 0.3 < problem.ridge < 5
+    chosen = float(page.locator("#control-ridge-number").input_value())
+    assert 0.3 < chosen < 5
+    page.wait_for_url(lambda url: read_problem(dict_of(url)).ridge == pytest.approx(chosen, rel=1e-3))
 
 
 def test_alpha_can_be_dragged_in_a_figure(page):
     page.goto(f"/{SMALL}")
-    ready(page)
+    settled(page)
     box = page.locator("#test_error").bounding_box()
     page.mouse.move(box["x"] + box["width"] / 2, box["y"] + 100)
     page.mouse.down()
@@ -147,7 +142,7 @@ def test_alpha_can_be_dragged_in_a_figure(page):
 
 def test_another_activation_gives_another_curve_and_formula(page):
     page.goto(f"/{SMALL}")
-    ready(page)
+    settled(page)
     before = curve(page)
     expect(page.locator("#formulas")).to_contain_text("0.628")  # c₁²η of ReLU, 0.25·2.51
     page.locator("#control-activation").select_option("tanh")
@@ -171,14 +166,15 @@ def test_address_carries_the_parameters(page):
     ("query", "words"), [("n=abc", "N must be a finite number"), ("colour=red", "'colour' is not a parameter")]
 )
 def test_bad_address_gets_a_sentence_on_a_working_page(page, context, query, words, shots):
+    context.allow("400 (Bad Request)")  # the browser's own note about the page's status
     page.goto(f"/?{query}")
     expect(page.locator("#banner")).to_contain_text(words)
     expect(page.locator("#test_error .curve").first).to_be_attached()
     page.screenshot(path=shots / "bad-address.png")
-    context.allowed("400 (Bad Request)")  # the browser's own note about the page's status
 
 
 def test_number_that_is_wrong_gets_a_sentence_and_a_right_one_removes_it(page, context):
+    context.allow("400 (Bad Request)")
     page.goto(f"/{SMALL}")
     ready(page)
     page.locator("#control-ridge-number").fill("-3")
@@ -187,7 +183,6 @@ def test_number_that_is_wrong_gets_a_sentence_and_a_right_one_removes_it(page, c
     page.locator("#control-ridge-number").fill("0.5")
     page.locator("#control-ridge-number").press("Enter")
     expect(page.locator("#banner")).to_be_hidden()
-    context.allowed("400 (Bad Request)")
 
 
 def test_problem_without_theory_says_why_in_place(page, shots):
@@ -196,29 +191,46 @@ def test_problem_without_theory_says_why_in_place(page, shots):
     page.screenshot(path=shots / "no-theory.png")
 
 
-def test_simulation_runs_shows_points_and_a_second_tab_sees_them(page, context, shots):
+def test_simulation_runs_shows_points_and_a_second_tab_sees_them(page, context, gate, shots):
     page.goto(f"/{SMALL}")
     ready(page)
     second = context.new_page()
     second.goto(f"/{SMALL}")
+    ready(second)
+    gate.shut()  # the job stays at its first part until both tabs have shown it
     page.locator("#seeds").fill("4")
     page.locator("#run").click()
-    expect(page.locator("#job-state")).to_contain_text("of 4 seeds")
-    expect(second.locator("#cancel")).to_be_visible(timeout=ENOUGH)
+    expect(page.locator("#job-state")).to_contain_text("0 of 4 seeds")
+    expect(second.locator("#job-state")).to_contain_text("0 of 4 seeds")
+    expect(second.locator("#cancel")).to_be_visible()
+    gate.open()
     expect(page.locator("#test_error .mark")).to_have_count(10)
     expect(page.locator("#job-state")).to_contain_text("4 seeds finished")
     expect(second.locator("#test_error .mark")).to_have_count(10)
-    expect(page.locator("#spectrum .bar").first).to_be_attached(timeout=ENOUGH)
+    expect(page.locator("#spectrum .bar").first).to_be_attached()
     settled(page)
     page.screenshot(path=shots / "simulated.png")
 
 
-def test_simulation_can_be_cancelled(page):
-    page.goto("/?n=400&exponent=0.35")
-    ready(page)
+def test_idle_tab_does_not_ask_for_news(page):
+    page.clock.install()
+    page.goto(f"/{SMALL}")
+    settled(page)
+    asked = []
+    page.on("request", lambda request: asked.append(request.url))
+    page.clock.run_for(600_000)  # ten minutes by the page's clock
+    page.evaluate("() => fetch('/api/about').then((answer) => answer.json())")  # after whatever the page has asked
+    assert any(url.endswith("/api/about") for url in asked)
+    assert not any(url.endswith("/api/simulation") for url in asked)
+
+
+def test_simulation_can_be_cancelled(page, gate):
+    page.goto(f"/{SMALL}")
+    settled(page)
+    gate.shut()
     page.locator("#seeds").fill("60")
     page.locator("#run").click()
-    expect(page.locator("#cancel")).to_be_visible(timeout=ENOUGH)
+    expect(page.locator("#cancel")).to_be_visible()
     before = curve(page)
     page.locator("#control-noise").press("ArrowRight")  # the page goes on working meanwhile
     wait_for_change(page, before)
@@ -228,16 +240,22 @@ def test_simulation_can_be_cancelled(page):
 
 
 def test_too_large_a_simulation_is_refused_with_the_largest_allowed(page, context):
+    context.allow("400 (Bad Request)")
     page.goto("/?n=1000000")
     ready(page)
     page.locator("#run").click()
     expect(page.locator("#job-state")).to_contain_text("too large to simulate here")
     expect(page.locator("#job-state")).to_contain_text("goes up to n = ")
-    context.allowed("400 (Bad Request)")
 
 
-def test_store_of_a_sweep_is_browsed(page, shots):
+def test_store_of_a_sweep_is_browsed(page, server, gate, sweep_store, shots):
+    with server.using(sweep_store, gate):
+        browse_the_store(page, shots)
+
+
+def browse_the_store(page, shots):
     page.goto(f"/{SMALL}")
+    ready(page)
     page.locator("#view-store").click()
     expect(page.locator("#store-title")).to_have_text("test error against exponent α")
     page.locator("#axes").get_by_label("a line for each").select_option("activation")
@@ -248,8 +266,7 @@ def test_store_of_a_sweep_is_browsed(page, shots):
     expect(page.locator("#store-title")).to_have_text("ridge objective against exponent α")
     page.screenshot(path=shots / "store.png")
     page.locator("#store-table button").first.click()
-    ready(page)
-    assert page.locator("#control-n-number").input_value() == "80"
+    expect(page.locator("#control-n-number")).to_have_value("80")
 
 
 def test_keyboard_alone_is_enough(page):
@@ -271,6 +288,7 @@ def test_keyboard_alone_is_enough(page):
     tab_to("#control-exponent")
     page.keyboard.press("ArrowRight")
     expect(page.locator("#control-exponent-number")).to_have_value("0.205")
+    settled(page)  # no formula changes from here on
     outline = page.evaluate("() => getComputedStyle(document.activeElement).outlineStyle")
     assert outline != "none"
     tab_to("#run")
@@ -283,7 +301,7 @@ def test_keyboard_alone_is_enough(page):
 
 def test_symbols_are_explained_on_hover(page):
     page.goto(f"/{SMALL}")
-    ready(page)
+    settled(page)
     page.locator("#formulas .sym[data-symbol=eta]").first.hover()
     expect(page.locator("#tip")).to_have_text("η: the size of the gradient step")
 

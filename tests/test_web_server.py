@@ -9,70 +9,43 @@ import signal
 import socket
 import subprocess
 import sys
-import threading
-import time
-from contextlib import closing, contextmanager
+from contextlib import closing
+from types import SimpleNamespace
 
 import httpx
 import psutil
 import pytest
-import uvicorn
 
 import onestride as one
 from onestride.cli import main
 from onestride.store import Store
 from onestride.sweep.rows import stored_rows
-from onestride.web import theory
+from onestride.web import app as app_module
+from onestride.web import serve, theory
 from onestride.web import workers as workers_module
-from onestride.web.app import STATIC, create_app
+from onestride.web.app import STATIC
 from onestride.web.guard import is_own_host
 from onestride.web.query import read_problem
-from onestride.web.serve import listen, page_address
-from onestride.web.simulation import Simulations, check_size
-from onestride.web.workers import Workers, answer
+from onestride.web.simulation import Simulations, check_size, fill
+from onestride.web.workers import Overtime, Workers, answer
+from waiting import LIMIT, wait_for
 
 SMALL = {"n": "60", "ridge": "0.2"}
-
-
-@contextmanager
-def serving(store):
-    """The real server in a thread, and a client of it."""
-    listener = listen("127.0.0.1", 0)
-    server = uvicorn.Server(uvicorn.Config(create_app(store), log_level="warning", timeout_graceful_shutdown=2))
-    thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
-    thread.start()
-    address = page_address("127.0.0.1", listener.getsockname()[1])
-    try:
-        with httpx.Client(base_url=address, timeout=60) as client:
-            yield client
-    finally:
-        server.should_exit = True
-        thread.join()
-
-
-@pytest.fixture(scope="module")
-def store(tmp_path_factory):
-    return tmp_path_factory.mktemp("explorer") / "store"
-
-
-@pytest.fixture(scope="module")
-def client(store):
-    with serving(store) as client:
-        yield client
 
 
 def start(client, query, seeds):
     return client.post("/api/simulation/start", json={"query": query, "seeds": seeds})
 
 
-def wait_for(client, *states, seconds=60):
-    until = time.monotonic() + seconds
-    while time.monotonic() < until:
-        job = client.get("/api/simulation").json()["job"]
-        if job["state"] in states:
-            return job
-        time.sleep(0.05)
-    raise AssertionError(f"still {job} after {seconds} s")
+def ended(client, state):
+    """The job once it does not run any more."""
+    job = wait_for(lambda: (j := job_of(client))["state"] != "running" and j, f"the job to be {state}")
+    assert job["state"] == state, job
+    return job
+
+
+def job_of(client):
+    return client.get("/api/simulation").json()["job"]
 
 
 # ---------------------------------------------------------------------- answers
@@ -243,7 +216,7 @@ def test_server_still_answers_after_all_of_that(client):
 
 def test_simulation_arrives_point_by_point_and_is_stored(client, store):
     assert start(client, SMALL, 3).status_code == 200
-    assert wait_for(client, "done", "failed")["state"] == "done"
+    ended(client, "done")
     points = client.get("/api/points", params=SMALL).json()
     problem = read_problem(SMALL)
     expected = one.simulate(problem, 3)
@@ -258,8 +231,17 @@ def test_simulation_arrives_point_by_point_and_is_stored(client, store):
     assert all(row.status == "solved" for row in rows)
 
 
-def test_store_can_be_browsed_with_theory_beside_simulation(client):
-    found = client.get("/api/store").json()
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory):
+    """The store that a finished simulation of three seeds leaves."""
+    path = tmp_path_factory.mktemp("finished")
+    fill(path, read_problem(SMALL), 3)
+    return path
+
+
+def test_store_can_be_browsed_with_theory_beside_simulation(server, gate, client, finished):
+    with server.using(finished, gate):
+        found = client.get("/api/store").json()
     assert found["total"] == 10
     assert list(found["axes"]) == ["exponent"]
     row = found["rows"][0]
@@ -267,23 +249,30 @@ def test_store_can_be_browsed_with_theory_beside_simulation(client):
     assert read_problem(row["query"]).n == 60
 
 
-def test_restarted_server_shows_what_was_finished(client, store):
-    again = Simulations(store)
+def test_restarted_server_shows_what_was_finished(finished):
+    again = Simulations(finished)
     assert again.points(read_problem(SMALL))["seeds"] == 3
     assert again.state()["runs"][0]["words"].startswith("n = 60")
 
 
-def test_second_simulation_waits_and_cancel_keeps_what_is_done(client):
-    long = SMALL | {"n": "200"}
-    assert start(client, long, 60).status_code == 200
+def test_second_simulation_waits_and_cancel_keeps_what_is_done(client, gate):
+    gate.shut()
+    assert start(client, SMALL, 60).status_code == 200
     refused = start(client, SMALL, 3)
     assert refused.status_code == 409
     assert "running" in refused.json()["error"]
-    while client.get("/api/simulation").json()["job"]["done"] < 3:
-        time.sleep(0.05)
-    client.post("/api/simulation/cancel", json={})
-    assert wait_for(client, "cancelled")["state"] == "cancelled"
-    assert client.get("/api/points", params=long).json()["seeds"] >= 1
+    wait_for(lambda: job_of(client)["done"] == 1, "the first part")
+    assert client.post("/api/simulation/cancel", json={}).json()["job"]["state"] == "cancelled"
+    assert job_of(client)["state"] == "cancelled"
+    assert client.get("/api/points", params=SMALL).json()["seeds"] == 1
+
+
+def test_store_that_cannot_be_written_is_a_sentence(server, client, gate, tmp_path):
+    (tmp_path / "file").write_text("")
+    with server.using(tmp_path / "file" / "store", gate):
+        refused = start(client, SMALL, 2)
+    assert refused.status_code == 409
+    assert refused.json()["error"].endswith("store cannot be written: Not a directory")
 
 
 def test_size_limit_names_an_n_that_is_allowed():
@@ -297,45 +286,73 @@ def test_size_limit_names_an_n_that_is_allowed():
 def test_activation_that_overflows_ends_with_its_sentence(client):
     query = SMALL | {"activation": "0,1,0,0,0,0,0,0,0,0,0,0,0,0,1", "constant": "1e9", "exponent": "9"}
     assert start(client, query, 2).status_code == 200
-    job = wait_for(client, "failed", "done")
-    assert job["state"] == "failed"
-    assert "overflows" in job["message"]
+    assert "overflows" in ended(client, "failed")["message"]
 
 
-def launch(store):
+def launch(store, **options):
+    """The real program, as soon as it has told its address."""
     code = "from onestride.cli import main; main()"
     command = [sys.executable, "-c", code, "explore", "--no-browser", "--port", "0", "--store", str(store)]
-    server = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    return server, server.stdout.readline().split("is at ")[1].split("/.")[0]
+    program = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, **options)
+    return program, program.stdout.readline().split("is at ")[1].split("/.")[0]
 
 
 def fetch(address, data=None):
-    answered = httpx.get(address, timeout=30) if data is None else httpx.post(address, json=data, timeout=30)
+    answered = httpx.get(address, timeout=LIMIT) if data is None else httpx.post(address, json=data, timeout=LIMIT)
     return answered.raise_for_status().json()
 
 
 def test_killed_server_loses_no_finished_seed_and_leaves_no_process(tmp_path):
-    server, address = launch(tmp_path)
+    program, address = launch(tmp_path)
     query = SMALL | {"n": "100"}
     fetch(f"{address}/api/simulation/start", {"query": query, "seeds": 60})
-    while (done := fetch(f"{address}/api/simulation")["job"]["done"]) < 6:
-        time.sleep(0.05)
-    children = psutil.Process(server.pid).children(recursive=True)
-    os.kill(server.pid, signal.SIGKILL)
-    server.communicate(timeout=10)
+    done = wait_for(lambda: (d := fetch(f"{address}/api/simulation")["job"]["done"]) >= 6 and d, "two seeds")
+    children = psutil.Process(program.pid).children(recursive=True)
+    os.kill(program.pid, signal.SIGKILL)
+    program.communicate(timeout=LIMIT)
     assert Simulations(tmp_path).points(read_problem(query))["seeds"] >= done // 3
-    _, alive = psutil.wait_procs(children, timeout=10)
+    _, alive = psutil.wait_procs(children, timeout=LIMIT)
     assert not alive
 
 
-def test_server_ends_quietly_on_ctrl_c_and_on_terminate(tmp_path):
-    for how in (signal.SIGINT, signal.SIGTERM):
-        server, address = launch(tmp_path)
-        fetch(f"{address}/api/about")
-        server.send_signal(how)
-        _, errors = server.communicate(timeout=20)
-        assert errors == ""
-        assert server.returncode == 0
+@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM])
+def test_server_ends_quietly_on_ctrl_c_and_on_terminate(tmp_path, how):
+    program, address = launch(tmp_path)
+    fetch(f"{address}/api/about")
+    program.send_signal(how)
+    _, errors = program.communicate(timeout=LIMIT)
+    assert errors == ""
+    assert program.returncode == 0
+
+
+def test_ctrl_c_while_the_workers_load_is_quiet(tmp_path):
+    """A terminal sends it to the workers, too, whose first second goes into imports."""
+    program, _ = launch(tmp_path, start_new_session=True)
+    wait_for(lambda: len(psutil.Process(program.pid).children()) >= 2, "a worker beside the resource tracker")
+    os.killpg(program.pid, signal.SIGINT)
+    _, errors = program.communicate(timeout=LIMIT)
+    assert errors == ""
+    assert program.returncode == 0
+
+
+def test_ctrl_c_while_the_server_is_imported_is_quiet(tmp_path):
+    """The signal comes in the midst of an import, where a KeyboardInterrupt may be swallowed."""
+    code = """
+import os, signal, sys
+class Finder:
+    def find_spec(self, name, path=None, target=None):
+        if name == "onestride.web.serve":
+            try:
+                os.kill(os.getpid(), signal.SIGINT)
+            except KeyboardInterrupt:
+                pass  # as some libraries do
+sys.meta_path.insert(0, Finder())
+from onestride.cli import main
+main()
+"""
+    command = [sys.executable, "-c", code, "explore", "--no-browser", "--port", "-1", "--store", str(tmp_path)]
+    result = subprocess.run(command, capture_output=True, text=True, timeout=LIMIT)
+    assert (result.returncode, result.stdout, result.stderr) == (0, "", "")
 
 
 def test_taken_port_is_told_in_a_sentence(tmp_path, capsys):
@@ -347,6 +364,69 @@ def test_taken_port_is_told_in_a_sentence(tmp_path, capsys):
             main(["explore", "--no-browser", "--port", port, "--store", str(tmp_path)])
     assert ended.value.code == 2
     assert f"port {port} on host '127.0.0.1' cannot be used: it is in use" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("host", ["", " "])
+def test_host_must_be_named(tmp_path, capsys, host):
+    with pytest.raises(SystemExit) as ended:
+        main(["explore", "--no-browser", "--port", "0", "--host", host, "--store", str(tmp_path)])
+    assert ended.value.code == 2
+    assert f"host must be a name or an address, got {host!r}" in capsys.readouterr().err
+
+
+def test_host_that_is_no_name_is_a_sentence():
+    with pytest.raises(one.InputError, match=r"port 0 on host 'é{70}' cannot be used: it is not a name of a machine"):
+        serve.listen("é" * 70, 0)
+
+
+@pytest.mark.parametrize(
+    ("host", "words"), [("127.0.0.1", ""), ("0", "every address of this machine"), ("0.0.0.0", "every address")]
+)
+def test_listening_everywhere_is_told(tmp_path, monkeypatch, host, words):
+    said, bound = [], []
+    monkeypatch.setattr(serve, "make_server", lambda app: SimpleNamespace(run=lambda sockets: sockets[0].close()))
+    monkeypatch.setattr(serve, "create_app", lambda store, host: bound.append(host))
+    monkeypatch.setattr(serve.signal, "signal", lambda *_: None)
+    serve.explore(tmp_path, host=host, port=0, browser=False, say=said.append)
+    assert len(said) == 1 + bool(words)
+    assert words in said[-1]
+    assert "at http://127.0.0.1:" in said[0]
+    assert bound == ["127.0.0.1" if not words else "0.0.0.0"]
+
+
+# ---------------------------------------------------------------------- connections
+
+
+@pytest.mark.parametrize("words", [b"", b"GET /api/about HT", b"GET /api/about HTTP/1.1\r\nHost: 127.0.0.1\r\nX"])
+def test_connection_that_asks_by_halves_is_closed(server, monkeypatch, words):
+    monkeypatch.setattr(serve.Connection, "patience", 0.1)
+    host, port = server.address.removeprefix("http://").split(":")
+    with socket.create_connection((host, int(port)), timeout=LIMIT) as half:
+        half.sendall(words)
+        assert half.recv(1) == b""
+
+
+def test_second_request_by_halves_is_closed(server, monkeypatch):
+    monkeypatch.setattr(serve.Connection, "patience", 0.1)
+    host, port = server.address.removeprefix("http://").split(":")
+    with closing(http.client.HTTPConnection(host, int(port), timeout=LIMIT)) as half:
+        half.request("GET", "/static/icon.svg")
+        assert half.getresponse().read()
+        half.sock.sendall(b"GET /static/icon.svg HT")
+        assert half.sock.recv(1) == b""
+
+
+def test_body_that_does_not_come_is_answered(server, store, monkeypatch):
+    monkeypatch.setattr(app_module, "PATIENCE", 0.1)
+    host, port = server.address.removeprefix("http://").split(":")
+    with closing(http.client.HTTPConnection(host, int(port), timeout=LIMIT)) as half:
+        half.putrequest("POST", "/api/simulation/start")
+        half.putheader("content-type", "application/json")
+        half.putheader("content-length", "100")
+        half.endheaders(b"{")
+        with half.getresponse() as answered:
+            assert answered.status == 408
+            assert "did not come within 0.1 s" in json.load(answered)["error"]
 
 
 # ---------------------------------------------------------------------- workers
@@ -363,7 +443,55 @@ def test_long_computation_is_stopped_with_a_sentence(monkeypatch):
     assert "longer than 0.2 s" in found["message"]
 
 
-def test_dead_worker_is_replaced():
+class InThisProcess(Workers):
+    """Workers whose answers are made here, one failure after another and then a success."""
+
+    def __init__(self, *failures):
+        super().__init__()
+        self.failures, self.asked = list(failures), 0
+
+    async def run(self, pool, function, *arguments):
+        self.asked += 1
+        if self.failures:
+            raise self.failures.pop(0)
+        return b"{}"
+
+
+@pytest.mark.parametrize(
+    ("failure", "words"), [(Overtime(), "took longer than 90 s"), (MemoryError(), "not enough memory")]
+)
+def test_failure_that_may_pass_is_told_once_and_not_kept(failure, words):
+    async def ask_three_times():
+        workers = InThisProcess(failure)
+        return [await workers.theory("here", read_problem(SMALL), "full") for _ in range(3)], workers.asked
+
+    (first, *others), asked = asyncio.run(ask_three_times())
+    assert words in json.loads(first)["message"]
+    assert others == [b"{}", b"{}"]
+    assert asked == 2
+
+
+def test_theory_runs_at_normal_priority(client):
+    """A second of theory must stay seconds on a busy machine; only simulations stand back."""
+    assert client.get("/api/here", params=SMALL | {"quality": "full"}).status_code == 200
+    own = psutil.Process().nice()
+    children = psutil.Process().children()
+    assert {child.nice() for child in children} == {own}
+
+
+def test_lost_worker_is_told(server, client, monkeypatch):
+    async def lost(*_):
+        raise workers_module.BrokenExecutor
+
+    monkeypatch.setattr(Workers, "run", lost)
+    answered = client.get("/api/here", params={"n": "61", "quality": "full"})
+    assert answered.status_code == 503
+    assert "ask again" in answered.json()["error"]
+
+
+def test_dead_worker_is_replaced(monkeypatch):
+    monkeypatch.setitem(workers_module.PROCESSES, "quick", 1)
+
     async def scenario():
         workers = Workers()
         try:

@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import signal
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated
 
@@ -28,10 +33,28 @@ def explore(
     browser
         Open the page in the browser.
     """
-    try:
-        from onestride.web.serve import explore as run
-    except ModuleNotFoundError as error:
-        from onestride._errors import InputError
+    with _leaving_at_once():
+        try:
+            from onestride.web.serve import explore as run
+        except ModuleNotFoundError as error:
+            from onestride._errors import InputError
 
-        raise InputError(f"the explorer needs {error.name}: pip install 'onestride[explore]'") from None
-    run(store, host=host, port=port, browser=browser, say=lambda words: print(words, flush=True))
+            raise InputError(f"the explorer needs {error.name}: pip install 'onestride[explore]'") from None
+        run(store, host=host, port=port, browser=browser, say=lambda words: print(words, flush=True))
+
+
+@contextmanager
+def _leaving_at_once() -> Iterator[None]:
+    """Until the server takes over, Ctrl+C ends the program there and then.
+
+    Nothing has been started or written by then; and a KeyboardInterrupt in the midst of an import can get lost.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = {number: signal.signal(number, lambda *_: os._exit(0)) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable
+from concurrent.futures import BrokenExecutor
 from contextlib import asynccontextmanager
 from functools import wraps
 from pathlib import Path
@@ -32,20 +34,23 @@ from onestride.web.theory import QUALITIES
 from onestride.web.workers import Workers
 
 STATIC = Path(__file__).parent / "static"
+PATIENCE = 30.0  # seconds that the rest of a request may take to come
 Handler = Callable[[Request], Awaitable[Response]]
 
 
 def create_app(store: Path, *, host: str = "127.0.0.1") -> Starlette:
     """The application; simulations go to, and are read from, the folder `store` only."""
     workers = Workers()
-    simulations = Simulations(store)
 
     @asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncIterator[None]:
         workers.warm("quick")
         yield
-        simulations.cancel()
+        simulations().cancel()
         workers.close()
+
+    def simulations() -> Simulations:
+        return app.state.simulations
 
     async def page(request: Request) -> Response:
         """The page itself; with a bad address it says so, and so does the status."""
@@ -86,10 +91,10 @@ def create_app(store: Path, *, host: str = "127.0.0.1") -> Starlette:
         return respond
 
     async def points(request: Request) -> Response:
-        return JSONResponse(simulations.points(_problem(request)))
+        return JSONResponse(simulations().points(_problem(request)))
 
     async def state(_: Request) -> Response:
-        return JSONResponse(simulations.state())
+        return JSONResponse(simulations().state())
 
     async def start(request: Request) -> Response:
         data = await _body(request)
@@ -97,31 +102,31 @@ def create_app(store: Path, *, host: str = "127.0.0.1") -> Starlette:
         if not isinstance(query, dict) or not all(isinstance(v, str) for v in query.values()):
             raise InputError("query must be a table of strings, as in the address of the page")
         try:
-            job = simulations.start(_checked(read_problem(query)), seeds)
+            job = simulations().start(_checked(read_problem(query)), seeds)
         except BusyError as error:
             return _sentence(str(error), 409)
         return JSONResponse(job.to_dict())
 
     async def cancel(request: Request) -> Response:
         await _body(request)
-        simulations.cancel()
-        return JSONResponse(simulations.state())
+        simulations().cancel()
+        return JSONResponse(simulations().state())
 
     async def rows(_: Request) -> Response:
-        simulations.refresh()
-        return JSONResponse(browse(simulations.store, simulations.path.name))
+        simulations().refresh()
+        return JSONResponse(browse(simulations().store, simulations().path.name))
 
     def download(kind: str, media: str) -> Handler:
         async def respond(request: Request) -> Response:
             asked = _problem(request)
-            measured = simulations.points(asked)
+            measured = simulations().points(asked)
             data = await workers.run("full", write_figure, asked.to_dict(), measured, kind)
             headers = {"content-disposition": f'attachment; filename="onestride.{kind}"'}
             return Response(data, media_type=media, headers=headers)
 
         return respond
 
-    return Starlette(
+    app = Starlette(
         routes=[
             Route("/", page),
             Route("/api/about", _told(about)),
@@ -141,10 +146,12 @@ def create_app(store: Path, *, host: str = "127.0.0.1") -> Starlette:
         exception_handlers={HTTPException: _http_error},
         lifespan=lifespan,
     )
+    app.state.simulations = Simulations(store)
+    return app
 
 
 def _told(handler: Handler) -> Handler:
-    """Turn wrong input into a 400 and a broken store into a 409, both with their sentence."""
+    """Turn wrong input into a 400, a broken store into a 409 and a lost worker into a 503, each with its sentence."""
 
     @wraps(handler)
     async def respond(request: Request) -> Response:
@@ -152,6 +159,13 @@ def _told(handler: Handler) -> Handler:
             return await handler(request)
         except StoreError as error:
             return _sentence(str(error), 409)
+        except TimeoutError:
+            return _sentence(f"the rest of the request did not come within {PATIENCE:g} s", 408)
+        except OSError as error:
+            return _sentence(f"the store cannot be used: {error.strerror or error}", 409)
+        except BrokenExecutor:
+            words = "the process that computed this was ended by the system (out of memory?); ask again"
+            return _sentence(words, 503)
         except ValueError as error:  # InputError and TheoryError
             return _sentence(str(error), 400)
 
@@ -189,10 +203,11 @@ async def _body(request: Request) -> dict[str, Any]:
     if request.headers.get("content-type", "").split(";")[0] != "application/json":
         raise InputError("the body must be JSON (content-type: application/json)")
     data = b""
-    async for chunk in request.stream():
-        data += chunk
-        if len(data) > LARGEST_BODY:
-            raise InputError(f"the body must be at most {LARGEST_BODY} bytes")
+    async with asyncio.timeout(PATIENCE):
+        async for chunk in request.stream():
+            data += chunk
+            if len(data) > LARGEST_BODY:
+                raise InputError(f"the body must be at most {LARGEST_BODY} bytes")
     try:
         parsed = json.loads(data)
     except (ValueError, RecursionError):

@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 import errno
+import ipaddress
 import signal
 import socket
 import sys
 import threading
 import time
 import webbrowser
+from asyncio import TimerHandle, Transport
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
 import uvicorn
+from starlette.types import ASGIApp
+from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from onestride._errors import InputError
-from onestride.web.app import create_app
+from onestride.web.app import PATIENCE, create_app
 
 DEFAULT_PORT = 8750
 
@@ -26,20 +30,68 @@ def explore(
 ) -> None:
     """Serve until interrupted. `port=None` takes 8750, or any free port when that is taken."""
     listener = listen(host, port)
-    address = page_address(host, listener.getsockname()[1])
-    app = create_app(store, host=host)
-    config = uvicorn.Config(app, log_level="warning", timeout_graceful_shutdown=2, server_header=False)
-    server = uvicorn.Server(config)
+    bound, taken = listener.getsockname()[:2]
+    everywhere, here = ipaddress.ip_address(bound).is_unspecified, ipaddress.ip_address(bound).is_loopback
+    address = page_address(bound if everywhere else host, taken)
+    server = make_server(create_app(store, host=bound if everywhere else host))
     say(f"The explorer is at {address}. Simulations go to the folder {store}. Stop it with Ctrl+C.")
+    if not here:
+        where = "every address of this machine" if everywhere else bound
+        say(f"It listens on {where}: whoever can reach that can use it and write to the folder.")
     if browser:
         threading.Thread(target=_open_when_ready, args=(server, address), daemon=True).start()
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))  # an orderly end, after the server's own
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: sys.exit(0))  # an orderly end, after the server's own
     with suppress(KeyboardInterrupt):
         server.run(sockets=[listener])
 
 
+def make_server(app: ASGIApp) -> uvicorn.Server:
+    """The server of an application; it keeps no connection that says nothing."""
+    config = uvicorn.Config(app, http=Connection, log_level="warning", timeout_graceful_shutdown=2, server_header=False)
+    return uvicorn.Server(config)
+
+
+class Connection(H11Protocol):
+    """HTTP as uvicorn speaks it, with an end to waiting: a request must be told within `patience` of its first word.
+
+    uvicorn itself closes a connection that rests after an answer, but not one that never asks or asks by halves.
+    """
+
+    patience = PATIENCE
+    _end: TimerHandle | None = None
+
+    def connection_made(self, transport: Transport) -> None:
+        """Wait for a request."""
+        super().connection_made(transport)
+        self._wait()
+
+    def data_received(self, data: bytes) -> None:
+        """Go on waiting unless the head of a request is complete."""
+        super().data_received(data)
+        if self.cycle is None or self.cycle.response_complete:
+            self._wait()
+        else:
+            self._rest()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Nothing is left to wait for."""
+        self._rest()
+        super().connection_lost(exc)
+
+    def _wait(self) -> None:
+        self._end = self._end or self.loop.call_later(self.patience, self.transport.close)
+
+    def _rest(self) -> None:
+        if self._end is not None:
+            self._end.cancel()
+            self._end = None
+
+
 def listen(host: str, port: int | None) -> socket.socket:
     """A socket bound to host and port, or a sentence why there is none."""
+    if not host.strip():
+        raise InputError(f"host must be a name or an address, got {host!r}; 0.0.0.0 listens on every address")
     if port is not None and not 0 <= port <= 65535:
         raise InputError(f"port must be a whole number from 0 to 65535, got {port}")
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
@@ -50,11 +102,13 @@ def listen(host: str, port: int | None) -> socket.socket:
         try:
             listener.bind((host, attempt))
             listener.listen()  # whoever reads the address may come at once
-        except OSError as error:
+        except (OSError, TypeError, ValueError) as error:  # the last two: a name that cannot be written as one
             listener.close()
-            if error.errno == errno.EADDRINUSE and port is None and attempt:
+            number = getattr(error, "errno", None)
+            if number == errno.EADDRINUSE and port is None and attempt:
                 continue
-            reason = "it is in use" if error.errno == errno.EADDRINUSE else (error.strerror or str(error))
+            told = getattr(error, "strerror", None) or "it is not a name of a machine"
+            reason = "it is in use" if number == errno.EADDRINUSE else told
             raise InputError(f"port {attempt} on host {host!r} cannot be used: {reason}; choose another") from None
         return listener
     raise AssertionError("unreachable")

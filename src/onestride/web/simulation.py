@@ -12,7 +12,7 @@ import math
 import multiprocessing
 import os
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -26,11 +26,12 @@ from onestride.result import QUANTITIES, Estimate, _plain
 from onestride.simulate.learned import measure_learned
 from onestride.simulate.run import memory_needed
 from onestride.simulate.spectrum import measure_spectrum
-from onestride.store import Record, Store
+from onestride.store import Record, Store, StoreError
 from onestride.sweep.cells import problem_content, problem_from, run_cell
 from onestride.sweep.task import Task, machine, perform
 from onestride.web.browse import in_reach
 from onestride.web.query import write_query
+from onestride.web.workers import deaf, start_worker
 
 EXPONENTS = tuple(np.linspace(0, 0.5, 9).round(6).tolist())
 SPECTRUM, LEARNED = "explorer-spectrum", "explorer-learned"
@@ -68,25 +69,29 @@ def check_seeds(seeds: Any) -> int:
 
 
 def work(fields: dict[str, Any], seeds: int, store: str, report: Any) -> None:
-    """Simulate seed after seed; every finished part is in the store before the next begins."""
-    from onestride.web.workers import start_worker
-
-    start_worker(niceness=10, warm=False)
-    problem = Problem.from_dict(fields)
-    threads = max(1, (os.cpu_count() or 2) - 1)
+    """What the process does; `report.send` gets ("done", parts), and at last ("end", "") or ("failed", sentence)."""
+    start_worker()
+    if hasattr(os, "nice"):
+        os.nice(10)  # whoever waits for theory comes first
     try:
-        with Store(store, create=True) as results, Store(Path(store) / OWN_FOLDER, create=True) as own:
-            for seed in range(seeds):
-                _errors(problem, seed, results, threads)
-                report.send(("done", seed * STAGES + 1))
-                _spectrum(problem, seed, own)
-                report.send(("done", seed * STAGES + 2))
-                _learned(problem, seed, own)
-                report.send(("done", seed * STAGES + 3))
-            _errors(problem, None, results, threads)
+        fill(Path(store), Problem.from_dict(fields), seeds, lambda done: report.send(("done", done)))
         report.send(("end", ""))
     except Exception as error:  # told to the page, whatever it is
         report.send(("failed", str(error) or type(error).__name__))
+
+
+def fill(store: Path, problem: Problem, seeds: int, tell: Callable[[int], None] = lambda _: None) -> None:
+    """Simulate seed after seed; every finished part is in the store before `tell` hears of it and the next begins."""
+    threads = max(1, (os.cpu_count() or 2) - 1)
+    with Store(store, create=True) as results, Store(store / OWN_FOLDER, create=True) as own:
+        for seed in range(seeds):
+            _errors(problem, seed, results, threads)
+            tell(seed * STAGES + 1)
+            _spectrum(problem, seed, own)
+            tell(seed * STAGES + 2)
+            _learned(problem, seed, own)
+            tell(seed * STAGES + 3)
+        _errors(problem, None, results, threads)
 
 
 def _errors(problem: Problem, seed: int | None, results: Store, threads: int) -> None:
@@ -189,8 +194,9 @@ class Job:
 class Simulations:
     """The running job and everything the store knows, indexed for the page."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, *, work: Callable[..., None] = work) -> None:
         self.path = path
+        self.work = work  # what the process of a job calls
         self.job: Job | None = None
         self.store = Store(path, create=True)  # opening changes nothing on disk
         self.own = Store(path / OWN_FOLDER, create=True)
@@ -223,12 +229,16 @@ class Simulations:
         if self.job is not None and self.job.state == "running":
             raise BusyError("a simulation is running; wait for it or cancel it first")
         check_size(problem)
-        self.path.mkdir(parents=True, exist_ok=True)
+        try:
+            self.path.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise StoreError(f"the store {self.path} cannot be written: {error.strerror}") from None
         context = multiprocessing.get_context("spawn")
         ours, theirs = context.Pipe(duplex=False)
         arguments = (problem.to_dict(), seeds, str(self.path), theirs)
-        process = context.Process(target=work, args=arguments, daemon=True)
-        process.start()
+        process = context.Process(target=self.work, args=arguments, daemon=True)
+        with deaf():
+            process.start()
         theirs.close()
         self.job = Job(problem, seeds, process, ours)
         return self.job

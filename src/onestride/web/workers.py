@@ -1,6 +1,7 @@
 """Theory off the event loop: two pools of processes, so that slow work never stands in the way of quick work.
 
-Equal questions asked at the same time share one computation, answers are kept, and no computation outlives its limit.
+Equal questions asked at the same time share one computation, answers are kept, and no computation outlives its limit. The
+limit is in seconds of computing, not of the clock, so that an answer does not depend on what else the machine does.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from onestride._errors import InputError
 from onestride.problem import Problem
 
 KEPT = 400  # answers in memory, of 2 to 30 kB
-TIME_LIMIT = {"quick": 20.0, "full": 90.0, "file": 120.0}  # seconds
+TIME_LIMIT = {"quick": 20.0, "full": 90.0}  # seconds of computing
 PROCESSES = {"quick": 2, "full": 2}
 
 
@@ -29,23 +30,41 @@ class Overtime(Exception):
     """A computation ran past its limit."""
 
 
-def start_worker(niceness: int, warm: bool = True) -> None:
-    """What every child process does first: one BLAS thread, no Ctrl+C of its own, and an end when the server ends."""
+@contextmanager
+def deaf() -> Iterator[None]:
+    """Processes started meanwhile never hear Ctrl+C, not even while they load: a blocked signal is blocked in a child."""
+    if not hasattr(signal, "pthread_sigmask"):
+        yield
+        return
+    from multiprocessing import resource_tracker
+
+    resource_tracker.ensure_running()  # once it runs it leaves the mask alone
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+def start_worker() -> None:
+    """What every child process does first: no Ctrl+C of its own, an end when the server ends, failures as NaN."""
     import numpy as np
-    from threadpoolctl import threadpool_limits
 
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     end_with_parent()
-    if hasattr(os, "nice"):
-        os.nice(niceness)
-    np.seterr(all="ignore")  # failures end as NaN and a sentence
+    np.seterr(all="ignore")  # they end as NaN and a sentence
+
+
+def start_theory() -> None:
+    """A process for theory: one BLAS thread, and the tables of the default activation filled."""
+    from threadpoolctl import threadpool_limits
+
     import onestride.web.theory as theory
 
-    if not warm:
-        return
+    start_worker()
     threadpool_limits(1)
     problem = Problem(n=1000, d=500, N=1500, ridge=0.1, teacher=(0, 1, 0.5))
-    theory.here(problem, theory.QUICK)  # loads and fills the tables of the default activation
+    theory.here(problem, theory.QUICK)
 
 
 def end_with_parent() -> None:
@@ -57,7 +76,7 @@ def end_with_parent() -> None:
 
 @contextmanager
 def time_limit(seconds: float) -> Iterator[None]:
-    """Raise `Overtime` in the main thread after so many seconds, where the system can."""
+    """Raise `Overtime` in the main thread after so many seconds of computing, where the system can."""
     if not hasattr(signal, "setitimer"):
         yield
         return
@@ -65,31 +84,46 @@ def time_limit(seconds: float) -> Iterator[None]:
     def stop(*_: object) -> None:
         raise Overtime
 
-    previous = signal.signal(signal.SIGALRM, stop)
-    signal.setitimer(signal.ITIMER_REAL, seconds)
+    previous = signal.signal(signal.SIGPROF, stop)
+    signal.setitimer(signal.ITIMER_PROF, seconds)
     try:
         yield
     finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.signal(signal.SIGALRM, previous)
+        signal.setitimer(signal.ITIMER_PROF, 0)
+        signal.signal(signal.SIGPROF, previous)
 
 
-def answer(task: str, fields: dict[str, Any], quality: str) -> bytes:
-    """One answer as JSON, made in a worker; a failure is an answer with a sentence in `message`."""
+def lasting_answer(task: str, fields: dict[str, Any], quality: str) -> bytes:
+    """One answer as JSON, made in a worker and good for ever; `Overtime` or `MemoryError` when there is none today."""
     import onestride.web.theory as theory
 
     problem, chosen = Problem.from_dict(fields), theory.QUALITIES[quality]
-    limit = TIME_LIMIT[quality]
     try:
-        with time_limit(limit):
+        with time_limit(TIME_LIMIT[quality]):
             return json.dumps(getattr(theory, task)(problem, chosen), allow_nan=False).encode()
-    except Overtime:
-        sentence = f"the theory took longer than {limit:g} s for this problem and was stopped"
     except InputError as error:
-        sentence = str(error)
-    except (ArithmeticError, ValueError, IndexError, MemoryError) as error:  # numbers no equation was made for
-        sentence = f"the theory has no number for this problem: {str(error) or type(error).__name__}"
+        return _failure(str(error), quality)
+    except (ArithmeticError, ValueError, IndexError) as error:  # numbers no equation was made for
+        return _failure(f"the theory has no number for this problem: {str(error) or type(error).__name__}", quality)
+
+
+def answer(task: str, fields: dict[str, Any], quality: str) -> bytes:
+    """One answer as JSON; a failure of any kind is an answer with a sentence in `message`."""
+    try:
+        return lasting_answer(task, fields, quality)
+    except (Overtime, MemoryError) as error:
+        return _passing(error, quality)
+
+
+def _failure(sentence: str, quality: str) -> bytes:
     return json.dumps({"message": sentence, "failed": True, "quality": quality}).encode()
+
+
+def _passing(error: BaseException, quality: str) -> bytes:
+    """What is told of a failure that may not come again."""
+    if isinstance(error, MemoryError):
+        return _failure("there was not enough memory for the theory of this problem", quality)
+    return _failure(f"the theory took longer than {TIME_LIMIT[quality]:g} s for this problem and was stopped", quality)
 
 
 class Workers:
@@ -110,9 +144,17 @@ class Workers:
             self._kept.move_to_end(key)
             return self._kept[key]
         if key not in self._running:
-            self._running[key] = asyncio.create_task(self.run(quality, answer, task, problem.to_dict(), quality))
+            self._running[key] = asyncio.create_task(self._compute(key))
             self._running[key].add_done_callback(lambda _: self._running.pop(key, None))
-        found = await asyncio.shield(self._running[key])
+        return await asyncio.shield(self._running[key])
+
+    async def _compute(self, key: tuple[str, Problem, str]) -> bytes:
+        """Ask a worker, and keep what it says if it would say so again."""
+        task, problem, quality = key
+        try:
+            found = await self.run(quality, lasting_answer, task, problem.to_dict(), quality)
+        except (Overtime, MemoryError) as error:
+            return _passing(error, quality)
         self._kept[key] = found
         while len(self._kept) > KEPT:
             self._kept.popitem(last=False)
@@ -123,7 +165,9 @@ class Workers:
         for attempt in (1, 2):
             executor = self._pool(pool)
             try:
-                return await asyncio.get_running_loop().run_in_executor(executor, function, *arguments)
+                with deaf():  # asking may start a process
+                    future = executor.submit(function, *arguments)
+                return await asyncio.wrap_future(future)
             except BrokenExecutor:
                 if self._pools.get(pool) is executor:
                     self._pools.pop(pool)
@@ -137,16 +181,16 @@ class Workers:
             self._pools[name] = ProcessPoolExecutor(
                 PROCESSES[name],
                 mp_context=multiprocessing.get_context("spawn"),
-                initializer=start_worker,
-                initargs=({"quick": 0, "full": 10}[name],),
+                initializer=start_theory,
             )
         return self._pools[name]
 
     def warm(self, name: str) -> None:
         """Start a pool's processes now, so that the first question does not wait for them."""
         if name not in self._pools:
-            for _ in range(PROCESSES[name]):
-                self._pool(name).submit(os.getpid)
+            with deaf():
+                for _ in range(PROCESSES[name]):
+                    self._pool(name).submit(os.getpid)
 
     def close(self) -> None:
         """End every process."""

@@ -1,11 +1,11 @@
-// The simulation: start, watch, cancel; points arrive as seeds finish. Every tab watches the same job.
+// The simulation: start, watch, cancel; points arrive as seeds finish. Every tab watches the same job: while it runs a tab
+// asks for news, otherwise only when another tab gave a command or when it comes to the front.
 
 import { Refused, ask, post } from "./net.js";
 import { asSentence, element, show } from "./text.js";
 
 const byId = (id) => document.getElementById(id);
-const BUSY = 400;
-const IDLE = 2500;
+const NEWS = 400; // ms between two looks at a job that runs
 
 export class Simulation {
   constructor({ query, schedule, values, open }) {
@@ -18,7 +18,11 @@ export class Simulation {
       this.start();
     });
     byId("cancel").addEventListener("click", () => this.command("cancel", {}));
-    this.watch();
+    this.tabs = new BroadcastChannel("onestride simulation"); // the other tabs of this page
+    this.tabs.addEventListener("message", () => this.look());
+    document.addEventListener("visibilitychange", () => this.look());
+    addEventListener("focus", () => this.look());
+    this.look();
   }
 
   problemChanged() {
@@ -45,17 +49,19 @@ export class Simulation {
     } catch (error) {
       this.refusal = error.message;
     }
+    this.tabs.postMessage(name);
     await this.look();
   }
 
-  async watch() {
-    for (;;) {
-      if (!document.hidden) await this.look();
-      await new Promise((done) => setTimeout(done, this.last?.job?.state === "running" ? BUSY : IDLE));
-    }
+  async look() {
+    clearTimeout(this.next);
+    if (document.hidden) return;
+    await this.hear();
+    clearTimeout(this.next);
+    if (this.last?.job?.state === "running") this.next = setTimeout(() => this.look(), NEWS);
   }
 
-  async look() {
+  async hear() {
     try {
       this.last = await ask("/api/simulation");
     } catch (error) {

@@ -1,0 +1,107 @@
+"""The explorer for tests: one server and one browser per process, and for every test a store and a gate of its own."""
+
+import threading
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+
+from waiting import LIMIT, Gate, HeldWork
+
+LONG = {  # files and tests with the marker `long`
+    "test_documentation.py",
+    "test_docs.py",
+    "test_experiments_catalogue.py",
+    "test_experiments_neighbours.py",
+    "test_experiments_open.py",
+    "test_experiments_paper.py",
+    "test_reproduce.py",
+    "test_sweep_docs.py",
+    "test_sweep_program.py",
+    "test_theory_against_simulation.py",
+    "test_web_browser.py",
+    "test_web_page.py",
+    "test_web_server.py",
+    "test_web_theory.py",
+    "test_cli.py::test_json_is_strict_json",
+    "test_devices.py::test_row_blocks_run_on_a_real_dask_cluster",
+    "test_devices.py::test_the_plan_names_the_method_and_needs_no_run",
+    "test_diagnose.py::test_prefactor_too_small_names_the_one_that_is_enough",
+    "test_diagnose.py::test_step_too_large",
+    "test_diagnose.py::test_wrong_window",
+    "test_estimator.py::test_documentation_prints_what_its_comments_say",
+    "test_functions.py::test_no_position_of_a_kink_or_jump_is_missed",
+    "test_giant_step.py::test_simulation_agrees",
+    "test_learned.py::test_measured_components_are_the_predicted_ones",
+    "test_learned.py::test_measured_components_rebuild_the_test_error",
+    "test_plateau.py::test_limit_model_agrees_with_the_plateaus",
+    "test_profile.py::test_agrees_with_a_small_simulation",
+    "test_profile.py::test_laws_of_the_gradient_noise_match_a_drawn_matrix",
+    "test_spectrum.py::test_measured_bulk_follows_the_predicted_law",
+    "test_spectrum.py::test_measured_outliers_and_overlaps_are_the_predicted_ones",
+    "test_spectrum.py::test_measured_seed_does_not_depend_on_the_batch",
+    "test_spectrum.py::test_trained_density_integrates_to_one",
+}
+
+
+def pytest_collection_modifyitems(items):
+    for item in items:
+        name = item.nodeid.rpartition("tests/")[2].split("[")[0]
+        if name in LONG or name.split("::")[0] in LONG:
+            item.add_marker(pytest.mark.long)
+
+
+@dataclass(frozen=True)
+class Server:
+    """The real server in a thread of this process."""
+
+    app: Any
+    address: str
+
+    @contextmanager
+    def using(self, store, gate):
+        """Read from and write to `store`; jobs stop at `gate`, and end with the test."""
+        from onestride.web.simulation import Simulations
+
+        simulations = self.app.state.simulations = Simulations(store, work=HeldWork(gate))
+        try:
+            yield
+        finally:
+            simulations.cancel()
+            gate.open()
+
+
+@pytest.fixture(scope="session")
+def server(tmp_path_factory):
+    from onestride.web.app import create_app
+    from onestride.web.serve import listen, make_server, page_address
+
+    listener = listen("127.0.0.1", 0)
+    app = create_app(tmp_path_factory.mktemp("explorer"))
+    running = make_server(app)
+    thread = threading.Thread(target=running.run, kwargs={"sockets": [listener]})
+    thread.start()
+    yield Server(app, page_address("127.0.0.1", listener.getsockname()[1]).rstrip("/"))
+    running.should_exit = True
+    thread.join()
+
+
+@pytest.fixture
+def gate(tmp_path):
+    return Gate(tmp_path / "gate")
+
+
+@pytest.fixture
+def store(server, gate, tmp_path):
+    """The store of this test, empty; the server uses it."""
+    with server.using(tmp_path / "store", gate):
+        yield tmp_path / "store"
+
+
+@pytest.fixture
+def client(server, store):
+    import httpx
+
+    with httpx.Client(base_url=server.address, timeout=LIMIT) as client:
+        yield client

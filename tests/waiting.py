@@ -1,0 +1,57 @@
+"""How tests wait: for a state that must come, behind one generous limit; and how they hold a job open: at a gate."""
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from onestride.web import simulation
+
+LIMIT = 300  # seconds; a backstop for a program that hangs, not a measure of its speed
+
+
+def wait_for(condition: Callable[[], Any], what: str) -> Any:
+    """The first true value of `condition()`, which must come and must stay."""
+    end = time.monotonic() + LIMIT
+    while not (found := condition()):
+        assert time.monotonic() < end, f"waited {LIMIT} s for {what}"
+        time.sleep(0.02)
+    return found
+
+
+@dataclass(frozen=True)
+class Gate:
+    """A file: while it exists, whoever comes by waits. It works across processes, and those that wait may be killed."""
+
+    file: Path
+
+    def shut(self) -> None:
+        self.file.touch()
+
+    def open(self) -> None:
+        self.file.unlink(missing_ok=True)
+
+    def pass_by(self) -> None:
+        while self.file.exists():
+            time.sleep(0.01)
+
+
+@dataclass(frozen=True)
+class HeldWork:
+    """The work of the explorer's simulation, with a gate after each part that is done."""
+
+    gate: Gate
+
+    def __call__(self, fields: dict[str, Any], seeds: int, store: str, report: Any) -> None:
+        simulation.work(fields, seeds, store, _HeldReport(report, self.gate))
+
+
+@dataclass(frozen=True)
+class _HeldReport:
+    report: Any
+    gate: Gate
+
+    def send(self, words: Any) -> None:
+        self.report.send(words)
+        self.gate.pass_by()
