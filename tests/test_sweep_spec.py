@@ -154,6 +154,58 @@ def test_a_mistake_is_a_sentence(tables, sentence):
         read_sweep({"problem": BASE} | tables)
 
 
+MANY = {"linspace": [0.1, 1, 2000]}
+
+
+@pytest.mark.parametrize(
+    ("tables", "sentence"),
+    [
+        (
+            {"axes": {"ridge": {"linspace": [0.1, 1, 10**12]}}},
+            "ridge must have at most 1,000,000 values, got 1,000,000",
+        ),
+        ({"axes": {"ridge": {"linspace": [0.1, 10**400, 3]}}}, "linspace takes"),
+        ({"axes": {"ridge": [1.0] * 1_000_001}}, "ridge must have at most 1,000,000 values, got 1,000,001"),
+        (
+            {"axes": {"ridge": MANY, "noise": MANY, "constant": MANY, "exponent": MANY}},
+            "at most 1,000,000 cells, these axes make 16,000,000,000,000",
+        ),
+        ({"axes": {"ridge": MANY}, "zip": [{"noise": MANY}, {"constant": MANY}]}, "these axes make 8,000,000,000"),
+        ({"problem": [BASE] * 501, "axes": {"ridge": MANY}}, "these axes make 1,002,000"),
+        (
+            {"problem": BASE | {"seeds": 10_001}, "axes": {"ridge": {"linspace": [0.1, 1, 1000]}}},
+            r"at most 10,000,000 runs \(cells × seeds\), this one has 10,001,000",
+        ),
+        ({"problem": BASE | {"seeds": 10**12}}, "seeds: there must be at most 1,000,000, got 1000000000000"),
+        ({"problem": BASE | {"seeds": [1e300]}}, "seeds must be a whole number"),
+        ({"problem": BASE | {"seeds": [float("inf")]}}, "seeds must be a whole number"),
+        ({"axes": {"phi": [1e308]}}, "phi = 1e\\+308 makes d too large a number"),
+        ({"axes": {"psi": [5e-324]}}, "psi = 4.94066e-324 makes N too large a number"),
+    ],
+)
+def test_what_nobody_can_compute_is_refused_before_it_is_built(tables, sentence):
+    with pytest.raises(one.InputError, match=sentence):
+        read_sweep({"problem": BASE} | tables)
+
+
+def test_the_largest_allowed_counts_are_allowed():
+    from onestride.simulate.run import seed_tuple
+
+    assert len(seed_tuple(1_000_000)) == 1_000_000
+    assert len(read_sweep({"problem": BASE, "axes": {"ridge": MANY, "exponent": [0, 0.1]}}).points) == 4000
+
+
+def test_huge_and_deeply_nested_files_are_sentences(tmp_path):
+    with pytest.raises(one.InputError, match="must be at most 16 MiB long"):
+        read_sweep("/dev/zero")
+    (tmp_path / "x.toml").write_text("x = " + "[" * 100_000)
+    with pytest.raises(one.InputError, match="nested too deeply"):
+        read_sweep(tmp_path / "x.toml")
+    (tmp_path / "x.toml").write_text("[problem]\nn = " + "9" * 5000)
+    with pytest.raises(one.InputError, match="is not valid TOML"):
+        read_sweep(tmp_path / "x.toml")
+
+
 def test_unreadable_files_are_sentences(tmp_path):
     with pytest.raises(one.InputError, match=r"nothing\.toml cannot be read: No such file"):
         read_sweep(tmp_path / "nothing.toml")

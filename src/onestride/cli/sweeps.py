@@ -314,6 +314,7 @@ def check(folder: Path, /, *, json_: Json = False) -> None:
         Print JSON.
     """
     from onestride.store import Store
+    from onestride.sweep import cells  # noqa: F401 - which knows what the records of a sweep look like
 
     found = Store(folder).check()
     data = {"files": found.files, "records": found.kinds, "twice": found.twice, "quarantined": found.quarantined}

@@ -14,7 +14,8 @@ from typing import Any
 import numpy as np
 
 from onestride.problem import Problem
-from onestride.store import content_key
+from onestride.store import content_key, expect
+from onestride.sweep.shapes import SHAPES
 
 NUMERICS = {"run": 1, "theory": 1, "failure": 1, "sweep": 1}
 
@@ -27,6 +28,7 @@ _SHARED = [name for name in Problem.model_fields if name not in ("step", "ridge"
 BUILT_IN = frozenset(
     ["relu", "leaky_relu", "softplus", "gelu", "silu", "elu", "tanh", "erf", "sigmoid", "sin"]
 )  # need no fingerprint
+expect(**SHAPES)
 _PROBES = np.array([-2.3, -0.4, 0.7, 1.9])  # where a registered function is evaluated to tell it from its namesakes
 
 
