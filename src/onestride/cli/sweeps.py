@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from cyclopts import App, Parameter
 
 from onestride.cli.live import duration, reporter, stopping
+from onestride.cli.out import check_file
 from onestride.cli.show import emit, say, table
 
 if TYPE_CHECKING:
@@ -236,8 +237,10 @@ def export(
     by_seed
         One line per cell and seed instead of one per cell.
     """
-    from onestride.sweep.export import cell_table, export, seed_table
+    from onestride.sweep.export import cell_table, check_suffix, export, seed_table
 
+    check_suffix(file)
+    check_file("the file", file)
     rows = _rows(store, sweep)
     export((seed_table if by_seed else cell_table)(rows), file)
     say(f"{len(rows):,} cells written to {file}.")
@@ -269,8 +272,13 @@ def plot(
     """
     from onestride._errors import InputError
     from onestride.plot import Panel, Series, save
-    from onestride.sweep.curves import curves
+    from onestride.sweep.curves import check_choice, curves
 
+    check_choice(y, x)
+    if not out.name:
+        raise InputError(f"--out must be a name for the files, got {str(out)!r}")
+    for suffix in (".pdf", ".png", ".csv"):
+        check_file("--out", out.with_suffix(suffix))
     along, found = curves(_rows(store, sweep), y, x)
     names = list(dict.fromkeys(curve.panel for curve in found))
     if len(names) > MAX_PANELS:
@@ -294,7 +302,7 @@ def plot(
         save(panels, out)
     except OSError as error:
         raise InputError(f"--out {out} cannot be written: {error.strerror or error}") from None
-    say(f"{out}.pdf, .png and .csv: {y} against {along}, {len(panels)} panel{'s' * (len(panels) > 1)}.")
+    say(f"{out.with_suffix('')}.pdf, .png and .csv: {y} against {along}, {len(panels)} panel{'s' * (len(panels) > 1)}.")
 
 
 _AXES = {"exponent": "exponent α of the step", "ridge": "penalty λ", "constant": "constant c of the step"}

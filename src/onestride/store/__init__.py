@@ -86,8 +86,9 @@ class Store:
         self._journal: int | None = None
         self._journal_path: Path | None = None
         self._synced = 0.0
-        if self.path.exists() and not self.path.is_dir():
-            raise InputError(f"store must be a folder, got the file {self.path}")
+        with _sentence(self.path, "read"):
+            if self.path.exists() and not self.path.is_dir():
+                raise InputError(f"store must be a folder, got the file {self.path}")
         if not create and not self._journals():
             raise InputError(f"store: there are no results in {self.path}")
         self.refresh()

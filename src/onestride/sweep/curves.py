@@ -26,12 +26,17 @@ class Curve:
     theory: list[float]
 
 
-def curves(rows: Sequence[Row], y: str = "test_error", x: str | None = None) -> tuple[str, list[Curve]]:
-    """The parameter on the x axis (the first that varies unless given) and the curves over it."""
+def check_choice(y: str, x: str | None) -> None:
+    """Say that a quantity or a parameter is none that can be drawn."""
     if y not in MEASURED:
         raise InputError(f"y must be one of {', '.join(MEASURED)}, got {y!r}")
     if x is not None and x not in X_CHOICES:
         raise InputError(f"x must be one of {', '.join(X_CHOICES)}, got {x!r}")
+
+
+def curves(rows: Sequence[Row], y: str = "test_error", x: str | None = None) -> tuple[str, list[Curve]]:
+    """The parameter on the x axis (the first that varies unless given) and the curves over it."""
+    check_choice(y, x)
     table = [row.to_dict() for row in rows]
     if not table:
         raise InputError("there are no results to draw")

@@ -103,7 +103,10 @@ def _new_process() -> ProcessPoolExecutor:
             return process
         except BrokenProcessPool:
             process.shutdown()
-    raise NoWorkers('worker processes do not start; a script must run the sweep under `if __name__ == "__main__":`')
+    raise NoWorkers(
+        'worker processes end before they begin: a script must run the sweep under `if __name__ == "__main__":`, as each '
+        "worker imports it (elsewhere the system refuses them: out of memory, too many processes)"
+    )
 
 
 def _context() -> Any:

@@ -85,7 +85,7 @@ def _problem(cell: dict[str, Any]) -> str | None:
 
 @lru_cache(maxsize=10_000)
 def _size(text: str) -> int:
-    """n of the problem in this text, which must be one, whatever its functions are called."""
+    """The samples of the problem in this text, which must be one, whatever its functions are called."""
     content = json.loads(text)
     named = [name for name in ("activation", "teacher") if isinstance(content.get(name), str)]
     for name in named:  # perhaps registered by whoever wrote it

@@ -69,9 +69,7 @@ def read_sweep(source: str | Path | dict[str, Any]) -> Sweep:
         raise
     except (OSError, UnicodeDecodeError) as error:
         raise InputError(f"the sweep file {path} cannot be read: {getattr(error, 'strerror', None) or error}") from None
-    except RecursionError:
-        raise InputError(f"{path} is not valid TOML: its lists are nested too deeply") from None
-    except ValueError as error:  # also an integer of thousands of digits
+    except (ValueError, RecursionError) as error:  # also lists nested too deeply, or thousands of digits
         raise InputError(f"{path} is not valid TOML: {error}") from None
     return parse_sweep(data, path.stem)
 
@@ -284,7 +282,7 @@ def _problem(base: dict[str, Any], changes: dict[str, Any]) -> Problem:
 
 
 def _size(ratio: str, value: float, of: int) -> int:
-    """d = φn or N = d/ψ, as a whole number."""
+    """The whole number nearest to d = φn or N = d/ψ."""
     try:
         return max(1, round(value * of if ratio == "phi" else of / value))
     except OverflowError:
