@@ -75,7 +75,7 @@ def _open_streams() -> None:
     for name in ("stdout", "stderr"):
         stream = getattr(sys, name)
         if stream is None:
-            setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))
+            setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115 - while the program lives
         elif hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="onestride.spell")
 

@@ -331,8 +331,8 @@ def _records(future: Future[list[Record]], task: Task) -> list[Record]:
     except NoWorkers as error:
         raise InputError(str(error)) from None
     except (BrokenExecutor, CancelledError) as error:
-        reason = str(error) or type(error).__name__
-        raise ConnectionError(f"the executor gave up its tasks: {reason}; run the sweep again to resume") from error
+        reason = str(error) or "they were cancelled, as when a scheduler ends"
+        raise ConnectionError(f"the executor gave up its tasks: {reason}; run the sweep again to resume") from None
     except Exception as error:
         return failures_of(task, str(error) or type(error).__name__)
 
