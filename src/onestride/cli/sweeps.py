@@ -15,6 +15,8 @@ from onestride.cli.out import check_file
 from onestride.cli.show import emit, say, table
 
 if TYPE_CHECKING:
+    from onestride.plot import Panel
+    from onestride.sweep.curves import Curve
     from onestride.sweep.drive import Progress
     from onestride.sweep.rows import Row
 
@@ -124,6 +126,7 @@ def run(
 
     from onestride.store import Store
     from onestride.sweep.drive import sweep
+    from onestride.sweep.rows import SOLVED
     from onestride.sweep.spec import read_sweep
 
     gc.set_threshold(50_000)  # thousands of records live as long as the program: do not go through them again and again
@@ -132,7 +135,7 @@ def run(
     for damage in opened.heal():
         print(f"set aside and to be computed again: {damage}", file=sys.stderr)
     counted: list[Progress] = []
-    agree = judged = 0
+    agree = judged = marked = 0
     with stopping() as stop, _executor(dask, workers) as (executor, count), reporter() as report:
 
         def follow(progress: Progress) -> None:
@@ -153,8 +156,10 @@ def run(
             stop=stop,
         ):
             z = row.z("test_error")
-            judged += z == z
-            agree += abs(z) <= 3
+            solved = row.status == SOLVED
+            marked += z == z and not solved
+            judged += z == z and solved
+            agree += abs(z) <= 3 and solved
         stopped = stop()
     (last,) = counted
     data = {"results": last.total, "done": last.done, "failed": last.failed, "stopped": stopped, "store": str(store)}
@@ -163,6 +168,8 @@ def run(
         say(f"{last.done:,} of {last.total:,} results are in {store}{failed}.")
         if judged:
             say(f"Theory lies within 3 standard errors of the measured test error in {agree:,} of {judged:,} cells.")
+        if marked:
+            say(f"In {marked:,} more cells the theory's number is marked: status and message are in every export.")
         if last.failed:
             say(f"Why: onestride sweep status --store {shlex.quote(str(store))}")
     if stopped and last.done < last.total:
@@ -257,6 +264,8 @@ def plot(
 ) -> None:
     """Draw the results of a store, theory as lines, simulation as points: OUT.pdf, OUT.png and OUT.csv.
 
+    Theory whose status is not solved is drawn dashed, with hollow points, and named so in OUT.csv.
+
     Parameters
     ----------
     store
@@ -271,7 +280,7 @@ def plot(
         Name of the files, without suffix.
     """
     from onestride._errors import InputError
-    from onestride.plot import Panel, Series, save
+    from onestride.plot import save
     from onestride.sweep.curves import check_choice, curves
 
     check_choice(y, x)
@@ -285,24 +294,15 @@ def plot(
         raise InputError(
             f"this would be {len(names)} panels; give --sweep a file with fewer axes (at most {MAX_PANELS})"
         )
-    panels = []
-    for name in names:
-        series = []
-        for colour, curve in enumerate(c for c in found if c.panel == name):
-            label = curve.label or "simulation"
-            if any(v == v for v in curve.theory):
-                series.append(
-                    Series(f"theory, {label}" if curve.label else "theory", curve.x, curve.theory, colour=colour)
-                )
-            series.append(Series(label, curve.x, curve.mean, curve.stderr, "simulation", colour))
-        logx = along == "ridge" and all(v > 0 for c in found for v in c.x)
-        panels.append(Panel(name, _AXES.get(along, along), _AXES[y], series, logx=logx))
+    panels = [_panel(name, [c for c in found if c.panel == name], along, y) for name in names]
     try:
         out.parent.mkdir(parents=True, exist_ok=True)
         save(panels, out)
     except OSError as error:
         raise InputError(f"--out {out} cannot be written: {error.strerror or error}") from None
     say(f"{out.with_suffix('')}.pdf, .png and .csv: {y} against {along}, {len(panels)} panel{'s' * (len(panels) > 1)}.")
+    if any(v == v for curve in found for v in curve.marked):
+        say("Marked theory, dashed, was not solved or is known to be off: its status and message are in every export.")
 
 
 _AXES = {"exponent": "exponent α of the step", "ridge": "penalty λ", "constant": "constant c of the step"}
@@ -348,6 +348,22 @@ def check(folder: Path, /, *, json_: Json = False) -> None:
 
 
 # ---------------------------------------------------------------------- helpers
+
+
+def _panel(title: str, found: list[Curve], along: str, y: str) -> Panel:
+    """The curves of one panel, theory and the simulation it is compared with in one colour."""
+    from onestride.plot import Panel, Series
+
+    series = []
+    for colour, curve in enumerate(found):
+        words = f"theory, {curve.label}" if curve.label else "theory"
+        if any(v == v for v in curve.theory):
+            series.append(Series(words, curve.x, curve.theory, colour=colour))
+        if any(v == v for v in curve.marked):
+            series.append(Series(f"{words}, marked", curve.x, curve.marked, None, "marked", colour))
+        series.append(Series(curve.label or "simulation", curve.x, curve.mean, curve.stderr, "simulation", colour))
+    logx = along == "ridge" and all(v > 0 for curve in found for v in curve.x)
+    return Panel(title, _AXES.get(along, along), _AXES[y], series, logx=logx)
 
 
 def _rows(store: Path, sweep: Path | None) -> list[Row]:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from onestride.functions import InputError
 from onestride.sweep.export import PARAMETERS, determines
-from onestride.sweep.rows import MEASURED, Row
+from onestride.sweep.rows import MEASURED, Row, solved
 
 X_CHOICES = ("exponent", "ridge", "n", "d", "N", "noise", "constant", "phi", "psi", "n_step", "steps", "directions")
 FIRST_X = X_CHOICES[:7]
@@ -16,7 +17,10 @@ FIRST_X = X_CHOICES[:7]
 
 @dataclass(frozen=True)
 class Curve:
-    """One line of theory and its measured points; `panel` and `label` name the other parameters, '' when none vary."""
+    """One line of theory and its measured points; `panel` and `label` name the other parameters, '' when none vary.
+
+    `theory` is what was solved; `marked` the theory's numbers with another status, NaN elsewhere in both.
+    """
 
     panel: str
     label: str
@@ -24,6 +28,7 @@ class Curve:
     mean: list[float]
     stderr: list[float]
     theory: list[float]
+    marked: list[float]
 
 
 def check_choice(y: str, x: str | None) -> None:
@@ -51,8 +56,10 @@ def curves(rows: Sequence[Row], y: str = "test_error", x: str | None = None) -> 
     found = []
     for (panel, label), lines in split.items():
         ordered = sorted(lines, key=lambda line: line[along])
-        columns = ([line[name] for line in ordered] for name in (along, y, f"{y}_stderr", f"{y}_theory"))
-        found.append(Curve(panel, label, *columns))
+        columns = ([line[name] for line in ordered] for name in (along, y, f"{y}_stderr"))
+        theory = [(line[f"{y}_theory"], solved(line, y)) for line in ordered]
+        parts = ([value if good is wanted else math.nan for value, good in theory] for wanted in (True, False))
+        found.append(Curve(panel, label, *columns, *parts))
     return along, found
 
 
