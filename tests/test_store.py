@@ -240,6 +240,20 @@ def test_journal_that_is_taken_from_its_writer_is_written_again(tmp_path, how):
     assert Store(tmp_path).check().healthy
 
 
+def test_a_line_that_is_being_written_is_no_damage_and_is_read_when_it_is_whole(tmp_path):
+    journal = filled(tmp_path, 1)
+    line = encode(record(7))
+    with journal.open("ab") as file:
+        file.write(line[:-20])
+    store = Store(tmp_path)
+    assert store.refresh() == []
+    assert (len(store), store.damage) == (1, [])
+    with journal.open("ab") as file:
+        file.write(line[-20:])
+    assert [r.key for r in store.refresh()] == [record(7).key]
+    assert store.damage == []
+
+
 def test_contradicting_records_are_reported(tmp_path):
     with Store(tmp_path, create=True) as one, Store(tmp_path, create=True) as two:
         one.put(record(1), record(2))
