@@ -1,5 +1,6 @@
 """The store: nothing written is lost, nothing damaged is believed, old stores stay readable."""
 
+import contextlib
 import json
 import math
 import multiprocessing
@@ -11,8 +12,9 @@ from pathlib import Path
 
 import pytest
 
+import onestride.store as module
 from onestride import InputError
-from onestride.store import Record, Store, StoreError, content_key
+from onestride.store import Record, Store, StoreError, content_key, replace_file
 from onestride.store.journal import encode
 from waiting import LIMIT
 
@@ -20,7 +22,7 @@ OLD = Path(__file__).parent / "fixtures" / "store_schema_1"
 
 
 def record(i: int, **values: float) -> Record:
-    return Record.new("run", {"problem": {"n": i}, "seed": 0}, {"x": i / 3} | values, {"host": "here"})
+    return Record.new("note", {"problem": {"n": i}, "seed": 0}, {"x": i / 3} | values, {"host": "here"})
 
 
 def filled(path: Path, count: int = 5) -> Path:
@@ -43,7 +45,7 @@ def test_key_is_the_same_on_every_machine_and_in_every_version():
 def test_what_is_put_is_read_back_exactly(tmp_path):
     values = {"nan": math.nan, "inf": math.inf, "minus": -math.inf, "tiny": 5e-324, "third": 1 / 3, "word": "é\n"}
     with Store(tmp_path, create=True) as store:
-        store.put(Record.new("run", {"a": 1}, values | {"list": [1.0, math.nan]}, {}))
+        store.put(Record.new("note", {"a": 1}, values | {"list": [1.0, math.nan]}, {}))
     (found,) = Store(tmp_path)
     assert math.isnan(found.values.pop("nan"))
     assert found.values.pop("list")[0] == 1.0
@@ -152,7 +154,7 @@ def test_processes_writing_at_once_lose_nothing(tmp_path):
         writer.join()
     check = Store(tmp_path).check()
     assert check.healthy
-    assert check.kinds == {"run": 500}
+    assert check.kinds == {"note": 500}
     assert check.files == 3
 
 
@@ -167,6 +169,90 @@ def test_journal_of_a_living_writer_is_not_repaired(tmp_path):
         assert other.heal() == []
         assert journal.read_bytes().endswith(encode(record(2))[:-20])
     assert len(Store(tmp_path).heal()) == 1
+
+
+WRITER = """
+import os, sys, types
+import onestride.store as module
+from onestride.store import Record, Store
+
+def tell(word):
+    print(word, flush=True)
+    sys.stdin.readline()
+
+def flock(file, how):
+    tell("locking")
+    real.flock(file, how)
+
+def write(file, data):
+    if torn:
+        torn.pop()
+        written = real_write(file, bytes(data)[: len(data) // 2])
+        tell("half a line")
+        return written
+    return real_write(file, data)
+
+real, real_write, torn = module.fcntl, os.write, []
+module.fcntl = types.SimpleNamespace(flock=flock, LOCK_EX=real.LOCK_EX, LOCK_NB=real.LOCK_NB)
+os.write = write
+with Store(PATH, create=True) as store:
+    store.put(Record.new("note", {"i": 1}, {}, {}))
+    torn.append(True)
+    store.put(Record.new("note", {"i": 2}, {}, {}))
+    store.put(Record.new("note", {"i": 3}, {}, {}))
+"""
+
+
+@pytest.mark.skipif(module.fcntl is None, reason="no file locks here")
+def test_another_process_that_looks_and_heals_at_the_worst_moments_drops_nothing(tmp_path):
+    """A looks for abandoned journals just when B locks its own, and heals just when B has written half a line."""
+    code = f"PATH = {str(tmp_path)!r}\n" + WRITER
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
+    with subprocess.Popen([sys.executable, "-c", code], **pipes) as writer:
+        assert writer.stdin is not None
+        assert writer.stdout is not None
+        assert writer.stdout.readline() == "locking\n"
+        looking = contextlib.ExitStack()
+        for path in Store(tmp_path, create=True)._journals():
+            looking.enter_context(module._abandoned(path, None))
+        print("go on", file=writer.stdin, flush=True)
+        assert writer.stdout.readline() == "half a line\n"
+        looking.close()
+        moved = Store(tmp_path, create=True).heal()
+        print("go on", file=writer.stdin, flush=True)
+        assert writer.wait(120) == 0
+    assert moved == []
+    assert {r.cell["i"] for r in Store(tmp_path)} == {1, 2, 3}
+    assert Store(tmp_path).check().healthy
+
+
+@pytest.mark.parametrize("how", ["replaced", "removed"])
+def test_journal_that_is_taken_from_its_writer_is_written_again(tmp_path, how):
+    """Where locks say nothing, on another machine, a silent writer may be taken for a dead one."""
+    with Store(tmp_path, create=True) as store:
+        store.put(record(1))
+        (journal,) = tmp_path.glob("journal-*.jsonl")
+        replace_file(journal, b"") if how == "replaced" else journal.unlink()
+        store.put(record(2))
+        assert len(Store(tmp_path)) == 2
+        (journal,) = (path for path in tmp_path.glob("journal-*.jsonl") if path.stat().st_size)
+        replace_file(journal, b"") if how == "replaced" else journal.unlink()
+    assert len(Store(tmp_path)) == 2
+    assert Store(tmp_path).check().healthy
+
+
+def test_a_line_that_is_being_written_is_no_damage_and_is_read_when_it_is_whole(tmp_path):
+    journal = filled(tmp_path, 1)
+    line = encode(record(7))
+    with journal.open("ab") as file:
+        file.write(line[:-20])
+    store = Store(tmp_path)
+    assert store.refresh() == []
+    assert (len(store), store.damage) == (1, [])
+    with journal.open("ab") as file:
+        file.write(line[-20:])
+    assert [r.key for r in store.refresh()] == [record(7).key]
+    assert store.damage == []
 
 
 def test_contradicting_records_are_reported(tmp_path):
@@ -214,7 +300,7 @@ from onestride.store import Record, Store, StoreError
 store = Store(PATH, create=True)
 try:
     for i in range(1000):
-        store.put(Record.new("run", {"i": i}, {"x": i / 3}, {}))
+        store.put(Record.new("note", {"i": i}, {"x": i / 3}, {}))
     print("all")
 except StoreError as error:
     print(i, error)

@@ -4,7 +4,15 @@ import numpy as np
 import pytest
 
 import onestride as one
-from onestride.sweep.cells import cell_content, group_cells, key_of, problem_content, problem_from, run_cell
+from onestride.sweep.cells import (
+    cell_content,
+    group_cells,
+    key_of,
+    problem_content,
+    problem_from,
+    run_cell,
+    theory_cell,
+)
 from onestride.sweep.spec import read_sweep
 
 ISSUE = """
@@ -154,6 +162,58 @@ def test_a_mistake_is_a_sentence(tables, sentence):
         read_sweep({"problem": BASE} | tables)
 
 
+MANY = {"linspace": [0.1, 1, 2000]}
+
+
+@pytest.mark.parametrize(
+    ("tables", "sentence"),
+    [
+        (
+            {"axes": {"ridge": {"linspace": [0.1, 1, 10**12]}}},
+            "ridge must have at most 1,000,000 values, got 1,000,000",
+        ),
+        ({"axes": {"ridge": {"linspace": [0.1, 10**400, 3]}}}, "linspace takes"),
+        ({"axes": {"ridge": [1.0] * 1_000_001}}, "ridge must have at most 1,000,000 values, got 1,000,001"),
+        (
+            {"axes": {"ridge": MANY, "noise": MANY, "constant": MANY, "exponent": MANY}},
+            "at most 1,000,000 cells, these axes make 16,000,000,000,000",
+        ),
+        ({"axes": {"ridge": MANY}, "zip": [{"noise": MANY}, {"constant": MANY}]}, "these axes make 8,000,000,000"),
+        ({"problem": [BASE] * 501, "axes": {"ridge": MANY}}, "these axes make 1,002,000"),
+        (
+            {"problem": BASE | {"seeds": 10_001}, "axes": {"ridge": {"linspace": [0.1, 1, 1000]}}},
+            r"at most 10,000,000 runs \(cells × seeds\), this one has 10,001,000",
+        ),
+        ({"problem": BASE | {"seeds": 10**12}}, "seeds: there must be at most 1,000,000, got 1000000000000"),
+        ({"problem": BASE | {"seeds": [1e300]}}, "seeds must be a whole number"),
+        ({"problem": BASE | {"seeds": [float("inf")]}}, "seeds must be a whole number"),
+        ({"axes": {"phi": [1e308]}}, "phi = 1e\\+308 makes d too large a number"),
+        ({"axes": {"psi": [5e-324]}}, "psi = 4.94066e-324 makes N too large a number"),
+    ],
+)
+def test_what_nobody_can_compute_is_refused_before_it_is_built(tables, sentence):
+    with pytest.raises(one.InputError, match=sentence):
+        read_sweep({"problem": BASE} | tables)
+
+
+def test_the_largest_allowed_counts_are_allowed():
+    from onestride.simulate.run import seed_tuple
+
+    assert len(seed_tuple(1_000_000)) == 1_000_000
+    assert len(read_sweep({"problem": BASE, "axes": {"ridge": MANY, "exponent": [0, 0.1]}}).points) == 4000
+
+
+def test_huge_and_deeply_nested_files_are_sentences(tmp_path):
+    with pytest.raises(one.InputError, match="must be at most 16 MiB long"):
+        read_sweep("/dev/zero")
+    (tmp_path / "x.toml").write_text("x = " + "[" * 100_000)
+    with pytest.raises(one.InputError, match=r"not valid TOML: maximum recursion"):
+        read_sweep(tmp_path / "x.toml")
+    (tmp_path / "x.toml").write_text("[problem]\nn = " + "9" * 5000)
+    with pytest.raises(one.InputError, match="is not valid TOML"):
+        read_sweep(tmp_path / "x.toml")
+
+
 def test_unreadable_files_are_sentences(tmp_path):
     with pytest.raises(one.InputError, match=r"nothing\.toml cannot be read: No such file"):
         read_sweep(tmp_path / "nothing.toml")
@@ -167,6 +227,38 @@ def test_content_round_trips_and_leaves_defaults_out():
     content = problem_content(problem)
     assert "gradient" not in content  # so that a new field with a default changes no key
     assert problem_from(content) == problem
+
+
+OTHER = {"n": 31, "d": 21, "N": 41, "activation": "tanh", "teacher": (0, 1, 0.5), "noise": 0.3, "ridge": 0.7}
+OTHER |= {"gradient": "labels", "weights": "gaussian", "readout": "constant", "n_step": 17, "centred": False}
+OTHER |= {"inputs": "uniform", "steps": 2, "batch": "reused", "directions": 2, "mix": "staircase"}
+STEPS = {"exponent": one.Step(constant=1.0, exponent=0.3), "constant": one.Step(constant=2.0)}
+
+
+@pytest.mark.parametrize("name", [*OTHER, *STEPS])
+def test_every_field_is_in_the_key_and_in_the_groups(name):
+    assert set(OTHER) | {"step"} == set(one.Problem.model_fields)
+    problem = one.Problem(**BASE, step=one.Step(constant=1.0))
+    other = problem.replace(step=STEPS[name]) if name in STEPS else problem.replace(**{name: OTHER[name]})
+    contents = [problem_content(p) for p in (problem, other)]
+    assert len({key_of("run", run_cell(content, 0)) for content in contents}) == 2
+    assert [problem_from(content) for content in contents] == [problem, other]
+    groups = group_cells([(problem, (0,)), (other, (0,))])
+    assert len(groups) == (1 if name in ("ridge", "exponent") else 2)
+    assert [group.cell(pair) for group in groups for pair in group.pairs] == [problem, other]
+
+
+def test_a_record_is_of_its_method_and_its_seed():
+    content = problem_content(one.Problem(**BASE))
+    methods = {key_of("theory", theory_cell(content, method)) for method in ("auto", "profile", "plateau")}
+    seeds = {key_of("run", run_cell(content, seed)) for seed in range(3)}
+    assert len(methods | seeds) == 6
+
+
+def test_cells_with_other_seeds_are_another_group():
+    a, b = (one.Problem(**BASE, ridge=ridge) for ridge in (0.1, 1.0))
+    groups = group_cells([(a, (0, 1)), (b, (5,)), (a, (1, 2))])
+    assert [([g.cell(pair) for pair in g.pairs], g.seeds) for g in groups] == [([a], (0, 1, 2)), ([b], (5,))]
 
 
 def test_cells_of_a_group_have_the_content_of_their_problem():

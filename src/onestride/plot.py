@@ -1,6 +1,7 @@
 """Figures as data first: a figure is a list of panels, a panel a list of series; one function draws any of them.
 
-Theory is drawn as lines, simulation as points with error bars, limits as dotted lines. A theory and the simulation it is
+Theory is drawn as lines, simulation as points with error bars, limits as dotted lines; theory that is marked as
+inaccurate as a thin dashed line with hollow points. A theory and the simulation it is
 compared with share a colour; colours also differ in lightness, line style and marker, so a grey copy stays readable.
 """
 
@@ -50,7 +51,7 @@ class Series:
     x: ArrayLike
     y: ArrayLike
     error: ArrayLike | None = None
-    kind: Literal["theory", "simulation", "limit", "histogram", "scatter"] = "theory"
+    kind: Literal["theory", "marked", "simulation", "limit", "histogram", "scatter"] = "theory"
     colour: int = 0
 
 
@@ -142,6 +143,9 @@ def _draw_series(axis: Any, s: Series) -> None:
     colour, dash, marker = (palette[s.colour % len(palette)] for palette in (COLOURS, DASHES, MARKERS))
     if s.kind == "theory":
         axis.plot(x, y, color=colour, linestyle=dash, label=s.label, zorder=2)
+    elif s.kind == "marked":  # theory's numbers that are not to be trusted: thin, dashed, hollow
+        hollow = {"linestyle": (0, (1, 2)), "linewidth": 0.9, "marker": "o", "markersize": 3, "markerfacecolor": "none"}
+        axis.plot(x, y, color=colour, alpha=0.6, label=s.label, zorder=1, **hollow)
     elif s.kind == "limit":
         axis.plot(x, y, color=colour, linestyle=":", linewidth=1.1, label=s.label, zorder=1)
     elif s.kind == "histogram":

@@ -284,7 +284,7 @@ class Problem(_Frozen):
         """Read JSON text."""
         try:
             data = json.loads(text)
-        except json.JSONDecodeError as error:
+        except (ValueError, RecursionError) as error:  # also lists nested too deeply, or thousands of digits
             raise InputError(f"this is not valid JSON: {error}") from None
         return cls._from_parsed(data, "JSON")
 
@@ -293,7 +293,7 @@ class Problem(_Frozen):
         """Read TOML text."""
         try:
             data = tomllib.loads(text)
-        except tomllib.TOMLDecodeError as error:
+        except (ValueError, RecursionError) as error:
             raise InputError(f"this is not valid TOML: {error}") from None
         return cls._from_parsed(data, "TOML")
 

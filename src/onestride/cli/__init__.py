@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import Annotated, Literal
 
-from cyclopts import App, CycloptsError, Parameter
+from cyclopts import App, Parameter
 
 from onestride import __version__
 from onestride.cli.explore import explore
 from onestride.cli.options import ProblemOptions
+from onestride.cli.out import check_folder
 from onestride.cli.show import (
     describe,
     emit,
@@ -23,6 +23,7 @@ from onestride.cli.show import (
     table,
 )
 from onestride.cli.sweeps import store_app, sweep_app
+from onestride.cli.terminal import sentences
 
 app = App(
     name="onestride",
@@ -232,6 +233,7 @@ def reproduce(
     from onestride.experiments.reproduce import reproduce as run
     from onestride.report import write_report
 
+    check_folder("--out", out)
     with progress_bar("checking claims") as progress:
         reproduction = run(size, progress=progress)
     page = write_report(reproduction, out)
@@ -287,6 +289,7 @@ def experiment(
             rows.add_row(known, question)
         say(rows)
         return
+    check_folder("--out", out)
     data = []
     for chosen in QUESTIONS if name == "all" else [name]:
         started = time.perf_counter()
@@ -310,16 +313,5 @@ app.command(store_app)
 
 def main(arguments: list[str] | None = None) -> None:
     """Run the command line; every error is one sentence and exit code 2."""
-    try:
+    with sentences():
         app(arguments, exit_on_error=False, print_error=False)
-    except CycloptsError as error:
-        _stop(" ".join(str(error).split()), 2)
-    except (ValueError, OSError) as error:
-        _stop(str(error), 2)
-    except KeyboardInterrupt:
-        _stop("interrupted; nothing half-written is left behind", 130)
-
-
-def _stop(sentence: str, code: int) -> None:
-    print(f"onestride: {sentence}", file=sys.stderr)
-    raise SystemExit(code)

@@ -57,7 +57,8 @@ class ProblemOptions:
             try:
                 text = self.problem.read_text(encoding="utf-8")
             except (OSError, UnicodeDecodeError) as error:
-                raise InputError(f"--problem {self.problem} cannot be read: {error}") from None
+                reason = getattr(error, "strerror", None) or error
+                raise InputError(f"--problem {self.problem} cannot be read: {reason}") from None
             read = Problem.from_json if self.problem.suffix == ".json" else Problem.from_toml
             data = read(text).to_dict()
         for name in ("n", "d", "N", "noise", "ridge", "gradient", "weights", "readout", "n_step"):

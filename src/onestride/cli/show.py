@@ -17,7 +17,8 @@ if TYPE_CHECKING:
 def emit(data: Any, as_json: bool) -> bool:
     """Print JSON if asked, and say whether that was done."""
     if as_json:
-        print(json.dumps(data, indent=2, ensure_ascii=False))
+        knows_all = (getattr(sys.stdout, "encoding", None) or "utf-8").lower().startswith("utf")
+        print(json.dumps(data, indent=2, ensure_ascii=not knows_all))
     return as_json
 
 

@@ -11,9 +11,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 from cyclopts import App, Parameter
 
 from onestride.cli.live import duration, reporter, stopping
+from onestride.cli.out import check_file
 from onestride.cli.show import emit, say, table
 
 if TYPE_CHECKING:
+    from onestride.plot import Panel
+    from onestride.sweep.curves import Curve
     from onestride.sweep.drive import Progress
     from onestride.sweep.rows import Row
 
@@ -123,6 +126,7 @@ def run(
 
     from onestride.store import Store
     from onestride.sweep.drive import sweep
+    from onestride.sweep.rows import SOLVED
     from onestride.sweep.spec import read_sweep
 
     gc.set_threshold(50_000)  # thousands of records live as long as the program: do not go through them again and again
@@ -131,7 +135,7 @@ def run(
     for damage in opened.heal():
         print(f"set aside and to be computed again: {damage}", file=sys.stderr)
     counted: list[Progress] = []
-    agree = judged = 0
+    agree = judged = marked = 0
     with stopping() as stop, _executor(dask, workers) as (executor, count), reporter() as report:
 
         def follow(progress: Progress) -> None:
@@ -152,8 +156,10 @@ def run(
             stop=stop,
         ):
             z = row.z("test_error")
-            judged += z == z
-            agree += abs(z) <= 3
+            solved = row.status == SOLVED
+            marked += z == z and not solved
+            judged += z == z and solved
+            agree += abs(z) <= 3 and solved
         stopped = stop()
     (last,) = counted
     data = {"results": last.total, "done": last.done, "failed": last.failed, "stopped": stopped, "store": str(store)}
@@ -162,6 +168,8 @@ def run(
         say(f"{last.done:,} of {last.total:,} results are in {store}{failed}.")
         if judged:
             say(f"Theory lies within 3 standard errors of the measured test error in {agree:,} of {judged:,} cells.")
+        if marked:
+            say(f"In {marked:,} more cells the theory's number is marked: status and message are in every export.")
         if last.failed:
             say(f"Why: onestride sweep status --store {shlex.quote(str(store))}")
     if stopped and last.done < last.total:
@@ -236,8 +244,10 @@ def export(
     by_seed
         One line per cell and seed instead of one per cell.
     """
-    from onestride.sweep.export import cell_table, export, seed_table
+    from onestride.sweep.export import cell_table, check_suffix, export, seed_table
 
+    check_suffix(file)
+    check_file("the file", file)
     rows = _rows(store, sweep)
     export((seed_table if by_seed else cell_table)(rows), file)
     say(f"{len(rows):,} cells written to {file}.")
@@ -254,6 +264,8 @@ def plot(
 ) -> None:
     """Draw the results of a store, theory as lines, simulation as points: OUT.pdf, OUT.png and OUT.csv.
 
+    Theory whose status is not solved is drawn dashed, with hollow points, and named so in OUT.csv.
+
     Parameters
     ----------
     store
@@ -268,33 +280,29 @@ def plot(
         Name of the files, without suffix.
     """
     from onestride._errors import InputError
-    from onestride.plot import Panel, Series, save
-    from onestride.sweep.curves import curves
+    from onestride.plot import save
+    from onestride.sweep.curves import check_choice, curves
 
+    check_choice(y, x)
+    if not out.name:
+        raise InputError(f"--out must be a name for the files, got {str(out)!r}")
+    for suffix in (".pdf", ".png", ".csv"):
+        check_file("--out", out.with_suffix(suffix))
     along, found = curves(_rows(store, sweep), y, x)
     names = list(dict.fromkeys(curve.panel for curve in found))
     if len(names) > MAX_PANELS:
         raise InputError(
             f"this would be {len(names)} panels; give --sweep a file with fewer axes (at most {MAX_PANELS})"
         )
-    panels = []
-    for name in names:
-        series = []
-        for colour, curve in enumerate(c for c in found if c.panel == name):
-            label = curve.label or "simulation"
-            if any(v == v for v in curve.theory):
-                series.append(
-                    Series(f"theory, {label}" if curve.label else "theory", curve.x, curve.theory, colour=colour)
-                )
-            series.append(Series(label, curve.x, curve.mean, curve.stderr, "simulation", colour))
-        logx = along == "ridge" and all(v > 0 for c in found for v in c.x)
-        panels.append(Panel(name, _AXES.get(along, along), _AXES[y], series, logx=logx))
+    panels = [_panel(name, [c for c in found if c.panel == name], along, y) for name in names]
     try:
         out.parent.mkdir(parents=True, exist_ok=True)
         save(panels, out)
     except OSError as error:
         raise InputError(f"--out {out} cannot be written: {error.strerror or error}") from None
-    say(f"{out}.pdf, .png and .csv: {y} against {along}, {len(panels)} panel{'s' * (len(panels) > 1)}.")
+    say(f"{out.with_suffix('')}.pdf, .png and .csv: {y} against {along}, {len(panels)} panel{'s' * (len(panels) > 1)}.")
+    if any(v == v for curve in found for v in curve.marked):
+        say("Marked theory, dashed, was not solved or is known to be off: its status and message are in every export.")
 
 
 _AXES = {"exponent": "exponent α of the step", "ridge": "penalty λ", "constant": "constant c of the step"}
@@ -314,6 +322,7 @@ def check(folder: Path, /, *, json_: Json = False) -> None:
         Print JSON.
     """
     from onestride.store import Store
+    from onestride.sweep import cells  # noqa: F401 - which knows what the records of a sweep look like
 
     found = Store(folder).check()
     data = {"files": found.files, "records": found.kinds, "twice": found.twice, "quarantined": found.quarantined}
@@ -339,6 +348,22 @@ def check(folder: Path, /, *, json_: Json = False) -> None:
 
 
 # ---------------------------------------------------------------------- helpers
+
+
+def _panel(title: str, found: list[Curve], along: str, y: str) -> Panel:
+    """The curves of one panel, theory and the simulation it is compared with in one colour."""
+    from onestride.plot import Panel, Series
+
+    series = []
+    for colour, curve in enumerate(found):
+        words = f"theory, {curve.label}" if curve.label else "theory"
+        if any(v == v for v in curve.theory):
+            series.append(Series(words, curve.x, curve.theory, colour=colour))
+        if any(v == v for v in curve.marked):
+            series.append(Series(f"{words}, marked", curve.x, curve.marked, None, "marked", colour))
+        series.append(Series(curve.label or "simulation", curve.x, curve.mean, curve.stderr, "simulation", colour))
+    logx = along == "ridge" and all(v > 0 for curve in found for v in curve.x)
+    return Panel(title, _AXES.get(along, along), _AXES[y], series, logx=logx)
 
 
 def _rows(store: Path, sweep: Path | None) -> list[Row]:

@@ -38,6 +38,7 @@ from onestride.simulate.network import (
 from onestride.simulate.ridge import RidgePath, fit_rows
 from onestride.simulate.streamed import streamed_gradient, streamed_paths, worth_streaming
 
+MOST_SEEDS = 1_000_000
 Progress = Callable[[int, int], None]
 
 
@@ -256,9 +257,13 @@ def test_rows(problem: Problem, n_test: int | None) -> int:
 def seed_tuple(seeds: int | Iterable[int]) -> tuple[int, ...]:
     """Seeds 0 … k−1 for a number k, or the distinct non-negative whole numbers given."""
     try:
-        numbers = tuple(range(seeds)) if isinstance(seeds, int | np.integer) else tuple(int(s) for s in seeds)
-    except (TypeError, ValueError):
-        numbers = ()
-    if isinstance(seeds, bool) or not numbers or min(numbers) < 0 or len(set(numbers)) < len(numbers):
-        raise InputError(f"seeds must be a whole number above 0 or a list of distinct ones, got {seeds!r}")
+        given = tuple(islice(range(seeds) if isinstance(seeds, int | np.integer) else seeds, MOST_SEEDS + 1))
+        numbers = tuple(map(int, given))
+    except (TypeError, ValueError, OverflowError):
+        given, numbers = None, ()
+    if len(numbers) > MOST_SEEDS:
+        raise InputError(f"seeds: there must be at most {MOST_SEEDS:,}, got {seeds!r:.40}")
+    distinct = len(set(numbers)) == len(numbers) and numbers == given
+    if isinstance(seeds, bool) or not numbers or min(numbers) < 0 or max(numbers) >= 2**63 or not distinct:
+        raise InputError(f"seeds must be a whole number above 0 or a list of distinct ones, got {seeds!r:.80}")
     return numbers

@@ -5,7 +5,8 @@ A record says what was computed (`kind`, `cell`), holds the result (`values`) an
 
     {"sum":"1f0c9a7e","schema":2,"kind":…,"key":…,"cell":…,"numerics":1,"values":…,"provenance":…}
 
-where `sum` is the CRC-32 of the rest of the line. After a kill at most the last line of one file is torn. Damaged lines are
+where `sum` is the CRC-32 of the rest of the line. A journal has its name only once its writer has locked it, so that no
+other process can take it for abandoned. After a kill at most the last line of one file is torn. Damaged lines are
 never dropped silently: they are reported with their place, moved to `quarantine.jsonl`, and their cells count as unknown.
 Lines reach the operating system at once and the disk within a second: a killed process loses nothing it had put, a power
 cut at most that second, and both leave a readable store. Nothing here knows what a simulation is.
@@ -35,6 +36,7 @@ from onestride.store.journal import (
     decode,
     encode,
     ends_well,
+    expect,
     lines,
     replace_file,
     split_lines,
@@ -45,7 +47,7 @@ try:
 except ImportError:  # pragma: no cover - not on this platform
     fcntl = None
 
-__all__ = ["Check", "Damage", "Record", "Store", "StoreError", "content_key", "replace_file"]
+__all__ = ["Check", "Damage", "Record", "Store", "StoreError", "content_key", "expect", "replace_file"]
 
 SYNC_SECONDS = 1.0  # how long a line may wait for the disk
 FOREIGN_SECONDS = 3600.0  # where locks say nothing, a journal is taken for abandoned when it was still for so long
@@ -84,8 +86,9 @@ class Store:
         self._journal: int | None = None
         self._journal_path: Path | None = None
         self._synced = 0.0
-        if self.path.exists() and not self.path.is_dir():
-            raise InputError(f"store must be a folder, got the file {self.path}")
+        with _sentence(self.path, "read"):
+            if self.path.exists() and not self.path.is_dir():
+                raise InputError(f"store must be a folder, got the file {self.path}")
         if not create and not self._journals():
             raise InputError(f"store: there are no results in {self.path}")
         self.refresh()
@@ -113,15 +116,18 @@ class Store:
         """Read what was appended since the last look, by any writer; the new records."""
         fresh = []
         for path in self._journals():
-            offset, line = self._read.get(path, (0, 0))
-            size = path.stat().st_size
-            if path == self._journal_path or size == offset:
+            if path == self._journal_path:
                 continue
-            if size < offset:  # another writer has set damaged lines aside
-                offset = line = 0
-            with _sentence(self.path, "read"), path.open("rb") as file:
-                file.seek(offset)
-                data = file.read()
+            offset, line = self._read.get(path, (0, 0))
+            with _sentence(self.path, "read"):
+                size = path.stat().st_size
+                if size == offset:
+                    continue
+                if size < offset:  # another writer has set damaged lines aside
+                    offset = line = 0
+                with path.open("rb") as file:
+                    file.seek(offset)
+                    data = file.read()
             for number, at, raw, ended in lines(data, line, offset):
                 try:
                     record = decode(raw)
@@ -138,7 +144,8 @@ class Store:
 
     def _journals(self) -> list[Path]:
         with _sentence(self.path, "read"):
-            return sorted(self.path.glob("journal-*.jsonl")) if self.path.is_dir() else []
+            found = self.path.glob("journal-*.jsonl") if self.path.is_dir() else ()
+            return sorted(path for path in found if path.is_file())
 
     def _note(self, damage: Damage) -> None:
         if damage not in self.damage:
@@ -173,27 +180,46 @@ class Store:
     def _append(self, data: bytes) -> None:
         journal = self.open_journal()
         with _sentence(self.path, "written", "what was written before is safe"):
-            end = os.fstat(journal).st_size
-            try:
-                left = memoryview(data)
-                while left:
-                    left = left[os.write(journal, left) :]
-                now = time.monotonic()
-                if now - self._synced > SYNC_SECONDS:
-                    os.fsync(journal)
-                    self._synced = now
-            except BaseException:
-                os.ftruncate(journal, end)  # no torn line of our own
-                raise
+            self._write(journal, data)
+            self._stay_named()
+
+    def _write(self, journal: int, data: bytes) -> None:
+        end = os.fstat(journal).st_size
+        try:
+            left = memoryview(data)
+            while left:
+                left = left[os.write(journal, left) :]
+            now = time.monotonic()
+            if now - self._synced > SYNC_SECONDS:
+                os.fsync(journal)
+                self._synced = now
+        except BaseException:
+            os.ftruncate(journal, end)  # no torn line of our own
+            raise
+
+    def _stay_named(self) -> None:
+        """Where locks say nothing another machine may have replaced our journal: what it held goes into a new one."""
+        path, journal = self._journal_path, self._journal
+        assert path is not None
+        assert journal is not None
+        with suppress(FileNotFoundError):
+            if os.path.samestat(path.stat(), os.fstat(journal)):
+                return
+        self._journal = self._new_journal()
+        self._write(self._journal, os.pread(journal, os.fstat(journal).st_size, 0))
+        os.close(journal)
 
     def _new_journal(self) -> int:
+        """A journal that is locked before others can see it: nobody may decide that it is abandoned while we live."""
         self.path.mkdir(parents=True, exist_ok=True)
         path = self.path / f"journal-{_host()}-{os.getpid()}-{time.time_ns():x}.jsonl"
-        journal = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_EXCL, 0o644)
-        self._journal_path = path
-        if fcntl is not None:  # held while we live, so that nobody heals a file that is being written
-            with suppress(OSError):  # a file system without locks
+        unnamed = path.with_name(f".{path.name}.new")
+        journal = os.open(unnamed, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_EXCL, 0o644)
+        if fcntl is not None:
+            with suppress(OSError):  # a file system without locks; there the time of the last write decides
                 fcntl.flock(journal, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        os.rename(unnamed, path)
+        self._journal_path = path
         folder = os.open(self.path, os.O_RDONLY)
         try:
             os.fsync(folder)
@@ -203,16 +229,18 @@ class Store:
 
     def close(self) -> None:
         """Bring everything to the disk and let go of the journal."""
-        if self._journal is not None:
+        if self._journal is None:
+            return
+        try:
+            with _sentence(self.path, "written", "what was written before is safe"):
+                self._stay_named()
+                os.fsync(self._journal)
+        finally:
             journal, self._journal = self._journal, None
             path, self._journal_path = self._journal_path, None
-            try:
-                with _sentence(self.path, "written", "what was written before is safe"):
-                    if path is not None:
-                        self._read[path] = (os.fstat(journal).st_size, 0)
-                    os.fsync(journal)
-            finally:
-                os.close(journal)
+            if path is not None:
+                self._read[path] = (os.fstat(journal).st_size, 0)
+            os.close(journal)
 
     def __enter__(self) -> Store:
         return self
@@ -246,7 +274,7 @@ class Store:
                     file.write(json.dumps(note | {"raw": d.raw.decode("latin-1")}).encode() + b"\n")
                 file.flush()
                 os.fsync(file.fileno())
-        replace_file(path, b"".join(line + b"\n" for line in intact))
+        replace_file(path, b"".join(line + b"\n" for line, _ in intact))
         self._read.pop(path, None)
         return bad
 
@@ -258,9 +286,10 @@ class Store:
         twice, conflicts = 0, []
         journals = self._journals()
         for path in journals:
-            intact, bad = split_lines(path)
+            with _sentence(self.path, "read"):
+                intact, bad = split_lines(path)
             damage += bad
-            for record in map(decode, intact):
+            for _, record in intact:
                 known = first.setdefault(record.key, record)
                 if known is record:
                     kinds[record.kind] = kinds.get(record.kind, 0) + 1
@@ -269,7 +298,8 @@ class Store:
                     if not _close(known.values, record.values):
                         conflicts.append(record.key)
         aside = self.path / QUARANTINE
-        quarantined = aside.read_bytes().count(b"\n") if aside.exists() else 0
+        with _sentence(self.path, "read"):
+            quarantined = aside.read_bytes().count(b"\n") if aside.exists() else 0
         return Check(len(journals), kinds, tuple(damage), twice, tuple(conflicts), quarantined)
 
 
@@ -315,7 +345,7 @@ def _abandoned(path: Path, own: Path | None) -> Iterator[bool]:
     try:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            free = True
+            free = os.path.samestat(os.fstat(file), path.stat())  # else it was healed by another meanwhile
         except BlockingIOError:
             free = False
         except OSError:  # no locks on this file system

@@ -1,4 +1,8 @@
-"""The lines of a journal: records, their keys, how they are written, and how damage is noticed."""
+"""The lines of a journal: records, their keys, how they are written, and how damage is noticed.
+
+A line is believed when its checksum is right, it has the shape of a record, its key is the hash of its content, and the
+check of its kind (`expect`), where there is one, finds nothing wrong. Anything else is a `DamagedLine`, never a crash.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +12,7 @@ import math
 import os
 import re
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -83,23 +87,55 @@ def decode(line: bytes) -> Record:
         raise DamagedLine("not a line of a journal")
     if zlib.crc32(b"{" + line[_HEAD_LENGTH:]) != int(head[1], 16):
         raise DamagedLine("the checksum does not match")
-    data = json.loads(line, object_hook=_number if b'{"float":' in line else None)
-    if data["schema"] > SCHEMA:
+    try:
+        data = json.loads(line, object_hook=_number if b'{"float":' in line else None, parse_constant=_no_constant)
+    except (ValueError, TypeError, RecursionError):
+        raise DamagedLine("the checksum matches, but it is not the JSON of a record") from None
+    record = _record(data)
+    check = _EXPECTED.get(record.kind)
+    if check is not None and (wrong := check(record)):
+        raise DamagedLine(f"the checksum matches, but {wrong}")
+    return record
+
+
+_FIELDS = {"kind": str, "cell": dict, "numerics": int, "values": dict, "provenance": dict}
+
+
+def _record(data: dict[str, Any]) -> Record:
+    """The record in a parsed line of any schema, whose key must be that of its content."""
+    schema = data.get("schema")
+    if type(schema) is not int or schema < 1:
+        raise DamagedLine("the checksum matches, but schema is not a whole number above 0")
+    if schema > SCHEMA:
         raise StoreError(
-            f"the store was written by a newer version (schema {data['schema']}, this one reads up to {SCHEMA}); "
-            "update onestride"
+            f"the store was written by a newer version (schema {schema}, this one reads up to {SCHEMA}); update onestride"
         )
-    for schema in range(data["schema"], SCHEMA):
-        data = _UPGRADES[schema](data)
-    return Record(*(data[name] for name in ("kind", "key", "cell", "numerics", "values", "provenance")))
+    for old in range(schema, SCHEMA):
+        data = _UPGRADES[old](data)
+    for name, kind in _FIELDS.items():
+        if type(data.get(name)) is not kind:
+            raise DamagedLine(f"the checksum matches, but {name} is missing or of the wrong type")
+    try:
+        key = content_key(data["kind"], data["cell"], data["numerics"])
+    except (ValueError, RecursionError):
+        raise DamagedLine("the checksum matches, but its cell has no key") from None
+    if data.get("key", key) != key:
+        raise DamagedLine("the checksum matches, but the key is not that of its content")
+    return Record(data["kind"], key, *(data[name] for name in ("cell", "numerics", "values", "provenance")))
 
 
 def _from_1(data: dict[str, Any]) -> dict[str, Any]:
-    """Schema 1 had no numerics tag; what it held was computed by the first numerics."""
-    return data | {"numerics": 1, "key": content_key(data["kind"], data["cell"], 1)}
+    """Schema 1 had no numerics tag, nor one in its keys; what it held was computed by the first numerics."""
+    return {name: value for name, value in data.items() if name != "key"} | {"numerics": 1}
 
 
 _UPGRADES = {1: _from_1}
+_EXPECTED: dict[str, Callable[[Record], str | None]] = {}
+
+
+def expect(**checks: Callable[[Record], str | None]) -> None:
+    """Say what records of a kind look like: `check(record)` is None, or what is wrong as the end of a sentence."""
+    _EXPECTED.update(checks)
 
 
 def _finite(values: Any) -> Any:
@@ -115,6 +151,10 @@ def _finite(values: Any) -> Any:
 
 def _number(data: dict[str, Any]) -> Any:
     return float(data["float"]) if data.keys() == {"float"} else data
+
+
+def _no_constant(name: str) -> float:
+    raise ValueError(f"{name} is not JSON")
 
 
 def replace_file(path: Path, data: bytes) -> None:
@@ -141,13 +181,12 @@ def lines(data: bytes, line: int = 0, offset: int = 0) -> Iterator[tuple[int, in
         yield line + 1, offset, tail, False
 
 
-def split_lines(path: Path) -> tuple[list[bytes], list[Damage]]:
-    """The intact lines of a journal, and the damaged ones."""
+def split_lines(path: Path) -> tuple[list[tuple[bytes, Record]], list[Damage]]:
+    """The intact lines of a journal with their records, and the damaged ones."""
     intact, bad = [], []
     for number, at, raw, ended in lines(path.read_bytes()):
         try:
-            decode(raw)
-            intact.append(raw)
+            intact.append((raw, decode(raw)))
         except DamagedLine as error:
             bad.append(Damage(path.name, number, at, str(error) if ended else "the last line is torn", raw))
     return intact, bad

@@ -1,7 +1,8 @@
 """Cells and their keys. A cell is one problem; a group is the cells that differ only in exponent and penalty.
 
 What is hashed is the problem without the fields that have their default value, so a field added to `Problem` later leaves
-every old key as it was. The numerics tags are raised when the same description would give other numbers.
+every old key as it was. The numerics tags are raised when the same description would give other numbers
+or another status.
 """
 
 from __future__ import annotations
@@ -14,9 +15,10 @@ from typing import Any
 import numpy as np
 
 from onestride.problem import Problem
-from onestride.store import content_key
+from onestride.store import content_key, expect
+from onestride.sweep.shapes import SHAPES
 
-NUMERICS = {"run": 1, "theory": 1, "failure": 1, "sweep": 1}
+NUMERICS = {"run": 1, "theory": 2, "failure": 1, "sweep": 1}  # theory 2: numbers known to be off are marked
 
 _DEFAULTS: dict[str, Any] = {
     name: json.loads(Problem(n=1, d=1, N=1).model_dump_json(include={name}))[name]  # as plain JSON values
@@ -27,6 +29,7 @@ _SHARED = [name for name in Problem.model_fields if name not in ("step", "ridge"
 BUILT_IN = frozenset(
     ["relu", "leaky_relu", "softplus", "gelu", "silu", "elu", "tanh", "erf", "sigmoid", "sin"]
 )  # need no fingerprint
+expect(**SHAPES)
 _PROBES = np.array([-2.3, -0.4, 0.7, 1.9])  # where a registered function is evaluated to tell it from its namesakes
 
 

@@ -12,6 +12,7 @@ from typing import Any
 
 from onestride.functions import InputError
 from onestride.sweep.drive import cores
+from onestride.sweep.pool import quiet_tracker
 
 ALLOWED_FAILURES = 10  # a dying worker marks every task it held as suspicious, not only the one that ran
 
@@ -25,19 +26,21 @@ def dask_executor(address: str, workers: int | None = None, *, timeout: float = 
         raise InputError("dask: the library distributed is not installed; pip install 'onestride[cluster]'") from None
     if address == "local":
         count = workers or cores()
+        quiet_tracker()
         with _ctrl_c_is_ours():
             options: Any = {"dashboard_address": None, "silence_logs": logging.ERROR}
             cluster = LocalCluster(n_workers=count, threads_per_worker=1, **options)
-        with cluster, Client(cluster) as client:
+        with _quiet_logs(), cluster, Client(cluster) as client:
             yield _executor(client), count
         return
-    try:
-        client = Client(address, timeout=timeout)
-    except (OSError, ValueError, TimeoutError) as error:
-        raise InputError(f"dask: no scheduler answers at {address} ({error or 'timed out'})") from None
-    with client:
-        threads: Any = client.nthreads()  # of each worker
-        yield _executor(client), workers or max(sum(threads.values()), 1)
+    with _quiet_logs():
+        try:
+            client = Client(address, timeout=timeout)
+        except (OSError, ValueError, TimeoutError) as error:
+            raise InputError(f"dask: no scheduler answers at {address} ({error or 'timed out'})") from None
+        with client:
+            threads: Any = client.nthreads()  # of each worker
+            yield _executor(client), workers or max(sum(threads.values()), 1)
 
 
 def _executor(client: Any) -> Executor:
@@ -47,6 +50,21 @@ def _executor(client: Any) -> Executor:
 
 def _allow_failures(dask_scheduler: Any, count: int) -> None:
     dask_scheduler.allowed_failures = max(dask_scheduler.allowed_failures, count)
+
+
+@contextmanager
+def _quiet_logs() -> Iterator[None]:
+    """Dask's client writes tracebacks to its log when a scheduler ends; the driver says the same in a sentence."""
+    names = [name for name in logging.root.manager.loggerDict if name.split(".")[0] in ("distributed", "tornado")]
+    loggers = [logging.getLogger(name) for name in names]
+    before = [logger.level for logger in loggers]
+    for logger in loggers:
+        logger.setLevel(logging.CRITICAL + 1)
+    try:
+        yield
+    finally:
+        for logger, level in zip(loggers, before, strict=True):
+            logger.setLevel(level)
 
 
 @contextmanager

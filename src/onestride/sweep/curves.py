@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from onestride.functions import InputError
 from onestride.sweep.export import PARAMETERS, determines
-from onestride.sweep.rows import MEASURED, Row
+from onestride.sweep.rows import MEASURED, Row, solved
 
 X_CHOICES = ("exponent", "ridge", "n", "d", "N", "noise", "constant", "phi", "psi", "n_step", "steps", "directions")
 FIRST_X = X_CHOICES[:7]
@@ -16,7 +17,10 @@ FIRST_X = X_CHOICES[:7]
 
 @dataclass(frozen=True)
 class Curve:
-    """One line of theory and its measured points; `panel` and `label` name the other parameters, '' when none vary."""
+    """One line of theory and its measured points; `panel` and `label` name the other parameters, '' when none vary.
+
+    `theory` is what was solved; `marked` the theory's numbers with another status, NaN elsewhere in both.
+    """
 
     panel: str
     label: str
@@ -24,14 +28,20 @@ class Curve:
     mean: list[float]
     stderr: list[float]
     theory: list[float]
+    marked: list[float]
 
 
-def curves(rows: Sequence[Row], y: str = "test_error", x: str | None = None) -> tuple[str, list[Curve]]:
-    """The parameter on the x axis (the first that varies unless given) and the curves over it."""
+def check_choice(y: str, x: str | None) -> None:
+    """Say that a quantity or a parameter is none that can be drawn."""
     if y not in MEASURED:
         raise InputError(f"y must be one of {', '.join(MEASURED)}, got {y!r}")
     if x is not None and x not in X_CHOICES:
         raise InputError(f"x must be one of {', '.join(X_CHOICES)}, got {x!r}")
+
+
+def curves(rows: Sequence[Row], y: str = "test_error", x: str | None = None) -> tuple[str, list[Curve]]:
+    """The parameter on the x axis (the first that varies unless given) and the curves over it."""
+    check_choice(y, x)
     table = [row.to_dict() for row in rows]
     if not table:
         raise InputError("there are no results to draw")
@@ -46,8 +56,10 @@ def curves(rows: Sequence[Row], y: str = "test_error", x: str | None = None) -> 
     found = []
     for (panel, label), lines in split.items():
         ordered = sorted(lines, key=lambda line: line[along])
-        columns = ([line[name] for line in ordered] for name in (along, y, f"{y}_stderr", f"{y}_theory"))
-        found.append(Curve(panel, label, *columns))
+        columns = ([line[name] for line in ordered] for name in (along, y, f"{y}_stderr"))
+        theory = [(line[f"{y}_theory"], solved(line, y)) for line in ordered]
+        parts = ([value if good is wanted else math.nan for value, good in theory] for wanted in (True, False))
+        found.append(Curve(panel, label, *columns, *parts))
     return along, found
 
 

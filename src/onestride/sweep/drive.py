@@ -24,7 +24,7 @@ from onestride.functions import InputError
 from onestride.simulate.run import memory_needed
 from onestride.store import Record, Store
 from onestride.sweep.cells import NUMERICS, Group, cell_content, group_cells, key_of, run_cell, theory_cell
-from onestride.sweep.pool import SturdyPool
+from onestride.sweep.pool import NoWorkers, SturdyPool
 from onestride.sweep.rows import Row
 from onestride.sweep.spec import Sweep, read_sweep
 from onestride.sweep.statistics import FIRST_LOOK, sequence_stderr
@@ -315,7 +315,7 @@ def _drive(
                 settle(job, task.seed, _records(future, task))
                 report(_progress(state))
     except BaseException as error:
-        if pool is not None and not isinstance(error, OSError):
+        if pool is not None and not isinstance(error, OSError | InputError):  # the executor is there
             _keep_running(state, pending, workers)
         raise
     finally:
@@ -328,9 +328,11 @@ def _records(future: Future[list[Record]], task: Task) -> list[Record]:
     """What a task gave, or failure records that say why it gave nothing."""
     try:
         return future.result()
+    except NoWorkers as error:
+        raise InputError(str(error)) from None
     except (BrokenExecutor, CancelledError) as error:
-        reason = str(error) or type(error).__name__
-        raise ConnectionError(f"the executor gave up its tasks: {reason}; run the sweep again to resume") from error
+        reason = str(error) or "they were cancelled, as when a scheduler ends"
+        raise ConnectionError(f"the executor gave up its tasks: {reason}; run the sweep again to resume") from None
     except Exception as error:
         return failures_of(task, str(error) or type(error).__name__)
 

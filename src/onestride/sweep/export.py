@@ -37,15 +37,19 @@ def seed_table(rows: Sequence[Row]) -> Table:
     ]
 
 
+def check_suffix(path: Path) -> None:
+    """Say that a file has a suffix that names no format."""
+    if path.suffix not in WRITERS:
+        raise InputError(f"the file must end in {', '.join(WRITERS)}, got {path.name!r}")
+
+
 def export(table: Table, path: Path) -> None:
     """Write a table in the format its suffix names; the file is either complete or not there."""
-    writers = {".csv": to_csv, ".parquet": to_parquet, ".nc": to_netcdf}
-    if path.suffix not in writers:
-        raise InputError(f"the file must end in {', '.join(writers)}, got {path.name!r}")
+    check_suffix(path)
     if not table:
         raise InputError("there are no results to export")
     try:
-        data = writers[path.suffix](table)
+        data = WRITERS[path.suffix](table)
     except ImportError as error:
         raise InputError(f"{path.suffix} needs the library {error.name}; pip install 'onestride[export]'") from None
     try:
@@ -93,6 +97,9 @@ def to_netcdf(table: Table) -> bytes:
         data[name] = data[name].fillna("").astype(str) if name not in data.dims else data[name].astype(str)
     written = data.assign_attrs(constant).to_netcdf(engine="scipy")
     return bytes(written)
+
+
+WRITERS = {".csv": to_csv, ".parquet": to_parquet, ".nc": to_netcdf}
 
 
 def varying(table: Table) -> list[str]:

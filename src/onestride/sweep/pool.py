@@ -11,6 +11,7 @@ import multiprocessing
 import os
 import queue
 import signal
+import sys
 import threading
 from collections.abc import Callable
 from concurrent.futures import BrokenExecutor, Executor, Future, ProcessPoolExecutor
@@ -36,6 +37,7 @@ class SturdyPool(Executor):
         self._waiting: queue.SimpleQueue[tuple[Future[Any], Callable[..., Any], tuple[Any, ...]] | None]
         self._waiting = queue.SimpleQueue()
         self._closed = threading.Event()
+        quiet_tracker()
         self._threads = [threading.Thread(target=self._lane, daemon=True) for _ in range(workers)]
         for thread in self._threads:
             thread.start()
@@ -94,6 +96,20 @@ class SturdyPool(Executor):
             process.shutdown()
 
 
+def quiet_tracker() -> None:
+    """Start Python's tracker of semaphores so that it cleans up after a killed driver without calling that a leak."""
+    if "forkserver" not in multiprocessing.get_all_start_methods():
+        return
+    from multiprocessing import resource_tracker
+
+    quiet = "ignore:resource_tracker:UserWarning"
+    sys.warnoptions.append(quiet)  # handed to the tracker's process, which is started once
+    try:
+        resource_tracker.ensure_running()
+    finally:
+        sys.warnoptions.remove(quiet)
+
+
 def _new_process() -> ProcessPoolExecutor:
     """A pool of one process that has shown that it lives."""
     for _ in range(TRIES):
@@ -103,7 +119,10 @@ def _new_process() -> ProcessPoolExecutor:
             return process
         except BrokenProcessPool:
             process.shutdown()
-    raise NoWorkers('worker processes do not start; a script must run the sweep under `if __name__ == "__main__":`')
+    raise NoWorkers(
+        'worker processes end before they begin: a script must run the sweep under `if __name__ == "__main__":`, as each '
+        "worker imports it (elsewhere the system refuses them: out of memory, too many processes)"
+    )
 
 
 def _context() -> Any:

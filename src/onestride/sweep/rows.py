@@ -12,13 +12,14 @@ from typing import Any
 import numpy as np
 
 from onestride.problem import Problem, Step
-from onestride.result import QUANTITIES, Estimate
+from onestride.result import QUANTITIES, Estimate, Status
 from onestride.store import Record, Store
 from onestride.sweep.cells import NUMERICS, problem_from
 from onestride.sweep.statistics import student_half_width
 
 GAINS = {"train_gain": "train_loss", "test_gain": "test_error"}
 MEASURED = (*QUANTITIES, *GAINS)
+SOLVED = Status.SOLVED.name.lower()
 
 
 @dataclass(frozen=True)
@@ -41,7 +42,7 @@ class Row:
 
     @property
     def status(self) -> str:
-        """How the theory ended: solved, threshold, assumption, not_converged, or none when there is no theory value."""
+        """How the theory ended, a name of `Status` in small letters; none when there is no theory value."""
         return "none" if self.theory is None else str(self.theory["status"])
 
     @cached_property
@@ -107,7 +108,14 @@ class Row:
             row |= {f"{name}_theory": self.predicted(name), f"{name}_z": self.z(name)}
         words = self.theory or {"method": "", "message": ""}
         row |= {"method": words["method"], "status": self.status, "message": words["message"]}
+        row["untrained_status"] = "none" if self.theory is None else self.theory.get("untrained_status", self.status)
         return row | {"reason": "; ".join(dict.fromkeys(self.failures))}
+
+
+def solved(line: dict[str, Any], name: str) -> bool:
+    """Whether theory's value of a quantity may be shown as solved; a gain needs the network without the step, too."""
+    statuses = {line["status"], line["untrained_status"]} if name in GAINS else {line["status"]}
+    return statuses == {SOLVED}
 
 
 def flat_problem(problem: Problem) -> dict[str, Any]:

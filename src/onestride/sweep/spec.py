@@ -38,6 +38,9 @@ AXES = (*(name for name in Problem.model_fields if name != "step"), *STEP, *RATI
 FIELDS = (*AXES, "step", "seeds")
 TABLES = ("problem", "axes", "zip", "method")
 DEFAULT_SEEDS = 8
+MOST_BYTES = 2**24  # of a file
+MOST_CELLS = 1_000_000
+MOST_RUNS = 10_000_000  # cells × seeds
 
 
 @dataclass(frozen=True)
@@ -57,10 +60,16 @@ def read_sweep(source: str | Path | dict[str, Any]) -> Sweep:
         return parse_sweep(_plain(source), "sweep")
     path = Path(source)
     try:
-        data = tomllib.loads(path.read_text(encoding="utf-8"))
+        with path.open("rb") as file:
+            text = file.read(MOST_BYTES + 1)
+        if len(text) > MOST_BYTES:
+            raise InputError(f"the sweep file {path} must be at most {MOST_BYTES // 2**20} MiB long")
+        data = tomllib.loads(text.decode("utf-8"))
+    except InputError:
+        raise
     except (OSError, UnicodeDecodeError) as error:
         raise InputError(f"the sweep file {path} cannot be read: {getattr(error, 'strerror', None) or error}") from None
-    except tomllib.TOMLDecodeError as error:
+    except (ValueError, RecursionError) as error:  # also lists nested too deeply, or thousands of digits
         raise InputError(f"{path} is not valid TOML: {error}") from None
     return parse_sweep(data, path.stem)
 
@@ -81,6 +90,8 @@ def parse_sweep(data: dict[str, Any], name: str) -> Sweep:
     given = set(grid).union(*zipped)
     for base in bases:
         _check_base(base, given, mistakes)
+    if not mistakes:
+        _check_count(bases, grid, zipped, mistakes)
     points = [] if mistakes else list(_expand(bases, grid, zipped, mistakes))
     if mistakes:
         told = list(dict.fromkeys(mistakes))
@@ -133,9 +144,12 @@ def _values(name: str, given: Any, where: str, mistakes: list[str]) -> list[Any]
         ((space, numbers),) = given.items()
         try:
             start, stop, count = numbers
+            if _count(count) > MOST_CELLS:
+                mistakes.append(f"{where} {name} must have at most {MOST_CELLS:,} values, got {count:,}")
+                return []
             with np.errstate(all="ignore"):
-                made = SPACES[space](float(start), float(stop), _count(count))
-        except (TypeError, ValueError):
+                made = SPACES[space](float(start), float(stop), count)
+        except (TypeError, ValueError, OverflowError):
             made = np.array([math.nan])
         if not np.isfinite(made).all():
             mistakes.append(f"{where} {name}: {space} takes [start, stop, count], got {numbers!r}")
@@ -145,6 +159,9 @@ def _values(name: str, given: Any, where: str, mistakes: list[str]) -> list[Any]
         return [round(v) for v in values] if name in SIZES else values
     if not isinstance(given, list) or not given:
         mistakes.append(f"{where} {name} must be {allowed}, got {given!r}")
+        return []
+    if len(given) > MOST_CELLS:
+        mistakes.append(f"{where} {name} must have at most {MOST_CELLS:,} values, got {len(given):,}")
         return []
     for value in given:
         _check_value(name, value, where, mistakes)
@@ -185,6 +202,19 @@ def _check_base(base: dict[str, Any], axes: set[str], mistakes: list[str]) -> No
     for name in ("n", "d", "N"):
         if not {name, ratio_of.get(name, name)} & (set(base) | axes):
             mistakes.append(f"[problem] {name} is missing")
+
+
+def _check_count(
+    bases: list[dict[str, Any]], grid: dict[str, list[Any]], zipped: list[dict[str, list[Any]]], mistakes: list[str]
+) -> None:
+    """Refuse more than anybody can compute, before anything of it is built."""
+    each = math.prod(map(len, grid.values())) * math.prod(len(next(iter(t.values()))) for t in zipped if t)
+    cells = each * len(bases)
+    runs = each * sum(len(seed_tuple(base.get("seeds", DEFAULT_SEEDS))) for base in bases)
+    if cells > MOST_CELLS:
+        mistakes.append(f"a sweep must have at most {MOST_CELLS:,} cells, these axes make {cells:,}")
+    elif runs > MOST_RUNS:
+        mistakes.append(f"a sweep must have at most {MOST_RUNS:,} runs (cells × seeds), this one has {runs:,}")
 
 
 def _check_value(name: str, value: Any, where: str, mistakes: list[str]) -> None:
@@ -243,12 +273,20 @@ def _problem(base: dict[str, Any], changes: dict[str, Any]) -> Problem:
     if chosen or step is not None:
         values["step"] = Step(**({"constant": 1.0} | (step or {}) | chosen))
     if "phi" in values:
-        values["d"] = max(1, round(values.pop("phi") * values["n"]))
+        values["d"] = _size("phi", values.pop("phi"), values["n"])
     if "psi" in values:
-        values["N"] = max(1, round(values["d"] / values.pop("psi")))
+        values["N"] = _size("psi", values.pop("psi"), values["d"])
     problem = Problem(**values)
     problem.eta  # noqa: B018 - says now that the step is too large a number
     return problem
+
+
+def _size(ratio: str, value: float, of: int) -> int:
+    """The whole number nearest to d = φn or N = d/ψ."""
+    try:
+        return max(1, round(value * of if ratio == "phi" else of / value))
+    except OverflowError:
+        raise InputError(f"{ratio} = {value:g} makes {RATIOS[ratio]} too large a number") from None
 
 
 def _plain(value: Any) -> Any:

@@ -139,6 +139,7 @@ def _predicted(task: Task, exponents: list[float], ridges: list[float]) -> Value
             numbers: dict[str, Any] = {name: float(getattr(prediction, name)) for name in QUANTITIES}
             numbers |= {f"untrained_{name}": float(getattr(before, name)) for name in QUANTITIES}
             words = {"method": prediction.method, "status": prediction.status.name.lower()}
+            words["untrained_status"] = before.status.name.lower()
             numbers |= words | {"message": prediction.message, "residual": prediction.residual}
             values[exponent, ridge] = numbers
     return values

@@ -1,0 +1,92 @@
+"""The terminal as it is: streams that know few letters, streams that are closed, errors that become one sentence."""
+
+from __future__ import annotations
+
+import codecs
+import os
+import sys
+import unicodedata
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from typing import NoReturn
+
+from cyclopts import CycloptsError
+
+INTERRUPTED = 130
+CLOSED = 141  # what a shell calls a program whose reader went away
+
+SPELLED = {"α": "alpha", "β": "beta", "γ": "gamma", "ε": "epsilon", "ζ": "zeta", "η": "eta", "λ": "lambda", "μ": "mu"}
+SPELLED |= {"ρ": "rho", "σ": "sigma", "τ": "tau", "φ": "phi", "ψ": "psi", "ℓ": "l", "−": "-", "–": "-", "—": "-"}
+SPELLED |= {"±": "+/-", "·": "*", "×": "x", "√": "sqrt", "≤": "<=", "≥": ">=", "≈": "~", "∝": "~", "≠": "!=", "→": "->"}
+SPELLED |= {"⋆": "*", "‖": "||", "∞": "inf", "‘": "'", "’": "'", "“": '"', "”": '"', "Σ": "sum", "⁻": "-"}
+SPELLED |= dict.fromkeys("─━═╌", "-") | dict.fromkeys("│┃║", "|") | dict.fromkeys("╭╮╰╯┌┐└┘├┤┬┴┼╇╈┏┓┗┛┡┩", "+")
+
+
+@contextmanager
+def sentences() -> Iterator[None]:
+    """Every error that leaves the block is one sentence on the error stream, with an exit code and no traceback."""
+    _open_streams()
+    try:
+        try:
+            yield
+        finally:
+            sys.stdout.flush()
+    except CycloptsError as error:
+        _stop(" ".join(str(error).split()), 2)
+    except KeyboardInterrupt:
+        _stop("interrupted; nothing half-written is left behind", INTERRUPTED)
+    except BrokenPipeError:
+        _close(sys.stdout)
+        raise SystemExit(CLOSED) from None
+    except (ValueError, OSError) as error:
+        _stop(str(error) or type(error).__name__, 2)
+    except MemoryError as error:
+        _stop(f"there is not enough memory for this{f' ({error})' if str(error) else ''}; choose smaller sizes", 2)
+    except Exception as error:
+        place = error.__traceback__
+        while place is not None and place.tb_next is not None:
+            place = place.tb_next
+        where = "" if place is None else f" in {os.path.basename(place.tb_frame.f_code.co_filename)}:{place.tb_lineno}"
+        _stop(f"a mistake of onestride itself, please report it: {type(error).__name__}{where}: {error}", 70)
+
+
+def _stop(sentence: str, code: int) -> NoReturn:
+    with suppress(OSError):
+        print(f"onestride: {sentence}", file=sys.stderr, flush=True)
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except OSError:  # what is left in it cannot be written, so do not try again when the program ends
+            _close(stream)
+    raise SystemExit(code)
+
+
+def _close(stream: object) -> None:
+    """Let what is still to be written to a stream go nowhere."""
+    with suppress(OSError, ValueError, AttributeError):
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, stream.fileno())  # pyright: ignore[reportAttributeAccessIssue]
+        os.close(nowhere)
+
+
+def _open_streams() -> None:
+    """Letters that a stream does not know are spelled out, and a stream that is closed leads nowhere."""
+    codecs.register_error("onestride.spell", _spell)
+    for name in ("stdout", "stderr"):
+        stream = getattr(sys, name)
+        if stream is None:
+            setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115 - while the program lives
+        elif hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="onestride.spell")
+
+
+def _spell(error: UnicodeError) -> tuple[str, int]:
+    if not isinstance(error, UnicodeEncodeError):
+        raise error
+    return "".join(map(_ascii, error.object[error.start : error.end])), error.end
+
+
+def _ascii(letter: str) -> str:
+    if unicodedata.combining(letter):
+        return ""
+    return SPELLED.get(letter) or unicodedata.normalize("NFKD", letter).encode("ascii", "ignore").decode() or "?"
