@@ -289,10 +289,11 @@ def _verdict(prediction: Prediction, rows: Sequence[Row], seeds: int) -> str:
             f"{len(by[Agreement.UNDECIDED])} are undecided. What to expect of this theory: {prediction.accuracy}.{marked}"
         )
     if by[Agreement.UNDECIDED]:
+        wide = ", ".join(f"{row.quantity} {_reach(row)}" for row in by[Agreement.UNDECIDED])
         return (
-            f"Undecided after {seeds} seeds: {len(by[Agreement.AGREES])} of {len(rows)} numbers agree (within {rule}), and the "
-            f"{CONFIDENCE:.0%} interval of simulation reaches across the tolerance for "
-            f"{'; '.join(map(_words, by[Agreement.UNDECIDED]))}. By this spread {seeds_words(rows)}.{marked}"
+            f"Undecided after {seeds} seeds: {len(by[Agreement.AGREES])} of {len(rows)} numbers agree (within {rule}), none "
+            f"differs, and the {CONFIDENCE:.0%} interval of simulation over theory crosses the tolerance for {wide}. "
+            f"By this spread {seeds_words(rows)}.{marked}"
         )
     return f"{who} agree: the {CONFIDENCE:.0%} intervals of all {len(rows)} numbers lie within the tolerance ({rule}).{marked}"
 
@@ -303,3 +304,9 @@ def _words(row: Row) -> str:
         f"{row.quantity} predicted {row.predicted:.4g}, measured {row.measured:.4g} ± {row.stderr:.2g} "
         f"({low:.4g} to {high:.4g}, z = {row.z:+.1f})"
     )
+
+
+def _reach(row: Row) -> str:
+    """The interval relative to the predicted number."""
+    low, high = (end / row.predicted - 1 if row.predicted else math.nan for end in row.check.interval)
+    return f"({min(low, high):+.0%} to {max(low, high):+.0%})"
