@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from onestride.compare import GAIN_FLOOR, GAIN_TOLERANCE, Agreement, Check, Row, agree, check, together
-from onestride.experiments.claim import FAILS, PARTLY, UNDECIDED, decide, pm, seeds_words, tally
+from onestride.experiments.claim import FAILS, PARTLY, UNDECIDED, decide, marks, pm, seeds_words, tally
 from onestride.experiments.outcome import Outcome, Settings
 from onestride.plot import Panel, Series
 from onestride.problem import Problem, Step
@@ -34,6 +34,7 @@ def run(settings: Settings) -> Outcome:
     gains: list[Estimate] = []
     parts: list[Estimate] = []
     judged: list[Row] = []
+    theories = []
     silent: list[Check] = []
     among = len(ALPHAS) * len(ACTIVATIONS)
     for i, (name, activation) in enumerate(ACTIVATIONS.items()):
@@ -54,6 +55,7 @@ def run(settings: Settings) -> Outcome:
         strong = problem.at(exponent=ALPHAS[1])
         part = Estimate(measure_learned(strong, seeds).fraction.values[:, 1])
         refused = failed_assumption(strong)
+        theories.append(theory)
         c = problem.sigma.coefficients
         row: dict[str, Any] = {
             "activation": name,
@@ -158,12 +160,12 @@ def run(settings: Settings) -> Outcome:
             f"With c₁ = 0 (H₂/2) the gain is {pm(gains[-1][0])} at α = 0.2 and {pm(gains[-1][1])} at α = 0.4, and theory refuses: “{told}”. With "
             f"c₂ = 0 the learned fraction of H₂ is at most {max(abs(r['H2']) for r in odd):.3f}, with c₂ ≠ 0 it is "
             f"{min(r['H2'] for r in even):.3f} ({min(even, key=lambda r: r['H2'])['activation']}) to {max(r['H2'] for r in even):.3f} "
-            f"({max(even, key=lambda r: r['H2'])['activation']})."
+            f"({max(even, key=lambda r: r['H2'])['activation']}).{marks(*theories)}"
         ),
         surprise=(
             "For tanh, erf and sin c₂ = 0 is more than a vanishing coefficient: the network is an odd function and cannot contain H₂ at "
             f"all. {quartic['activation']} is not odd and has c₂ = 0 too; its fraction of H₂ is {quartic['H2']:.3f} ± {quartic['stderr H2']:.1g} "
-            f"(theory {quartic['H2, theory']:.3f}), {_seen(parts[rows.index(quartic)])}: the fourth power of the direction, a spike above α = 3/8, contains H₂."
+            f"(theory {quartic['H2, theory']:.3f}), {_seen(parts[rows.index(quartic)])}; the fourth power of the direction, a spike above α = 3/8, contains H₂."
         ),
         rows=rows,
         panels=tuple(panels),

@@ -9,7 +9,7 @@ import numpy as np
 
 from onestride._numerics import Array
 from onestride.compare import Agreement, Check, Row, agree, check, seeds_words, together
-from onestride.experiments.claim import FAILS, HOLDS, UNDECIDED, tally
+from onestride.experiments.claim import FAILS, HOLDS, NOT_YET, UNDECIDED, tally
 from onestride.experiments.outcome import Outcome, Settings
 from onestride.experiments.spectrum import CONSTANT, STEP_SAMPLES, the_problem
 from onestride.plot import Panel, Series
@@ -47,9 +47,12 @@ def judge(overlaps: Sequence[Row], now: Sequence[Check], far: Sequence[float]) -
         if open_
         else ""
     )
-    if together(now) is Agreement.UNDECIDED:
-        return f"{UNDECIDED} at this n: {seeds_words(now)}{rest}"
-    return f"{HOLDS if together(now) is Agreement.AGREES else f'{HOLDS} as a limit of the theory, not yet at this n'}{rest}"
+    words = {
+        Agreement.AGREES: HOLDS,
+        Agreement.DIFFERS: f"{NOT_YET}; in theory it holds as n → ∞",
+        Agreement.UNDECIDED: f"{UNDECIDED} at this n: ",
+    }[together(now)]
+    return words + (seeds_words(now) if words.endswith(": ") else "") + rest
 
 
 def run(settings: Settings) -> Outcome:

@@ -31,7 +31,8 @@ def run(settings: Settings) -> Outcome:
     alphas = np.array(settings.pick((0.3, 0.5, 0.75, 1.0), np.linspace(0.3, 1, 15), np.linspace(0.3, 1, 15)))
     below = np.linspace(0.3, 0.5, settings.pick(3, 9, 9))
     rows: list[dict[str, Any]] = []
-    panels, changes = [], {}
+    panels = []
+    changes: dict[tuple[str, int], tuple[float, Estimate, float]] = {}
     for k, activation in enumerate(ACTIVATIONS):
         runs = {
             n: simulate_grid(_problem(n, activation), alphas, RIDGES, seeds, untrained=False).test_error for n in ns
@@ -75,7 +76,7 @@ def run(settings: Settings) -> Outcome:
             "Open. Theory stops at α = 1/2, where the step is as large as the initial weights; beyond it the gradient's own noise "
             "exceeds them, so nothing more should be gained."
         ),
-        verdict=judge([more_is_gained(*changes[a, ns[-1]], len(ACTIVATIONS)) for a in ACTIVATIONS]),
+        verdict=judge([more_is_gained(changes[a, ns[-1]], len(ACTIVATIONS)) for a in ACTIVATIONS]),
         finding=(
             f"At its best penalty the smallest test error beyond 1/2 is ({seeds} seeds, paired; {GAIN_FLOOR:.0%} of the error counts as nothing) "
             + "; ".join(words)
@@ -106,8 +107,9 @@ def further(alphas: np.ndarray, errors: Estimate) -> tuple[float, Estimate, floa
     return float(alphas[beyond]), errors[half] - errors[beyond], float(errors.mean[half])
 
 
-def more_is_gained(_: float, gain: Estimate, error: float, among: int) -> Check:
-    """Is the further gain nothing, at most GAIN_FLOOR of the error at 1/2?"""
+def more_is_gained(change: tuple[float, Estimate, float], among: int) -> Check:
+    """Is the further gain of `further` nothing, at most GAIN_FLOOR of the error at 1/2?"""
+    _, gain, error = change
     return check(gain, high=GAIN_FLOOR * error, among=among)
 
 

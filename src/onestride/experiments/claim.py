@@ -11,7 +11,7 @@ import numpy as np
 from onestride.compare import Agreement, Check, Row, check, seeds_words, together
 from onestride.plot import Panel
 from onestride.problem import Problem, Step
-from onestride.result import Estimate
+from onestride.result import Estimate, Prediction, PredictionGrid, Status
 
 HOLDS, PARTLY, NOT_YET, FAILS = "holds", "holds in part", "not at this size", "does not hold"
 UNDECIDED = "undecided"
@@ -147,3 +147,9 @@ def worded(difference: Estimate, room: float, *, above: str, below: str, equal: 
     if check(difference, -room, room).agrees:
         return equal
     return above if check(difference, low=0).agrees else below if check(difference, high=0).agrees else unclear
+
+
+def marks(*theory: Prediction | PredictionGrid) -> str:
+    """A sentence on how many numbers the theory itself marks as inaccurate; nothing when there are none."""
+    found = [status is Status.INACCURATE for t in theory for status in np.ravel(np.asarray(t.status, object))]
+    return f" The theory itself marks {sum(found)} of its {len(found)} problems as inaccurate." if any(found) else ""

@@ -48,7 +48,7 @@ def equivalence(sizes: Sizes, runs: dict[float, list[MeasuredEquivalence]]) -> l
         rows, panels, gaps, words = [], [], [], []
         for alpha, row in runs.items():
             measured: list[Estimate] = [getattr(m, quantity) for m in row]
-            theory = [getattr(predict(m.problem), quantity) for m in row]
+            theory = [getattr(predict(m.problem, throw=False), quantity) for m in row]
             series = [Series("theory for F", sizes.ns, theory, colour=0)]
             for v, label in enumerate(("F", f"F_ℓ, ℓ = {row[0].ell}", "Gaussian equivalent")):
                 means, errors = [e.mean[v] for e in measured], [e.stderr[v] for e in measured]

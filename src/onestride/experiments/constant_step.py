@@ -9,7 +9,7 @@ import numpy as np
 
 from onestride.compare import GAIN_TOLERANCE, Agreement, Check, agree, check, seeds_words, together
 from onestride.conventions import problem_from
-from onestride.experiments.claim import FAILS, HOLDS, NOT_YET, UNDECIDED, growth, pm, tally, worded
+from onestride.experiments.claim import FAILS, HOLDS, NOT_YET, UNDECIDED, growth, marks, pm, tally, worded
 from onestride.experiments.outcome import Outcome, Settings
 from onestride.plot import Panel, Series
 from onestride.problem import Problem, Step
@@ -88,7 +88,7 @@ def run(settings: Settings) -> Outcome:
             f"η = 1 and {pm(four, 2)} at η = 4 (theory {expected['η = 4'][-1]:.3g}), which goes "
             f"{trend} with n; at η = n^{GROWING:g} it is {pm(growing, 2)}. Theory at n = 10⁶ "
             f"has {far['η = 4']:.1g} and {far[f'η = n^{GROWING:g}']:.2g}. The reason: the H₂ spike has "
-            "strength c₂(c₁η)²·O(n^(−1/2)) beside a bulk of order 1, so it needs η² ≫ √n."
+            f"strength c₂(c₁η)²·O(n^(−1/2)) beside a bulk of order 1, so it needs η² ≫ √n.{marks(at_points)}"
         ),
         surprise=_large_constants(problem, gain[-1, 0], [second["η = 1"][0], second["η = 4"][0]], expected, ns[0]),
         rows=rows,

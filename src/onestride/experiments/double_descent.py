@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from onestride.compare import ERROR_TOLERANCE, Agreement, Check, Row, agree, check, seeds_words, together
-from onestride.experiments.claim import FAILS, HOLDS, PARTLY, UNDECIDED, tally, worded
+from onestride.experiments.claim import FAILS, HOLDS, PARTLY, UNDECIDED, marks, tally, worded
 from onestride.experiments.outcome import Outcome, Settings
 from onestride.plot import Panel, Series
 from onestride.problem import Problem, Step
@@ -36,12 +36,14 @@ def run(settings: Settings) -> Outcome:
     rows: list[dict[str, Any]] = []
     falls: list[Estimate] = []
     judged: list[Row] = []
+    theories = []
     errors: dict[tuple[str, float], list[np.ndarray]] = {(m, r): [] for m in MODELS.values() for r in RIDGES}
     among = len(MODELS) * len(RIDGES) * ratios.size
     for i, ratio in enumerate(ratios):
         wide = problem.replace(N=round(n * ratio))
         measured, theory = simulate_grid(wide, [ALPHA], RIDGES, seeds), predict_grid(wide, [ALPHA], RIDGES)
         assert measured.untrained is not None
+        theories.append(theory)
         falls.append(Estimate(1 - measured.test_error.values[:, 0] / measured.untrained.test_error.values[:, 0]))
         for model, name in MODELS.items():
             found = (measured if model == "trained" else measured.untrained).test_error
@@ -93,7 +95,7 @@ def run(settings: Settings) -> Outcome:
             f"{tops[0]['theory']:.2f}) and {tops[1]['measured']:.2f} ± {tops[1]['stderr']:.1g} (theory {tops[1]['theory']:.2f}), at "
             f"N = {ratios[-1]:g}n {wide[0]:.2f} and {wide[1]:.2f}. At λ = {RIDGES[1]:g} there is "
             f"{' and '.join(f'{peaks[m, RIDGES[1]]} ({m})' for m in MODELS.values())}. Within {ERROR_TOLERANCE:.0%} of the profile theory "
-            f"({seeds} seeds): {tally(judged)}."
+            f"({seeds} seeds): {tally(judged)}.{marks(*theories)}"
         ),
         surprise=(
             f"After the step and at λ = {RIDGES[1]:g} wider is {'not always better' if best < curve.size - 1 else 'better'}: the theory's error is smallest at "

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from onestride.compare import ERROR_TOLERANCE, Agreement, Check, Row, agree, check, seeds_words, together
-from onestride.experiments.claim import FAILS, HOLDS, NOT_YET, UNDECIDED, tally, worded
+from onestride.experiments.claim import FAILS, HOLDS, NOT_YET, UNDECIDED, marks, tally, worded
 from onestride.experiments.outcome import Outcome, Settings
 from onestride.plot import Panel, Series
 from onestride.problem import Problem, Step
@@ -44,7 +44,7 @@ def run(settings: Settings) -> Outcome:
     """Simulate both settings on a grid of exponents and compare every point with the profile theory."""
     n, seeds = settings.pick(200, 1200, 8000), settings.seed_count(4, 8, 16)
     points, curve = np.linspace(0, 0.5, settings.pick(6, 11, 11)), np.linspace(0, 0.5, settings.pick(11, 41, 41))
-    panels, rows, finite, plateaus, falls, gains = [], [], [], [], [], []
+    panels, rows, finite, plateaus, falls, gains, theories = [], [], [], [], [], [], []
     lies = [a for a in points if not np.isnan(window(a))]  # exponents inside a window
     among = 2 * len(QUANTITIES) * points.size, 2 * len(QUANTITIES) * len(lies)
     for k, (title, (teacher, noise)) in enumerate(TEACHERS.items()):
@@ -85,7 +85,8 @@ def run(settings: Settings) -> Outcome:
                     | {"plateau": step and step.predicted, "on plateau": step and step.outcome.name.lower()}
                 )
         start, *_, end = (i for i, a in enumerate(points) if 0 < a < 0.25)
-        falls.append(measured.test_error[start, 0] - measured.test_error[end, 0])
+        falls.append(measured.test_error[end, 0] - measured.test_error[start, 0])
+        theories.append(at_points)
         gains.append(measured.test_gain[-1, 0])
         settings.progress((k + 1) / 2)
     gain: Estimate = gains[-1]
@@ -107,7 +108,7 @@ def run(settings: Settings) -> Outcome:
             f"from simulation (setting {off['setting']}, {off['quantity']}, α = {off['alpha']:g}). Within {ERROR_TOLERANCE:.0%} of the profile theory at this n: {tally(finite)}; the largest gap is {gap:+.1%} (setting {worst['setting']}, {worst['quantity']}, α = {worst['alpha']:g}, "
             f"measured {worst['measured']:.4g} ± {worst['stderr']:.1g}). In setting 2 the test error falls from "
             f"{first['measured']:.3f} ± {first['stderr']:.1g} at α = 0 to {last['measured']:.3f} ± {last['stderr']:.1g} at α = 1/2, "
-            f"{gain.mean:.3f} ± {gain.stderr:.1g} below that of random features."
+            f"{gain.mean:.3f} ± {gain.stderr:.1g} below that of random features.{marks(*theories)}"
         ),
         surprise=" ".join(_inside(k + 1, fall, inner) for k, fall in enumerate(falls)),
         rows=rows,
@@ -124,10 +125,10 @@ def _inside(setting: int, fall: Estimate, inner: Sequence[float]) -> str:
     how = worded(
         fall,
         0.0,
-        above="there is no plateau to be seen",
-        below="it rises instead",
+        above="it rises",
+        below="there is no plateau to be seen",
         equal="it is flat",
-        unclear="which these seeds do not tell from flat",
+        unclear="these seeds do not tell it from flat",
     )
     where = f"from α = {inner[0]:g} to {inner[-1]:g}, inside window 1, where the limit is flat"
-    return f"Setting {setting}: {where}, the test error falls by {fall.mean:.3f} ± {fall.stderr:.1g} (paired by seed): {how}."
+    return f"Setting {setting}: {where}, the test error changes by {fall.mean:+.3f} ± {fall.stderr:.1g} (paired by seed): {how}."

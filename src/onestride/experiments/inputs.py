@@ -9,7 +9,7 @@ import numpy as np
 from onestride._backend import stream
 from onestride._numerics import Array
 from onestride.compare import ERROR_TOLERANCE, Agreement, Check, Row, agree, check, together
-from onestride.experiments.claim import by_name, decide_each
+from onestride.experiments.claim import by_name, decide_each, marks
 from onestride.experiments.outcome import Outcome, Settings
 from onestride.experiments.probes import ridge_risk
 from onestride.experiments.tables import table, whitened
@@ -70,7 +70,8 @@ def judge(problem: Problem, small: Problem, data: dict[str, Array], seeds: int, 
     The table is judged by the logarithm of its error over that of as many Gaussian rows, paired by seed: at its size
     the theory is off for Gaussian rows too, and its errors have heavy tails.
     """
-    smooth = {p.d: predict_grid(p, curve, [p.ridge]).test_error[:, 0] for p in (problem, small)}
+    grids = [predict_grid(p, curve, [p.ridge]) for p in (problem, small)]
+    smooth = {grid.problem.d: grid.test_error[:, 0] for grid in grids}
     rows, gaps = [], {}
     checks: dict[str, Sequence[Check | Row]] = {}
     for law, values in data.items():
@@ -122,7 +123,7 @@ def judge(problem: Problem, small: Problem, data: dict[str, Array], seeds: int, 
             f"Test error beside the theory for Gaussian inputs at α = {', '.join(f'{a:g}' for a in EXPONENTS)}, largest gap of "
             f"measured from predicted: {', '.join(gaps.values())}. Within {ERROR_TOLERANCE:.0%} at every α ({seeds} seeds; "
             f"the table: of Gaussian rows), {told}. At the table's size "
-            f"(α = 1/2) the logarithm of its error over that of Gaussian rows is {last[0]:+.2f} ± {last[1]:.1g}."
+            f"(α = 1/2) the logarithm of its error over that of Gaussian rows is {last[0]:+.2f} ± {last[1]:.1g}.{marks(*grids)}"
         ),
         surprise=_what_matters(checks, small),
         rows=rows,

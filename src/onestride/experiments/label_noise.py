@@ -10,7 +10,7 @@ import numpy as np
 from onestride._backend import stream
 from onestride._numerics import Array
 from onestride.compare import ERROR_TOLERANCE, GAIN_FLOOR, GAIN_TOLERANCE, Agreement, Row, agree, together
-from onestride.experiments.claim import decide_each, tally, worded
+from onestride.experiments.claim import decide_each, marks, tally, worded
 from onestride.experiments.outcome import Outcome, Settings
 from onestride.experiments.probes import ridge_risk, said
 from onestride.plot import Panel, Series
@@ -99,9 +99,11 @@ def judge(problem: Problem, data: dict[str, Array], seeds: int) -> Outcome:
     """Does every law agree with Gaussian noise of the same variance?"""
     rows, panels, kept = [], [], {}
     checks: dict[str, list[Row]] = {law: [] for law in LAWS}
+    theories = []
     among = 2 * sum(len(levels) for _, levels in LAWS.values())
     for law, (_, levels) in LAWS.items():
         theory = [predict(matched(problem, law, level), throw=False) for level in levels]
+        theories += theory
         excess = [p.test_error - p.problem.noise**2 for p in theory]
         for name, values, curve, relative, floor in (
             ("risk", data[law][:, :, 1], excess, ERROR_TOLERANCE, 0.0),
@@ -167,7 +169,7 @@ def judge(problem: Problem, data: dict[str, Array], seeds: int) -> Outcome:
             f"{GAIN_TOLERANCE:.0%} of a gain, {seeds} seeds): {'; '.join(ends)}. From clean labels to noise variance "
             f"{VARIANCES[-1]:g} (signal power {problem.target.second_moment:g}) the gain goes from {said(gains['Gaussian'][:, 0])} to "
             f"{said(gains['Gaussian'][:, -1])} (Gaussian) and {said(gains[heavy_law][:, -1])} (Student); with "
-            f"{FRACTIONS[-1]:.0%} of the labels replaced to {said(gains['replaced'][:, -1])}."
+            f"{FRACTIONS[-1]:.0%} of the labels replaced to {said(gains['replaced'][:, -1])}.{marks(*theories)}"
         ),
         surprise=(
             f"At the largest variance noise without a fourth moment {harm} Gaussian noise; the spread of the gain over seeds changes by a factor {spread:.2g}. "

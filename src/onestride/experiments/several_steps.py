@@ -91,7 +91,7 @@ def judge(data: dict[tuple[int, str, int], Array], dims: tuple[int, ...], steps:
         risk = Estimate(data[exponent, batch, large][:, 1, -1])
         direction = [
             check(Estimate(far), low=FOUND / large, among=4),
-            check(Estimate(far - near.mean() / 2), low=0, among=4),
+            check(Estimate(far - near / 2), low=0, among=4),
         ]
         lower = check(risk, high=LEARNED, among=4)
         outcomes = together(direction), lower.outcome
