@@ -124,6 +124,8 @@ def together(checks: Iterable[Check | Row]) -> Agreement:
 def seeds_words(checks: Iterable[Check | Row]) -> str:
     """How many seeds would decide what is undecided, in words."""
     needed = [one.seeds_needed for one in checks if one.outcome is Agreement.UNDECIDED]
+    if not needed:
+        return "these seeds decide"
     if None in needed:
         return f"more than {MOST_SEEDS:,} seeds would be needed: a number lies at the edge of its tolerance"
     return f"about {_rounded(max(n for n in needed if n is not None))} seeds would decide"

@@ -96,7 +96,10 @@ def run(settings: Settings) -> Outcome:
             series.append(Series(key[1], points, 100 * means, 100 * errors, "simulation", j))
         panels.append(Panel(title, "1/n", "simulation / theory − 1 (%)", series, horizontals=[(0.0, "theory")]))
     slopes = {key: fit.slope / fit.slope_error for key, fit in fits.items()}
-    zero = {key: fit.zero(last if key[1] != SPIKE else max(4, last // 2), len(fits)) for key, fit in fits.items()}
+    zero = {
+        key: fit.zero(max(last - 1, 2) if key[1] != SPIKE else max(4, last // 2), len(fits))
+        for key, fit in fits.items()
+    }
     steep = max(slopes, key=lambda key: abs(slopes[key]))
     return Outcome(
         name="finite-size",
@@ -129,7 +132,9 @@ def run(settings: Settings) -> Outcome:
 
 
 def adjusted(values: np.ndarray, control: np.ndarray) -> tuple[float, float]:
-    """Mean of `values` and its error after regression on a control whose expectation is 0."""
+    """Mean of `values` and its error after regression on a control whose expectation is 0; without it below four values."""
+    if values.size < 4:
+        return float(values.mean()), float(Estimate(values).stderr)
     design = np.column_stack([np.ones_like(control), control])
     coefficients, *_ = np.linalg.lstsq(design, values, rcond=None)
     residual = values - design @ coefficients
