@@ -100,6 +100,9 @@ def test_at_the_edge_no_number_of_seeds_is_promised():
     assert row.outcome is Agreement.UNDECIDED
     assert row.seeds_needed is None
     assert "edge" in seeds_words([row])
+    wide = agree(1.0, spread(1.0, 0.05))
+    assert seeds_words([row, wide]).endswith("seeds would decide all but 1, at the edge of the tolerance")
+    assert seeds_words([agree(1.0, spread(1.0, 0.001))]) == "these seeds decide"
 
 
 @pytest.mark.parametrize("seeds", [2, 3])

@@ -126,9 +126,11 @@ def seeds_words(checks: Iterable[Check | Row]) -> str:
     needed = [one.seeds_needed for one in checks if one.outcome is Agreement.UNDECIDED]
     if not needed:
         return "these seeds decide"
-    if None in needed:
-        return f"more than {MOST_SEEDS:,} seeds would be needed: a number lies at the edge of its tolerance"
-    return f"about {_rounded(max(n for n in needed if n is not None))} seeds would decide"
+    known, edge = [n for n in needed if n is not None], needed.count(None)
+    if not known:
+        return f"more than {MOST_SEEDS:,} seeds would be needed: at the edge of the tolerance"
+    words = f"about {_rounded(max(known))} seeds would decide"
+    return f"{words} all but {edge}, at the edge of the tolerance" if edge else words
 
 
 def _rounded(seeds: int) -> int:

@@ -177,7 +177,9 @@ def run(settings: Settings) -> Outcome:
     )
 
 
-def judge(gains: Sequence[Row], silent: Sequence[Check], without_c2: Sequence[Check], with_c2: Sequence[Check]) -> str:
+def judge(
+    gains: Sequence[Check | Row], silent: Sequence[Check], without_c2: Sequence[Check], with_c2: Sequence[Check]
+) -> str:
     """From the gains beside theory, whether there is none at c₁ = 0, and the H₂ fractions: none at c₂ = 0, some at c₂ ≠ 0."""
     claims: dict[str, Sequence[Check | Row]] = {
         "the gains are not those of the theory": gains,
