@@ -45,7 +45,7 @@ def run(settings: Settings) -> Outcome:
     n, seeds = settings.pick(200, 1200, 8000), settings.seed_count(4, 8, 16)
     points, curve = np.linspace(0, 0.5, settings.pick(6, 11, 11)), np.linspace(0, 0.5, settings.pick(11, 41, 41))
     panels, rows, finite, plateaus, falls, gains, theories = [], [], [], [], [], [], []
-    lies = [a for a in points if not np.isnan(window(a))]  # exponents inside a window
+    lies = [a for a in points if a < 0.5 and not np.isnan(window(a))]  # exponents inside a window
     among = 2 * len(QUANTITIES) * points.size, 2 * len(QUANTITIES) * len(lies)
     for k, (title, (teacher, noise)) in enumerate(TEACHERS.items()):
         problem = Problem(
