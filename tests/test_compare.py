@@ -1,46 +1,180 @@
 """Statistics of agreement, and theory against simulation as a user would run it."""
 
 import json
+import math
+from dataclasses import replace
+from importlib import import_module
 
 import numpy as np
 import pytest
 
 import onestride as one
-from onestride.compare import agree
-from onestride.result import Estimate
+from onestride.cli import main
+from onestride.compare import Agreement, Check, agree, check, quantile, seeds_words, together
+from onestride.result import QUANTITIES, Estimate, Simulation, Status
+
+MODULE = import_module("onestride.compare")
+P = one.Problem(n=200, d=100, N=300, teacher=[0, 1, 0.7071], noise=0.5, step=one.Step(exponent=0.3))
 
 
-def test_exact_theory_is_called_wrong_at_the_stated_rate():
-    """With no floor and 99 % Student's t, 2000 exact predictions give 20 ± 4.5 false alarms; 45 has odds below 1e-6."""
-    rng = np.random.default_rng(0)
-    alarms = sum(not agree(1.0, Estimate(1 + 0.1 * rng.standard_normal(5)), 0.0).agrees for _ in range(2000))
-    assert 3 < alarms < 45
+def spread(mean: float, stderr: float, seeds: int = 8) -> Estimate:
+    """An estimate with exactly this mean and standard error."""
+    pattern = np.random.default_rng(0).standard_normal(seeds)
+    pattern = (pattern - pattern.mean()) / pattern.std(ddof=1)
+    return Estimate(mean + stderr * math.sqrt(seeds) * pattern)
 
 
-def test_wrong_theory_is_caught():
-    values = Estimate(1 + 0.01 * np.random.default_rng(0).standard_normal(8))
-    assert agree(1.0, values, 0.02).agrees
-    assert not agree(1.2, values, 0.02).agrees
-    assert not agree(float("nan"), values, 0.02).agrees
+@pytest.mark.parametrize(
+    ("seeds", "among", "expected"),
+    [(2, 1, 12.706), (3, 1, 4.303), (5, 1, 2.776), (8, 1, 2.365), (30, 1, 2.045), (2, 5, 63.657), (8, 5, 3.499)],
+)
+def test_quantile_is_that_of_the_printed_tables(seeds, among, expected):
+    """Student's t at seeds − 1 degrees of freedom; 99 % each makes 95 % for five."""
+    assert quantile(seeds, among) == pytest.approx(expected, abs=6e-4)
+
+
+@pytest.mark.parametrize("seeds", [2, 3, 5])
+def test_intervals_cover_the_truth_as_often_as_they_say(seeds):
+    """95 % of 20,000 intervals, ± 5 standard errors (0.15 % each): a false alarm has odds below 1e-6.
+
+    With `seeds` degrees of freedom instead of seeds − 1 the coverage is 85 %, 91 % and 93.8 %.
+    """
+    draws = np.random.default_rng(seeds).standard_normal((20_000, seeds))
+    ends = np.array([check(Estimate(row)).interval for row in draws])
+    covered = ((ends[:, 0] <= 0) & (ends[:, 1] >= 0)).mean()
+    assert abs(covered - 0.95) < 5 * math.sqrt(0.95 * 0.05 / 20_000)
+
+
+def test_exact_theories_are_called_different_at_the_stated_rate():
+    """Five exact numbers without any tolerance, 4,000 times: at most 5 % of them (and at least 4: Bonferroni) differ."""
+    draws = np.random.default_rng(0).standard_normal((4000, 5, 4))
+    alarms = [
+        together([agree(1.0, Estimate(1 + row), 0.0, among=5) for row in five]) is Agreement.DIFFERS for five in draws
+    ]
+    assert 0.035 < np.mean(alarms) < 0.065
+
+
+def test_three_outcomes():
+    good, wide, wrong = spread(1.0, 0.01), spread(1.0, 0.05), spread(1.2, 0.01)
+    assert agree(1.0, good).outcome is Agreement.AGREES
+    assert agree(1.0, wide).outcome is Agreement.UNDECIDED
+    assert agree(1.0, wrong).outcome is Agreement.DIFFERS
+    assert agree(math.nan, good).outcome is Agreement.DIFFERS
+    assert not agree(math.nan, good).agrees
+    clear = agree(1.0, spread(1.02, 0.001))  # 20 standard errors, and still within 5 %
+    assert clear.agrees
+    assert clear.z == pytest.approx(-20)
+
+
+def test_agreement_needs_the_whole_interval():
+    """At five seeds the interval is ± 2.776 standard errors: 0.018·2.776 = 0.04997 fits into 5 %, 0.0181 does not."""
+    assert agree(1.0, spread(1.0, 0.0180, 5)).agrees
+    assert not agree(1.0, spread(1.0, 0.0181, 5)).agrees
+    assert agree(0.0, spread(0.0, 0.0180, 5), absolute=0.05).agrees
+    assert check(spread(0.1, 0.0359, 5), low=0).agrees
+    assert not check(spread(0.1, 0.0361, 5), low=0).agrees
+
+
+def test_a_joint_interval_is_needed_to_differ():
+    """2.5 standard errors outside its tolerance: alone a difference at eight seeds, one of five not yet."""
+    value = spread(1.05 + 2.5 * 0.01, 0.01)
+    assert agree(1.0, value).outcome is Agreement.DIFFERS
+    assert agree(1.0, value, among=5).outcome is Agreement.UNDECIDED
+
+
+@pytest.mark.parametrize("mean", [1.0, 1.02, 1.1])
+def test_the_seeds_that_are_said_to_decide_do_and_one_fewer_does_not(mean):
+    stderr, seeds = 0.04, 4
+    row = agree(1.0, spread(mean, stderr, seeds))
+    needed = row.seeds_needed
+    assert row.outcome is Agreement.UNDECIDED
+    assert needed is not None
+    for count, decided in ((needed, True), (needed - 1, False)):
+        again = Check(mean, stderr * math.sqrt(seeds / count), count, 0.95, 1.05)
+        assert (again.outcome is not Agreement.UNDECIDED) is decided
+    assert seeds_words([row]).startswith("about ")
+
+
+def test_at_the_edge_no_number_of_seeds_is_promised():
+    row = agree(1.0, spread(1.05, 0.01))
+    assert row.outcome is Agreement.UNDECIDED
+    assert row.seeds_needed is None
+    assert "edge" in seeds_words([row])
+    wide = agree(1.0, spread(1.0, 0.05))
+    assert seeds_words([row, wide]).endswith("seeds would decide all but 1, at the edge of the tolerance")
+    assert seeds_words([agree(1.0, spread(1.0, 0.001))]) == "these seeds decide"
+
+
+@pytest.mark.parametrize("seeds", [2, 3])
+def test_two_seeds_never_make_a_wrong_theory_agree(seeds):
+    """The limit is 20 to 35 % off its gains at this n; its 99 % interval from two seeds is ± 64 standard errors wide."""
+    comparison = one.compare(P, seeds=seeds, method="plateau")
+    assert not comparison.agrees
+    assert comparison.outcome is not Agreement.AGREES
+    off = [row for row in comparison.rows if abs(row.gap) > 0.1]
+    assert off
+    assert not any(row.agrees for row in off)
+
+
+def test_undecided_says_how_many_seeds():
+    comparison = one.compare(P, seeds=3)
+    assert comparison.outcome is Agreement.UNDECIDED
+    assert comparison.verdict.startswith("Undecided after 3 seeds")
+    assert "seeds would" in comparison.verdict
+    json.dumps(comparison.to_dict(), allow_nan=False)
+    told = comparison.to_dict()
+    assert told["outcome"] == "undecided"
+    assert told["seeds_needed"] is None or told["seeds_needed"] > 3
 
 
 @pytest.mark.parametrize("gradient", ["labels", "full"])
-def test_default_theory_and_simulation_agree(gradient):
-    """n = 500, 8 seeds; five rows at 99 %, so an exact theory would fail here about once in twenty seeds sets."""
+def test_default_theory_and_simulation_do_not_differ(gradient):
+    """n = 500, 8 seeds: of an exact theory's five numbers one would differ in at most one of twenty sets of seeds."""
     p = one.Problem(
         n=500, d=250, N=750, teacher=[0, 1, 0.7071], noise=0.5, step=one.Step(exponent=0.3), gradient=gradient
     )
-    comparison = one.compare(p, seeds=8)
-    assert comparison.agrees, comparison.verdict
-    assert "agree" in comparison.verdict
-    json.dumps(comparison.to_dict(), allow_nan=False)
+    assert one.compare(p, seeds=8).outcome is not Agreement.DIFFERS
+
+
+def test_enough_seeds_agree(monkeypatch):
+    """Simulated values planted around the theory: the verdict is agreement, and says its tolerance."""
+    planted = plant(monkeypatch, lambda mean: spread(mean, 0.01 * abs(mean), 8))
+    assert planted.agrees
+    assert planted.verdict.endswith("lie within the tolerance (5% of an error, 20% of a gain).")
+    assert planted.seeds_needed == 8
+
+
+def plant(monkeypatch, values, status=Status.SOLVED):
+    """Compare with a simulation whose every error is `values` of the predicted one."""
+    prediction = replace(one.predict(P), status=status, message="a reason" if status is not Status.SOLVED else "")
+    monkeypatch.setattr(MODULE, "predict", lambda *a, **k: prediction)
+
+    def simulated(problem, seeds, **options):
+        before, after = ([values(getattr(p, name)) for name in QUANTITIES] for p in (prediction.untrained, prediction))
+        return Simulation(problem, seeds, *after, untrained=Simulation(problem, seeds, *before))
+
+    monkeypatch.setattr(MODULE, "simulate", simulated)
+    return one.compare(P, seeds=8)
+
+
+def test_numbers_that_the_theory_marks_are_compared_and_shown_as_marked(monkeypatch):
+    comparison = plant(monkeypatch, lambda mean: spread(mean, 0.001 * abs(mean), 8), Status.INACCURATE)
+    assert comparison.agrees
+    assert "The theory itself marks its numbers: a reason." in comparison.verdict
+    assert comparison.to_dict()["status"] == "inaccurate"
+
+
+def test_without_a_theory_the_reason_is_raised():
+    beyond = P.replace(step=one.Step(exponent=0.8))
+    with pytest.raises(one.TheoryError, match="1/2"):
+        one.compare(beyond, seeds=2)
 
 
 def test_verdict_names_what_differs_and_what_to_expect():
     """The limit theory does not know the constant c; at c = 0.1 it promises a gain that is not there."""
     p = one.Problem(n=200, d=100, N=300, teacher=[0, 1, 0.7071], step=one.Step(constant=0.1, exponent=0.2))
     comparison = one.compare(p, seeds=8, method="plateau")
-    assert not comparison.agrees
+    assert comparison.outcome is Agreement.DIFFERS
     assert "differ" in comparison.verdict
     assert "limit" in comparison.verdict
 
@@ -53,3 +187,12 @@ def test_without_a_step_gains_are_not_compared():
 def test_one_seed_is_refused():
     with pytest.raises(one.InputError, match="seeds must be 2 or more"):
         one.compare(one.Problem(n=50, d=20, N=30), seeds=1)
+
+
+def test_the_command_prints_three_outcomes(capsys):
+    with pytest.raises(SystemExit) as stop:
+        main(["compare", "--n", "100", "--d", "50", "--N", "150", "--seeds", "2"])
+    assert stop.value.code == 0
+    printed = " ".join(capsys.readouterr().out.split())
+    assert "undecided" in printed
+    assert "Undecided after 2 seeds" in printed

@@ -1,6 +1,7 @@
 """The catalogue and the pages of the experiments."""
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -53,3 +54,11 @@ def test_unknown_experiment_is_refused_with_a_hint(capsys):
         main(["experiment", "stair-case"])
     assert stop.value.code == 2
     assert "did you mean 'staircase'" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("name", QUESTIONS)
+def test_the_table_of_verdicts_is_that_of_the_pages(name):
+    (verdict,) = re.findall(r"\*\*Verdict: (.*?)\.\*\*", (DOCS / f"{name}.md").read_text(encoding="utf-8"))
+    assert re.search(
+        rf"^\| \[{name}\].*\| {re.escape(verdict)} \|$", (DOCS / "index.md").read_text(encoding="utf-8"), re.MULTILINE
+    )

@@ -6,6 +6,7 @@ import math
 import numpy as np
 import pytest
 
+from onestride.compare import Check
 from onestride.experiments import (
     activations,
     beyond_half,
@@ -16,12 +17,13 @@ from onestride.experiments import (
     regularisation,
 )
 from onestride.experiments.catalogue import QUESTIONS, run_experiment
-from onestride.experiments.claim import FAILS, HOLDS, NOT_YET, PARTLY
+from onestride.experiments.claim import FAILS, HOLDS, NOT_YET, PARTLY, UNDECIDED, VERDICTS
 from onestride.experiments.finite_size import Fit
 from onestride.experiments.outcome import Settings
 from onestride.problem import Problem
 from onestride.result import Estimate
 from onestride.theory.predict import predict
+from sentences import assert_says_what_was_run
 
 NAMES = (
     "double-descent",
@@ -46,12 +48,13 @@ def test_experiment_at_small_size(name):
     outcome = run_experiment(name, Settings("small", report=told.append))
     assert outcome.name == name
     assert outcome.question == QUESTIONS[name]
-    assert outcome.verdict.split(":")[0] in (HOLDS, PARTLY, NOT_YET, FAILS)
+    assert outcome.verdict.startswith(VERDICTS)
     for text in (outcome.claim, outcome.finding, outcome.surprise, outcome.caption):
         assert len(text) > 40
         assert "nan" not in text
         assert text.endswith(".")
     assert "±" in outcome.finding
+    assert_says_what_was_run(outcome)
     assert outcome.rows
     for row in outcome.rows:
         assert row.keys() == outcome.rows[0].keys()
@@ -71,18 +74,31 @@ def test_experiment_at_small_size(name):
 # ---------------------------------------------------------------- planted numbers
 
 
+INSIDE, OUTSIDE, WIDE = Check(0, 0.001, 4, -0.05, 0.05), Check(1, 0.001, 4, -0.05, 0.05), Check(0, 0.1, 4, -0.05, 0.05)
+
+
+def curve(*means: float, noise: float = 0.1) -> Estimate:
+    """Four seeds around these means."""
+    return Estimate(np.array(means) + noise * np.random.default_rng(0).standard_normal((4, len(means))))
+
+
 def test_a_peak_must_be_inside_and_clear():
-    x, error = [0.5, 1, 2], [0.1, 0.1, 0.1]
-    assert double_descent.peak(x, [2, 9, 3], error) == 1
-    assert double_descent.peak(x, [9, 3, 2], error) == 0
-    assert double_descent.peak(x, [2, 2.2, 2], error) == 0
+    x = [0.5, 1, 2]
+    assert str(double_descent.peak(x, curve(2, 9, 3))) == "a peak at N/n = 1"
+    assert str(double_descent.peak(x, curve(9, 3, 2))) == "no peak"
+    assert str(double_descent.peak(x, curve(2, 2.1, 2))) == "an undecided peak at N/n = 1"
 
 
 def test_double_descent_verdict_follows_the_peaks():
-    assert double_descent.judge([1, 1], [0, 0]) == HOLDS
-    assert double_descent.judge([1, 4], [0, 0]) == PARTLY
-    assert double_descent.judge([1, 1], [1, 0]) == PARTLY
-    assert double_descent.judge([0, 4], [0, 0]) == FAILS
+    x = [0.25, 1, 4, 8]
+    here, elsewhere, none, vague = (
+        double_descent.peak(x, curve(*y)) for y in ((2, 9, 3, 2), (2, 3, 9, 2), (9, 3, 2, 1), (2, 2.1, 2, 2))
+    )
+    assert double_descent.judge([here, here], [none, none]) == HOLDS
+    assert double_descent.judge([here, elsewhere], [none, none]) == PARTLY
+    assert double_descent.judge([here, here], [here, none]) == PARTLY
+    assert double_descent.judge([none, elsewhere], [none, none]) == FAILS
+    assert double_descent.judge([here, here], [none, vague]).startswith(UNDECIDED)
 
 
 @pytest.mark.parametrize("N", [400, 1000, 3000])
@@ -94,31 +110,35 @@ def test_closed_form_of_mei_and_montanari_is_the_theory_without_a_step(N):
 
 
 def test_constant_step_verdict_follows_gain_bound_and_trend():
-    above, nothing, falling = [(1.5, 0.1, 1.0)], [(0.001, 0.001)], [(0.05, 0.002), (0.01, 0.002)]
-    assert constant_step.judge((0.1, 0.01), above, nothing, falling) == HOLDS
-    assert constant_step.judge((0.01, 0.01), above, nothing, falling) == NOT_YET
-    assert constant_step.judge((-0.1, 0.01), above, nothing, falling) == FAILS
-    assert constant_step.judge((0.1, 0.01), [(0.5, 0.1, 1.0)], nothing, falling) == FAILS
-    assert constant_step.judge((0.1, 0.01), above, [(0.1, 0.001)], falling) == NOT_YET
-    assert constant_step.judge((0.1, 0.01), above, nothing, falling[::-1]) == NOT_YET
+    gain, nothing, falling = around(0.1, 0.01), [around(0.001, 0.001)], [around(0.15, 0.002), around(0.05, 0.002)]
+    assert constant_step.judge(gain, [INSIDE], nothing, falling) == HOLDS
+    assert constant_step.judge(around(0.01, 0.01), [INSIDE], nothing, falling).startswith(UNDECIDED)
+    assert constant_step.judge(around(-0.1, 0.01), [INSIDE], nothing, falling) == FAILS
+    assert constant_step.judge(gain, [OUTSIDE], nothing, falling) == FAILS
+    assert constant_step.judge(gain, [INSIDE], [around(0.1, 0.001)], falling) == NOT_YET
+    assert constant_step.judge(gain, [INSIDE], nothing, falling[::-1]) == NOT_YET
+    assert constant_step.judge(gain, [INSIDE], [around(0.01, 0.01)], falling).startswith(UNDECIDED)
 
 
 def test_giant_step_verdict_follows_both_claims():
     better, worse, same = around(0.2, 0.01), around(-0.2, 0.01), around(0.0, 0.01)
-    assert giant_step.judge(True, True, [same, better]) == HOLDS
-    assert giant_step.judge(False, False, [same, worse]) == FAILS
-    assert "n₀ ≫ d only" in giant_step.judge(True, False, [same, better])
-    assert "worse at smaller ones" in giant_step.judge(True, True, [worse, better])
-    assert giant_step.compatible(around(0.01, 0.01))
-    assert not giant_step.compatible(around(0.1, 0.01))
+    assert giant_step.judge(INSIDE, INSIDE, [better, better]) == HOLDS
+    assert giant_step.judge(OUTSIDE, OUTSIDE, [same, worse]) == FAILS
+    assert "not within it for n₀ = d/2" in giant_step.judge(INSIDE, OUTSIDE, [same, better])
+    assert "worse at smaller ones" in giant_step.judge(INSIDE, INSIDE, [worse, better])
+    assert giant_step.judge(WIDE, INSIDE, [same, same]).startswith(UNDECIDED)
+    assert giant_step.near_zero(around(0.01, 0.01)).agrees
+    assert giant_step.near_zero(around(0.2, 0.01)).differs
 
 
 def test_regularisation_verdict_follows_penalty_and_gain():
-    still, moving = [(0.5, 1.05), (0.52, 1.05)], [(0.5, 1.05), (1.5, 1.05)]
-    gain, loss = around(0.2, 0.01), around(0.0, 0.01)
-    assert regularisation.judge([still, still], [gain, gain]) == HOLDS
-    assert regularisation.judge([still, moving], [gain, gain]).startswith(PARTLY)
-    assert regularisation.judge([still, still], [gain, loss]) == FAILS
+    still, moving, vague = ([(0.5, 1.01), (place, 1.01 if place < 1 else 1.05)] for place in (0.52, 1.5, 0.59))
+    gain, loss = around(0.2, 0.01), around(-0.2, 0.01)
+    assert regularisation.judge([still, still], [gain, gain], 4) == "holds within a factor 1.2"
+    assert regularisation.judge([still, moving], [gain, gain], 4).startswith(PARTLY)
+    assert regularisation.judge([still, still], [gain, loss], 4) == FAILS
+    assert regularisation.judge([still, vague], [gain, gain], 4).startswith(UNDECIDED)
+    assert regularisation.judge([still, still], [gain, around(0, 0.1)], 4).startswith(UNDECIDED)
 
 
 def test_best_penalty_of_a_parabola_is_found():
@@ -131,21 +151,28 @@ def test_best_penalty_of_a_parabola_is_found():
 
 
 def test_activations_verdict_names_what_fails():
-    none, some = [(0.001, 0.001)], [(0.1, 0.01)]
-    assert activations.judge(1.0, -2.0, none, some) == HOLDS
-    assert "c₁ = 0" in activations.judge(1.0, 9.0, none, some)
-    assert "c₂ = 0" in activations.judge(1.0, -2.0, some, some)
-    assert "gains" in activations.judge(0.5, -2.0, none, some)
-    assert activations.judge(0.0, 9.0, some, none) == FAILS
+    yes, no, vague = [INSIDE], [OUTSIDE], [WIDE]
+    assert activations.judge(yes, yes, yes, yes) == HOLDS
+    assert "c₁ = 0" in activations.judge(yes, no, yes, yes)
+    assert "c₂ = 0" in activations.judge(yes, yes, no, yes)
+    assert "gains" in activations.judge(no, yes, yes, yes)
+    assert activations.judge(no, no, no, no) == FAILS
+    assert activations.judge(vague, yes, yes, yes).startswith(UNDECIDED)
+    assert UNDECIDED in activations.judge(vague, yes, no, yes)
 
 
 def test_beyond_half_verdict_follows_the_paired_gain():
-    more, less = around(0.1, 0.01), around(-0.1, 0.01)
-    assert beyond_half.judge([less, less]) == HOLDS
-    assert beyond_half.judge([more, less]).startswith(PARTLY)
-    assert beyond_half.judge([more, more]).startswith(FAILS)
+    more, less, vague = around(0.1, 0.01), around(-0.1, 0.01), around(0.01, 0.01)
+
+    def judge(*gains: Estimate) -> str:
+        return beyond_half.judge([beyond_half.more_is_gained((0.6, gain, 1.0), len(gains)) for gain in gains])
+
+    assert judge(less, less) == HOLDS
+    assert judge(more, less).startswith(PARTLY)
+    assert judge(more, more).startswith(FAILS)
+    assert judge(less, vague).startswith(UNDECIDED)
     alphas = np.array([0.4, 0.5, 0.6, 0.7])
-    where, fall = beyond_half.further(alphas, Estimate(np.array([[3.0, 2.0, 1.5, 1.8], [3.2, 2.2, 1.7, 2.0]])))
+    where, fall, _ = beyond_half.further(alphas, Estimate(np.array([[3.0, 2.0, 1.5, 1.8], [3.2, 2.2, 1.7, 2.0]])))
     assert where == 0.6
     assert fall.mean == pytest.approx(0.5)
 
@@ -171,13 +198,13 @@ def test_control_variate_removes_its_noise_and_no_mean():
 
 
 def test_finite_size_verdict_follows_the_intercepts():
-    zero, away, vague = Fit(0.001, 0.01, 1, 1, 0.5), Fit(0.1, 0.01, 1, 1, 0.5), Fit(0.1, 0.1, 1, 1, 0.5)
+    zero, away, vague = Fit(0.001, 0.01, 1, 1, 0.5), Fit(0.2, 0.01, 1, 1, 0.5), Fit(0.0, 0.1, 1, 1, 0.5)
     keys = [("η = 0", q) for q in ("a", "b", "c")]
 
     def judge(*fits: Fit) -> str:
-        return finite_size.judge(dict(zip(keys, fits, strict=True)))
+        return finite_size.judge(dict(zip(keys, (fit.zero(8, 3) for fit in fits), strict=True)))
 
-    assert judge(zero, zero, zero) == HOLDS
+    assert judge(zero, zero, zero) == "holds within 5%"
     assert judge(zero, zero, away) == f"{PARTLY}: not for c (η = 0)"
     assert judge(away, away, zero) == FAILS
-    assert judge(zero, zero, vague).startswith(NOT_YET)
+    assert judge(zero, zero, vague).startswith(UNDECIDED)

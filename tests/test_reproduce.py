@@ -6,8 +6,10 @@ import xml.etree.ElementTree as ET
 import numpy as np
 import pytest
 
+from onestride.compare import Agreement
 from onestride.experiments import claim, claims_features
 from onestride.experiments.claim import HOLDS, NOT_YET, PARTLY, Sizes, growth
+from onestride.experiments.claims_errors import limit_verdict
 from onestride.experiments.reproduce import reproduce
 from onestride.plot import Panel, Series, draw, save, to_csv
 from onestride.report import write_report
@@ -29,7 +31,7 @@ def test_every_claim_of_the_paper_has_a_line(reproduction):
     for c in reproduction.claims:
         assert c.predicted
         assert c.measured
-        assert c.verdict in (HOLDS, PARTLY, NOT_YET, claim.FAILS)
+        assert c.verdict in claim.VERDICTS
         assert len(c.detail) > 40
         assert "nan" not in c.measured
 
@@ -79,6 +81,20 @@ def test_claim_four_fails_when_the_distance_does_not_fall():
     both = {0.29: [planted(100, 0.3, 0.3), planted(400, 0.5, 0.5)]}
     verdicts = [claims_features.expansion(sizes, runs).verdict for runs in (falling, rising, both)]
     assert verdicts == [HOLDS, PARTLY, NOT_YET]
+
+
+@pytest.mark.parametrize(
+    ("reached", "model", "verdict"),
+    [
+        ("AGREES", "UNDECIDED", HOLDS),
+        ("DIFFERS", "AGREES", NOT_YET),
+        ("DIFFERS", "UNDECIDED", claim.UNDECIDED),
+        ("UNDECIDED", "AGREES", claim.UNDECIDED),
+        ("AGREES", "DIFFERS", claim.FAILS),
+    ],
+)
+def test_a_limit_that_is_not_reached_needs_another_confirmation(reached, model, verdict):
+    assert limit_verdict(Agreement[reached], Agreement[model]) == verdict
 
 
 def test_gradient_of_an_exactly_linear_network_is_rank_one():

@@ -126,7 +126,7 @@ def compare(
     device: str = "cpu",
     json_: Annotated[Flag, Parameter("--json")] = False,
 ) -> None:
-    """Predict and simulate, and say whether they agree.
+    """Predict and simulate, and say whether they agree, differ, or how many seeds would decide.
 
     Parameters
     ----------

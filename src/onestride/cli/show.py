@@ -87,10 +87,11 @@ def show_simulation(s: Simulation) -> None:
 
 def show_comparison(c: Comparison) -> None:
     """Predicted beside measured, and the verdict."""
-    rows = table("", "predicted", "measured", "stderr", "gap", "z", "agrees")
+    rows = table("", "predicted", "measured", "stderr", "95 % interval", "z", "outcome")
     for row in c.rows:
-        numbers = [f"{row.predicted:.5f}", f"{row.measured:.5f}", f"{row.stderr:.5f}", f"{row.gap:+.1%}"]
-        rows.add_row(LABELS[row.quantity], *numbers, f"{row.z:+.1f}", "yes" if row.agrees else "no")
+        low, high = row.check.interval
+        numbers = [f"{row.predicted:.5f}", f"{row.measured:.5f}", f"{row.stderr:.5f}", f"{low:.4f} … {high:.4f}"]
+        rows.add_row(LABELS[row.quantity], *numbers, f"{row.z:+.1f}", row.outcome.name.lower())
     say(describe(c.problem))
     say(rows)
     say(c.verdict)

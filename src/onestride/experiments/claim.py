@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
+from onestride.compare import Agreement, Check, Row, check, seeds_words, together
 from onestride.plot import Panel
 from onestride.problem import Problem, Step
-from onestride.result import Estimate
+from onestride.result import Estimate, Prediction, PredictionGrid, Status
 
 HOLDS, PARTLY, NOT_YET, FAILS = "holds", "holds in part", "not at this size", "does not hold"
+UNDECIDED = "undecided"
+VERDICTS = (HOLDS, PARTLY, NOT_YET, FAILS, UNDECIDED)
 
 
 @dataclass(frozen=True)
@@ -78,3 +81,75 @@ def growth(ns: Sequence[float], estimates: Sequence[Estimate]) -> tuple[float, f
     centre = weights @ x / weights.sum()
     spread = weights @ (x - centre) ** 2
     return float(weights @ ((x - centre) * y) / spread), float(spread**-0.5)
+
+
+def slope_check(slope: tuple[float, float], seeds: int, high: float, among: int = 1) -> Check:
+    """Whether an exponent of `growth` is at most `high`, with the degrees of freedom of the largest n: the fewest."""
+    return Check(*slope, seeds, high=high, among=among)
+
+
+def count_check(counts: Estimate, low: float, high: float, among: int = 1) -> Check:
+    """Whether a mean count lies in [low, high]; equal counts in s seeds still leave room for one other in s."""
+    seeds = counts.values.shape[0]
+    return Check(float(counts.mean), max(float(counts.stderr), 1 / seeds), seeds, low, high, among)
+
+
+def short(checks: Iterable[Check | Row], fails: str = FAILS) -> str:
+    """`decide` in one of the VERDICTS alone, for the table; `undecided` has the seeds for the text."""
+    return decide(checks, fails=fails).split(":")[0]
+
+
+def undecided(*checks: Check | Row) -> str:
+    """A sentence on what these seeds do not decide; nothing when they decide everything."""
+    return f" Undecided at these seeds: {seeds_words(checks)}." if together(checks) is Agreement.UNDECIDED else ""
+
+
+def decide(checks: Iterable[Check | Row], *, holds: str = HOLDS, fails: str = FAILS) -> str:
+    """Three outcomes in words: `holds` when all agree, `fails` when one differs, else undecided and for want of how many seeds."""
+    found = list(checks)
+    outcome = together(found)
+    if outcome is Agreement.UNDECIDED:
+        return f"{UNDECIDED}: {seeds_words(found)}"
+    return holds if outcome is Agreement.AGREES else fails
+
+
+def by_name(checks: Mapping[str, Sequence[Check | Row]]) -> dict[Agreement, list[str]]:
+    """Names by the joint outcome of their checks."""
+    outcomes = {name: together(found) for name, found in checks.items()}
+    return {outcome: [name for name in checks if outcomes[name] is outcome] for outcome in Agreement}
+
+
+def decide_each(checks: Mapping[str, Sequence[Check | Row]]) -> str:
+    """Holds when it does for every name, does not when for none; else in part, naming those that differ or are undecided."""
+    names = by_name(checks)
+    agree, differ, unclear = (names[o] for o in (Agreement.AGREES, Agreement.DIFFERS, Agreement.UNDECIDED))
+    needed = (
+        f"{UNDECIDED} for {', '.join(unclear)}: {seeds_words(c for name in unclear for c in checks[name])}"
+        if unclear
+        else ""
+    )
+    if not differ:
+        return needed or HOLDS
+    wrong = f"not for {', '.join(differ)}" if agree or unclear else ""
+    start = f"{PARTLY}: {wrong}" if agree else f"{FAILS}: {wrong}" if wrong else FAILS
+    return f"{start}; {needed}" if needed else start
+
+
+def tally(rows: Sequence[Check | Row]) -> str:
+    """How many agree, differ and are undecided."""
+    counts = [sum(row.outcome is outcome for row in rows) for outcome in Agreement]
+    words = f"{counts[0]} of {len(rows)} agree, {counts[1]} differ, {counts[2]} are undecided"
+    return f"{words} ({seeds_words(rows)})" if counts[2] else words
+
+
+def worded(difference: Estimate, room: float, *, above: str, below: str, equal: str, unclear: str) -> str:
+    """The sentence that a measured difference allows: equal within ± room, clearly above or below 0, or none of them."""
+    if check(difference, -room, room).agrees:
+        return equal
+    return above if check(difference, low=0).agrees else below if check(difference, high=0).agrees else unclear
+
+
+def marks(*theory: Prediction | PredictionGrid) -> str:
+    """A sentence on how many numbers the theory itself marks as inaccurate; nothing when there are none."""
+    found = [status is Status.INACCURATE for t in theory for status in np.ravel(np.asarray(t.status, object))]
+    return f" The theory itself marks {sum(found)} of its {len(found)} problems as inaccurate." if any(found) else ""

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from onestride.compare import ERROR_FLOOR
-from onestride.experiments.claim import Sizes, growth, paper_problem, pm
+from onestride.compare import ERROR_TOLERANCE, Agreement, Check, check, together
+from onestride.experiments.claim import HOLDS, NOT_YET, Sizes, decide, growth, paper_problem, pm, slope_check, tally
 from onestride.experiments.claims_features import constant_part
 from onestride.experiments.outcome import Outcome, Settings
 from onestride.plot import Panel, Series
@@ -20,18 +20,13 @@ QUANTITIES = {"train_loss": "ridge objective", "test_error": "test error"}
 CURVES = {"F_0": "F₀", "F_1": "F₁", "F_2": "F₂", "F_4": "F₄", "Gaussian F_window": "Gaussian"}  # F₃ = F₂: c₃ = 0
 
 
-def judge(gaps: dict[str, tuple[float, float]]) -> str:
-    """`gaps`: name → relative gap of F_ℓ or of a Gaussian equivalent and its standard error, at the largest n.
-
-    A gap is open when three standard errors keep it above 2 %, closed when two keep it below 4 %, and else undecided.
-    """
-    still = [name for name, (gap, se) in gaps.items() if abs(gap) - 3 * se > ERROR_FLOOR]
-    closed = [name for name, (gap, se) in gaps.items() if abs(gap) + 2 * se < 2 * ERROR_FLOOR]
-    if still:
-        return f"not at this size: {len(still)} of {len(gaps)} gaps are above 2 %"
-    if len(closed) == len(gaps):
-        return "holds to a few percent"
-    return f"consistent with it: no gap above 2 % is proven, {len(closed)} of {len(gaps)} are shown to be below 4 %"
+def judge(gaps: Sequence[Check]) -> str:
+    """Is every relative gap of F_ℓ and of the Gaussian equivalents, at the largest n, within ERROR_TOLERANCE of 0?"""
+    above = sum(gap.differs for gap in gaps)
+    within = f"{ERROR_TOLERANCE:.0%}"
+    return decide(
+        gaps, holds=f"{HOLDS} within {within}", fails=f"{NOT_YET}: {above} of {len(gaps)} gaps are above {within}"
+    )
 
 
 def run(settings: Settings) -> Outcome:
@@ -49,7 +44,8 @@ def run(settings: Settings) -> Outcome:
                 done += n**1.5 / (4 * sum(m**1.5 for m in ns))
                 settings.progress(0.98 * done)
 
-    rows, panels, gaps, slopes = [], [], {}, {}
+    rows, panels, slopes = [], [], {}
+    gaps: dict[str, Estimate] = {}
     for (gradient, alpha), row in runs.items():
         ell, where = ALPHAS[alpha], f"α = {alpha:g}, {gradient}"
         for quantity, label in QUANTITIES.items():
@@ -63,7 +59,7 @@ def run(settings: Settings) -> Outcome:
                 entry = {"gradient": gradient, "alpha": alpha, "window": ell, "quantity": quantity, "n": n}
                 entry |= {
                     "F": float(measured[i].mean[0]),
-                    "theory_F": float(getattr(predict(row[i].problem), quantity)),
+                    "theory_F": float(getattr(predict(row[i].problem, throw=False), quantity)),
                 }
                 for name in VARIANTS[1:]:
                     entry |= {
@@ -73,8 +69,8 @@ def run(settings: Settings) -> Outcome:
                 entry |= {"Gaussian F_0 against F_0": float(plain[i].mean), "stderr": float(plain[i].stderr)}
                 rows.append(entry | {"column_means": float(row[i].column_means.mean)})
             for name, e in ((f"F_{ell}", relative[f"F_{ell}"][-1]), ("Gaussian", relative["Gaussian F_window"][-1])):
-                gaps[f"{name} ({where}, {label})"] = (float(e.mean), float(e.stderr))
-            gaps[f"Gaussian F_0 against F_0 ({where}, {label})"] = (float(plain[-1].mean), float(plain[-1].stderr))
+                gaps[f"{name} ({where}, {label})"] = e
+            gaps[f"Gaussian F_0 against F_0 ({where}, {label})"] = plain[-1]
             if gradient == "full":
                 theory = [entry["theory_F"] for entry in rows[-len(ns) :]]
                 panels += _panels(ns, measured, relative, theory, label, f"α = {alpha:g} (ℓ = {ell})")
@@ -95,21 +91,30 @@ def run(settings: Settings) -> Outcome:
     )
     strong = runs["full", 0.29]
     (up, up_se), predicted = slopes["full", 0.29], constant_part(strong[-1].problem)
-    worst = max(gaps, key=lambda name: abs(gaps[name][0]))
+    worst = max(gaps, key=lambda name: abs(gaps[name].mean))
+    checks = [check(e, -ERROR_TOLERANCE, ERROR_TOLERANCE, among=len(gaps)) for e in gaps.values()]
+    moves = {Agreement.AGREES: "still falls with n", Agreement.DIFFERS: "does not fall with n"}.get(
+        slope_check((up, up_se), sizes.seeds, 0.0).outcome, "is not told to fall or to rise with n"
+    )
+    closed = {
+        Agreement.AGREES: "The errors close their gaps all the same",
+        Agreement.DIFFERS: "Not all gaps of the errors are closed at this n",
+        Agreement.UNDECIDED: "Whether the errors close their gaps all the same is undecided at these seeds",
+    }[together(checks)]
     return Outcome(
         name="equivalence",
         question="Do train and test error change when F is replaced by its expansion F_ℓ, or F₀ by a Gaussian matrix?",
         claim="In window ℓ both errors are the same in the limit with F, with F_ℓ, and with F₀ in it replaced by c₁X̃W₀ᵀ + c_{>1}Z.",
-        verdict=judge(gaps),
+        verdict=judge(checks),
         finding=(
             f"Relative change of the test error, literal gradient, paired by seed, n = {ends[0]} → {ends[1]}. {trend}. The largest of the {len(gaps)} gaps that the "
-            f"claim sends to zero is {gaps[worst][0]:+.1%} ± {gaps[worst][1]:.1%} at n = {ns[-1]}: {worst}."
+            f"claim sends to zero is {gaps[worst].mean:+.1%} ± {gaps[worst].stderr:.1%} at n = {ns[-1]}: {worst}. Within {ERROR_TOLERANCE:.0%}: {tally(checks)}."
         ),
         surprise=(
             "F − F_ℓ itself should not vanish for α > 1/4: the gradient's fluctuations lengthen the rows of W, which shifts the column means of F. At α = 0.29 those of F − F₂ "
-            f"have length {pm(strong[0].column_means)} at n = {ns[0]} and {pm(strong[-1].column_means)} at n = {ns[-1]}, n^({up:.2f} ± {up_se:.2f}): what is left of the truncation "
-            f"still falls, and hides a part that theory puts at {predicted:.3f} and that grows like n^0.08. The errors close their gaps all the same: that part is a constant "
-            f"feature, of no use for centred labels. Terms beyond the window change little (F_{HIGHEST} beside F_ℓ)."
+            f"have length {pm(strong[0].column_means)} at n = {ns[0]} and {pm(strong[-1].column_means)} at n = {ns[-1]}, n^({up:.2f} ± {up_se:.2f}), which {moves}; "
+            f"theory has a part of {predicted:.3f} at this n that grows like n^{2 * 0.29 - 0.5:.2f}. {closed}: that part is a constant feature, of no use for centred labels. "
+            f"Terms beyond the window, test error at n = {ns[-1]}: F_2 {gap('full', 0.29, 'F_2', 'test_error', ns[-1])}, F_{HIGHEST} {gap('full', 0.29, f'F_{HIGHEST}', 'test_error', ns[-1])}."
         ),
         rows=rows,
         panels=tuple(panels),

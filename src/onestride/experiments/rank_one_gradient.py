@@ -4,16 +4,28 @@ from __future__ import annotations
 
 import numpy as np
 
-from onestride.compare import ERROR_FLOOR, agree
-from onestride.experiments.claim import Sizes, growth, paper_problem, pm
+from onestride.compare import Agreement, Check, agree, seeds_words
+from onestride.experiments.claim import (
+    FAILS,
+    HOLDS,
+    PARTLY,
+    UNDECIDED,
+    Sizes,
+    growth,
+    paper_problem,
+    pm,
+    slope_check,
+    worded,
+)
 from onestride.experiments.outcome import Outcome, Settings
 from onestride.plot import Panel, Series
 from onestride.problem import Problem
+from onestride.result import Estimate
 from onestride.simulate.gradient import gradient_singular_values, measure_gradient
 from onestride.theory.direction import direction
 
 GRADIENTS = {"full": "literal gradient", "labels": "labels-only gradient"}
-Slope = tuple[float, float]  # exponent of n, its standard error
+VANISHING = -0.25  # a distance that falls like this power of n, or faster, goes to zero
 
 
 def missing_part(problem: Problem) -> float:
@@ -23,17 +35,22 @@ def missing_part(problem: Problem) -> float:
     return float(c1 * np.sqrt(c1**2 + phi0 * sigma.second_moment))
 
 
-def judge(literal_residual: Slope, literal_labels: Slope, labels_labels: Slope) -> str:
-    """A distance goes to zero when its exponent is below −1/4, and below 0 by two standard errors."""
-    curves = (literal_residual, literal_labels, labels_labels)
-    right, wrong, paper = (slope < -0.25 and slope + 2 * se < 0 for slope, se in curves)
-    if right and paper and not wrong:
-        return "holds, with β from the residual; for the literal gradient β = Xᵀy/n is wrong"
-    if right and paper:
-        return "holds for either β"
-    if right or paper:
-        return "holds in part"
-    return "does not hold"
+def judge(right: Check, wrong: Check, paper: Check) -> str:
+    """From the exponents of three distances: literal with β of the residual and of the labels, labels-only with β of the labels."""
+    checks = (right, wrong, paper)
+    outcomes = [c.outcome for c in checks]
+    if right.differs and paper.differs:
+        return FAILS
+    if right.differs or paper.differs:
+        return PARTLY
+    if not (right.agrees and paper.agrees):
+        return f"{UNDECIDED}: {seeds_words(checks)}"
+    words = {
+        Agreement.AGREES: f"{HOLDS} for either β",
+        Agreement.DIFFERS: f"{HOLDS}, with β from the residual; for the literal gradient β = Xᵀy/n is wrong",
+        Agreement.UNDECIDED: f"{HOLDS}, with β from the residual; for the literal gradient β = Xᵀy/n is {UNDECIDED}: {seeds_words(checks)}",
+    }
+    return words[outcomes[1]]
 
 
 def run(settings: Settings) -> Outcome:
@@ -55,7 +72,12 @@ def run(settings: Settings) -> Outcome:
     slopes = {label: growth(ns, values) for label, values in curves.items()}
     right, wrong, paper, _ = slopes.values()
     limit = missing_part(paper_problem(ns[-1]))
-    floor_holds = agree(limit, curves["literal, β = Xᵀy/n"][-1], 2 * ERROR_FLOOR).agrees
+    stays = {
+        Agreement.AGREES: "which is, within 5 %,",
+        Agreement.DIFFERS: "which is not",
+        Agreement.UNDECIDED: "undecided at these seeds whether within 5 % of",
+    }[agree(limit, curves["literal, β = Xᵀy/n"][-1]).outcome]
+    checks = [slope_check(slope, sizes.seeds, VANISHING, among=3) for slope in (right, wrong, paper)]
 
     panels, rows, first = [], [], []
     for i, (gradient, name) in enumerate(GRADIENTS.items()):
@@ -103,18 +125,17 @@ def run(settings: Settings) -> Outcome:
         name="rank-one-gradient",
         question="Is the first gradient the rank-one matrix c₁aβᵀ, and for which β?",
         claim="‖G − c₁aβᵀ‖ → 0 with β = Xᵀy/n.",
-        verdict=judge(right, wrong, paper),
+        verdict=judge(*checks),
         finding=(
-            f"Literal gradient at n = {ns[-1]}: the distance is {pm(last[0])} and falls like n^({right[0]:.2f} ± {right[1]:.2f}) with "
-            f"β = Xᵀ(y − f₀)/n; with β = Xᵀy/n it is {pm(last[1])}, n^({wrong[0]:.2f} ± {wrong[1]:.2f}), and "
-            f"{'stays at' if floor_holds else 'is not at'} c₁|Xᵀf₀/n| = {limit:.3f}. Labels-only gradient with β = Xᵀy/n: {pm(last[2])}, "
+            f"Literal gradient at n = {ns[-1]}: the distance is {pm(last[0])} and goes like n^({right[0]:.2f} ± {right[1]:.2f}) with "
+            f"β = Xᵀ(y − f₀)/n; with β = Xᵀy/n it is {pm(last[1])}, n^({wrong[0]:.2f} ± {wrong[1]:.2f}), {stays} "
+            f"the limit c₁|Xᵀf₀/n| = {limit:.3f}. Labels-only gradient with β = Xᵀy/n: {pm(last[2])}, "
             f"n^({paper[0]:.2f} ± {paper[1]:.2f}). The largest singular value is {pm(first[0][1])} (c₁|β| = {first[0][0]:.3f}) and "
             f"{pm(first[1][1])} (c₁|β| = {first[1][0]:.3f}), the second {pm(first[0][2])} and {pm(first[1][2])}."
         ),
         surprise=(
-            "The literal gradient is as close to rank one as the other; only the direction differs. The wrong β leaves a second "
-            "rank-one matrix, −c₁a(Xᵀf₀/n)ᵀ, because the untrained output f₀ is of order one. The distance falls a little slower than "
-            "n^(−1/2): the largest |a_j| grows like √(log N / N)."
+            f"{_closeness(curves)} With the wrong β a second rank-one matrix, −c₁a(Xᵀf₀/n)ᵀ, is left over, because the untrained output "
+            f"f₀ is of order one. {_rate(right, sizes.seeds)}"
         ),
         rows=rows,
         panels=tuple(panels),
@@ -125,3 +146,25 @@ def run(settings: Settings) -> Outcome:
             f"{sizes.seeds_at(ns[0])} seeds at n = {ns[0]} to {sizes.seeds} at n = {ns[-1]}."
         ),
     )
+
+
+def _closeness(curves: dict[str, list[Estimate]]) -> str:
+    """Literal gradient beside the labels-only one at the largest n, each with its own β, paired by seed."""
+    literal, labels = (curves[name][-1] for name in ("literal, β = Xᵀ(y − f₀)/n", "labels-only, β = Xᵀy/n"))
+    how = worded(
+        literal - labels,
+        0.1 * float(labels.mean),
+        above="less close to rank one than",
+        below="closer to rank one than",
+        equal="as close to rank one, within 10 %, as",
+        unclear="not told apart in its distance from rank one from",
+    )
+    return f"Each with its own β, the literal gradient is {how} the labels-only one ({pm(literal)} and {pm(labels)})."
+
+
+def _rate(slope: tuple[float, float], seeds: int) -> str:
+    """The measured exponent beside −1/2."""
+    half = slope_check(slope, seeds, -0.5)
+    told = {Agreement.AGREES: "as fast as n^(−1/2) or faster", Agreement.DIFFERS: "slower than n^(−1/2)"}
+    words = told.get(half.outcome, "at a rate not told apart from n^(−1/2)")
+    return f"The distance falls {words}; theory expects √(log N/n), as the largest |a_j| grows like √(log N/N)."

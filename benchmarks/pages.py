@@ -1,0 +1,85 @@
+"""Runs experiments at their standard size and puts their pages where the documentation shows them.
+
+python benchmarks/pages.py              every experiment, then the claims of the paper
+python benchmarks/pages.py inputs depth only these
+
+Writes docs/experiments/NAME.md and .png, the verdicts in docs/experiments/index.md, docs/claims.md, and renews the words that
+docs/theory.md quotes from those pages. Takes about half an hour on two quiet cores.
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+from onestride.experiments.catalogue import QUESTIONS
+
+DOCS = Path(__file__).parents[1] / "docs"
+# page: what docs/theory.md quotes from it
+QUOTES = {
+    "experiments/rank-one-gradient.md": [
+        r"the distance is \S+ ± \S+ and goes like n\^\([^)]*\) with β = Xᵀ\(y − f₀\)/n"
+    ],
+    "claims.md": [r"Ridge with the powers of X̃β free gives \S+ ± \S+ and [\d.]+ ± [\d.]*\d"] * 2,
+    "experiments/errors.md": [r"Within 5% of the profile theory at this n: [^;]*"],
+    "experiments/constant-step.md": [r"gains within 20% of theory: [^.]*"],
+    "experiments/giant-step.md": [
+        r"for n₀ = 20d fixed point .*?; for n₀ = d/2 fixed point .*?, profile theory \S+ ± [\d.]+%"
+    ],
+    "experiments/spectrum.md": [r"Within 5% of the theory's places: .*? differ by at most [\d.]*\d"],
+    "experiments/spike-count.md": [r"In \S+ ± \S+ of \d+ cells .*? is that of the finite-n theory"],
+    "experiments/alignment.md": [r"Squared overlaps at n = \d+ \(\d+ seeds\) within 0.05 of the profile theory: [^.]*"],
+    "experiments/staircase.md": [r"within 0.05 of the profile theory \(\d+ seeds\): [^.]*"],
+    "experiments/activations.md": [
+        r"gains of the \d+ activations with c₁ ≠ 0 within 20% of theory \(\d+ seeds\): [^;]*"
+    ],
+    "experiments/regularisation.md": [r"Best errors within 5% of theory: [^;]*"],
+    "experiments/finite-size.md": [r"0 within 5%: [^.]*"],
+}
+
+
+def onestride(*words: str) -> None:
+    """Run the command line in a process of its own."""
+    subprocess.run([sys.executable, "-c", "from onestride.cli import main; main()", *words], check=True)
+
+
+def renew_index(name: str) -> None:
+    """The verdict of the page, in the table of all verdicts."""
+    (verdict,) = re.findall(r"\*\*Verdict: (.*?)\.\*\*", (DOCS / f"experiments/{name}.md").read_text(encoding="utf-8"))
+    index = DOCS / "experiments/index.md"
+    row = re.compile(rf"^(\| \[{name}\].*\| )[^|]*( \|)$", re.MULTILINE)
+    index.write_text(row.sub(lambda m: m[1] + verdict + m[2], index.read_text(encoding="utf-8")), encoding="utf-8")
+
+
+def renew_quotes() -> None:
+    """Replace what docs/theory.md quotes by what the pages say now; a quote that has no pattern or match stays."""
+    theory = DOCS / "theory.md"
+    lines = theory.read_text(encoding="utf-8").splitlines(keepends=True)
+    for page, patterns in QUOTES.items():
+        said = [m[0] for m in re.finditer(patterns[0], (DOCS / page).read_text(encoding="utf-8"))]
+        rows = [i for i, line in enumerate(lines) if re.match(rf"\|.*\]\({re.escape(page)}\) \| “", line)]
+        for i, words in zip(rows, said, strict=False):
+            lines[i] = re.sub(r"“.*?”", lambda _, words=words: f"“{words}”", lines[i], count=1)
+    theory.write_text("".join(lines), encoding="utf-8")
+
+
+def main(names: list[str]) -> None:
+    """Run, copy, renew."""
+    with tempfile.TemporaryDirectory() as folder:
+        for name in names or QUESTIONS:
+            onestride("experiment", name, "--out", folder)
+            for suffix in (".md", ".png"):
+                shutil.copy(Path(folder) / f"{name}{suffix}", DOCS / "experiments" / f"{name}{suffix}")
+            renew_index(name)
+        if not names:
+            onestride("reproduce", "--out", f"{folder}/claims")
+            shutil.copy(Path(folder) / "claims" / "claims.md", DOCS / "claims.md")
+    renew_quotes()
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
