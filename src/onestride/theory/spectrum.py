@@ -217,7 +217,7 @@ def _sentence(
     if np.isnan(ell):
         return f"{text}; α = {problem.step.exponent:g} is a threshold between two windows"
     missing = [k for k in expected if k not in degrees and k <= 4]
-    if missing:
+    if missing and np.isfinite(ell):  # α = 1/2 lies beyond every window
         hidden = f"not visible at n = {problem.n}, c = {problem.step.constant:g}: {', '.join(map(str, missing))}"
         return f"{text}; as n → ∞ this window has spikes of degree {_degree_list(expected)}; {hidden}"
     return text
