@@ -21,7 +21,7 @@ BASELINES = {
     "direction-only": "best function of βᵀx",
     "bayes": "noise alone",
 }
-EXPONENT = "α in η = c·n^α"
+EXPONENT = "α in η = c·n$^α$"
 
 
 def panels(problem: Problem, points: dict[str, Any]) -> list[Panel]:

@@ -109,7 +109,7 @@ function featureCard(f) {
   return [
     math(sym("F", mi("F")), mo("≈"), F0, mo("+"), `<munderover>${mo("∑")}<mrow>${sym("k", mi("k"))}${mo("=")}<mn>1</mn></mrow>${ell}</munderover>`, `<msubsup>${sym("ck", mi("c"))}<mn>1</mn>${mi("k")}</msubsup>`, sym("ck", sub(mi("c"), mi("k"))), sup(eta, mi("k")), sup(`<mrow>${mo("(")}${X}${beta}${mo(")")}</mrow>`, `<mrow>${mo("∘")}${mi("k")}</mrow>`), sup(`<mrow>${mo("(")}${sup(sym("a", mi("a")), `<mrow>${mo("∘")}${mi("k")}</mrow>`)}${mo(")")}</mrow>`, mi("⊤"))),
     ...(terms.length ? terms.map((t, i) => math(i ? "" : mo("=") + F0, t)) : [math(mo("="), F0)]),
-    `<p>What the sum leaves out along β: ${percent(distance / norm)} of ‖F‖. The bulk moves too.</p>`,
+    `<p>What the sum leaves out along β: ${distance < 0.005 * norm ? "less than 1 %" : percent(distance / norm)} of ‖F‖. The bulk moves too.</p>`,
   ];
 }
 
@@ -131,7 +131,9 @@ export function formulas(f, values) {
     "The step",
     math(eta, mo("="), sym("c", mi("c")), sup(sym("n", mi("n")), alpha), mo("="), mn(Number(values.constant)), mo("·"), sup(base(f.n), mn(Number(values.exponent))), mo("="), mn(f.eta)),
   );
-  if (f.window != null && f.window > 0) {
+  const linear = f.activation[1] !== 0; // without a linear part the gradient has no direction and no window
+  if (!linear) card("The window", "<p>None: the activation has no linear part, c₁ = 0.</p>");
+  else if (f.window != null && f.window > 0) {
     const w = f.window;
     card(
       `The window: ${`<span class="sym" data-symbol="ell" tabindex="-1" role="button">ℓ = ${w}</span>`}`,
@@ -141,7 +143,7 @@ export function formulas(f, values) {
   } else card("The window", `<p>${f.threshold ? "α lies on a threshold between two windows." : f.window === 0 ? "ℓ = 0: too small a step for any spike." : "α = 1/2 lies beyond every window."}</p>`);
   const named = !values.teacher.includes(",");
   card("The labels", ...teacherSum(f.teacher, Number(values.noise), named).map((line, i) => math(i ? "" : sym("y", mi("y")) + mo("="), line)), `<p class="where">${named ? `${values.teacher.replace(/[^\w]/g, "")}, centred; ` : ""}Hermite polynomials of <span class="sym" data-symbol="z" tabindex="-1" role="button">z = β⋆ᵀx</span></p>`);
-  card("The direction found", math(mi("cos"), mo("("), beta, mo(","), betaStar, mo(")"), mo("="), frac(cStar("<mn>1</mn>"), sym("s", mi("s"))), mo("="), frac(mn(f.teacher[1]), mn(f.length)), mo("="), mn(f.overlap)));
+  if (linear) card("The direction found", math(mi("cos"), mo("("), beta, mo(","), betaStar, mo(")"), mo("="), frac(cStar("<mn>1</mn>"), sym("s", mi("s"))), mo("="), frac(mn(f.teacher[1]), mn(f.length)), mo("="), mn(f.overlap)));
   card("The features", ...featureCard(f));
   const norm = (body, low = "") => `${mo("‖")}${body}${low ? sup(mo("‖"), low) : mo("‖")}`;
   card(
