@@ -86,7 +86,9 @@ def test_axis_names_alpha_for_any_constant_of_the_step(page):
 def test_learned_shares_stand_beside_those_without_the_step(page):
     page.goto(SMALL)
     settled(page)
-    expect(page.locator("#sentence")).to_contain_text("learned 76 % of degree 1 and 7 % of degree 2, without the step 62 % and 0 %")
+    expect(page.locator("#sentence")).to_contain_text(
+        "learned 76 % of degree 1 and 7 % of degree 2, without the step 62 % and 0 %"
+    )
     assert page.locator("#learned .level").count() == 2
 
 
@@ -94,25 +96,43 @@ def test_every_baseline_is_drawn_or_named_and_a_better_one_is_told(page):
     page.goto(SMALL)
     settled(page)
     words = " ".join(page.locator("#test_error .baseline-label").all_text_contents())
-    for name in ("without the step", "ridge on the inputs", "best linear predictor", "best function of βᵀx", "noise alone"):
+    for name in (
+        "without the step",
+        "ridge on the inputs",
+        "best linear predictor",
+        "best function of βᵀx",
+        "noise alone",
+    ):
         assert name in words
-    expect(page.locator("#sentence")).to_contain_text("Ridge regression on the inputs, with its best penalty, does better: 1.71")
+    expect(page.locator("#sentence")).to_contain_text(
+        "Ridge regression on the inputs, with its best penalty, does better: 1.71"
+    )
 
 
 def test_fewer_spikes_than_the_window_has_come_with_the_reason(page):
     page.goto(SMALL)
     settled(page)
     expect(page.locator("#sentence")).to_contain_text("one eigenvalue leaves the bulk")
-    expect(page.locator("#note-spectrum")).to_contain_text("this window has spikes of degree 1, 2; not visible at n = 200")
+    expect(page.locator("#note-spectrum")).to_contain_text(
+        "this window has spikes of degree 1, 2; not visible at n = 200"
+    )
     window = page.locator("#formulas section", has_text="The window: ℓ = 2")
-    expect(window).to_contain_text("As n → ∞ it has spikes of degree 1, 2. At n = 200 and this c one eigenvalue leaves the bulk.")
+    expect(window).to_contain_text(
+        "As n → ∞ it has spikes of degree 1, 2. At n = 200 and this c one eigenvalue leaves the bulk."
+    )
 
 
 def test_a_symbol_keeps_its_letter_at_the_head_of_a_sentence(page):
     page.goto(SMALL)
     settled(page)
     script = "async words => (await import('/static/text.js')).asSentence(words)"
-    for words in ("n must be a number", "phi must be", "α = 1/4 is a threshold", "d is too small", "λ must be positive"):
+    for words in (
+        "n must be a number",
+        "phi must be",
+        "α = 1/4 is a threshold",
+        "d is too small",
+        "λ must be positive",
+    ):
         assert page.evaluate(script, words) == f"{words}."
     assert page.evaluate(script, "a simulation is running") == "A simulation is running."
     assert page.evaluate(script, "ridge must be positive") == "Ridge must be positive."
@@ -137,7 +157,9 @@ def test_numbers_of_an_earlier_alpha_are_marked_until_the_new_ones_are_there(pag
     for name in ("sentence", "formulas", "spectrum", "note-spectrum"):
         expect(page.locator(f"#{name}.stale")).to_have_attribute("aria-busy", "true")
     expect(page.locator("#test_error.stale")).to_have_count(0)  # the curve is the same for every α
-    expect(page.locator("#formulas section", has_text="The step")).to_contain_text("2000.3=")  # of one problem, not of two
+    expect(page.locator("#formulas section", has_text="The step")).to_contain_text(
+        "2000.3="
+    )  # of one problem, not of two
     holding.clear()
     for route in held:
         route.continue_()
@@ -207,7 +229,10 @@ def mark_off(route):
     found = answer.json()
     if "alpha" in found:
         off = [a > 0.25 for a in found["alpha"]]
-        found |= {"status": ["inaccurate" if x else "solved" for x in off], "messages": [REASON if x else "" for x in off]}
+        found |= {
+            "status": ["inaccurate" if x else "solved" for x in off],
+            "messages": [REASON if x else "" for x in off],
+        }
     elif "exponent=0.1" not in route.request.url:
         found |= {"status": "inaccurate", "message": REASON}
     route.fulfill(response=answer, body=json.dumps(found))

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import numpy as np
 
-from onestride._numerics import Array
 from onestride.problem import Problem
 from onestride.theory.direction import direction
 from onestride.theory.neurons import normal_rule, readout_rule
@@ -25,13 +24,15 @@ _NODES = 31
 def expansion_distance(problem: Problem, ell: int) -> float:
     """The part of ‖F − F_ℓ‖/√n that lies along the learned direction; NaN where the activation overflows."""
     c, eta, beta = problem.sigma.coefficients, problem.eta, direction(problem)
+    ell = min(ell, c.size - 1)
     A, weight = readout_rule(problem, _NODES)
     theta = c[1] * eta * beta.s * A / np.sqrt(problem.N)
     z, w = normal_rule(_NODES, 1 / max(1.0, float(np.abs(theta).max()) / 3))
     noise = (problem.d / problem.step_samples) * beta.residual_power * problem.sigma.derivative_variance
     v = 1 + noise * (eta * A) ** 2 / problem.N
     u = theta[:, None] * z
-    spikes: Array = sum((c[k] * u**k for k in range(1, ell + 1)), np.zeros_like(u))
+    powers = np.array([u**k for k in range(1, ell + 1)]).reshape(ell, *u.shape)
+    spikes = np.tensordot(c[1 : ell + 1], powers, 1)
     with np.errstate(all="ignore"):
         rest = np.sqrt(weight)[:, None] * (smooth(problem.sigma, u, v[:, None]).mu - spikes) * np.sqrt(w)
     if not np.isfinite(rest).all():

@@ -158,9 +158,12 @@ def trained_law(problem: Problem, level: str, untrained: Law, found: Outliers) -
     atom = atom_at_zero(problem)
 
     def at(points: Array) -> Array:
-        used = [profiles if E > edge / 8 else profiles[:1] for E in points]
+        used = np.where(points > edge / 8, 2, 1)
         return np.array(
-            [np.mean([_density(p, E, 10 * edge, atom) for p in own]) for E, own in zip(points, used, strict=True)]
+            [
+                np.mean([_density(p, E, 10 * edge, atom) for p in profiles[:k]])
+                for E, k in zip(points, used, strict=True)
+            ]
         )
 
     density = at(grid)
