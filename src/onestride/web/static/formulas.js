@@ -48,7 +48,7 @@ const mn = (x, digits = 3) => {
 const base = (x) => (/·|10[⁻⁰¹²³⁴⁵⁶⁷⁸⁹]/.test(show(x)) ? `<mrow>${mo("(")}${mn(x)}${mo(")")}</mrow>` : mn(x)); // (10⁹)^0.29
 const sup = (base, top) => `<msup>${base}${top}</msup>`;
 const sub = (base, low) => `<msub>${base}${low}</msub>`;
-const SMALL_REST = 0.1; // of ‖F‖: F ≈ F_ℓ is said up to here
+const SMALL_REST = 0.2; // of ‖F‖: F ≈ F_ℓ is said up to here
 const MOST_TERMS = 3;
 const frac = (top, low) => `<mfrac><mrow>${top}</mrow><mrow>${low}</mrow></mfrac>`;
 const math = (...parts) => `<math display="block"><mrow>${parts.join("")}</mrow></math>`;
