@@ -33,7 +33,8 @@ function yAxis(values, optional = []) {
   if (!must.length) return niceTicks(0, 1);
   let [low, high] = [Math.min(...must), Math.max(...must)];
   const span = Math.max(high - low, 0.02 * Math.abs(high) || 1e-3);
-  for (const v of finite(optional)) if (v > low - 1.2 * span && v < high + 0.9 * span) [low, high] = [Math.min(low, v), Math.max(high, v)];
+  const [least, most] = [low - 0.9 * span, high + 0.9 * span];
+  for (const v of finite(optional)) if (v > least && v < most) [low, high] = [Math.min(low, v), Math.max(high, v)];
   const room = 0.05 * Math.max(high - low, span);
   return niceTicks(Math.max(low - room, low >= 0 ? 0 : -Infinity), high + 5.2 * room, 5); // the windows' names stand on top
 }
