@@ -163,7 +163,7 @@ def test_address_carries_the_parameters(page):
 
 
 @pytest.mark.parametrize(
-    ("query", "words"), [("n=abc", "N must be a finite number"), ("colour=red", "'colour' is not a parameter")]
+    ("query", "words"), [("n=abc", "n must be a finite number"), ("colour=red", "'colour' is not a parameter")]
 )
 def test_bad_address_gets_a_sentence_on_a_working_page(page, context, query, words, shots):
     context.allow("400 (Bad Request)")  # the browser's own note about the page's status

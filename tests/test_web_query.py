@@ -58,6 +58,32 @@ def test_bad_address_gets_a_sentence(address, words):
         read_problem(address)
 
 
+@pytest.mark.parametrize(
+    ("text", "hint"),
+    [
+        ("0,3", "type 0.3"),
+        ("0,300", "type 0.300"),
+        ("2,000", "type 2000 or 2.000"),
+        ("1,000,000", "type 1000000"),
+        ("2,000.5", "type 2000.5"),
+    ],
+)
+def test_commas_in_a_number_get_help(text, hint):
+    with pytest.raises(one.InputError, match=rf"ridge must be a finite number without commas \({hint}\), got '{text}'"):
+        read_problem({"ridge": text})
+
+
+def test_fraction_is_a_number():
+    problem = read_problem({"phi": "1/3", "exponent": " 1/4 ", "teacher": "0,1,-1/2", "n": "900"})
+    assert (problem.d, problem.step.exponent, problem.teacher) == (300, 0.25, (0.0, 1.0, -0.5))
+
+
+@pytest.mark.parametrize("text", ["1/0", "1/3/4", "1_000", "0x10", "1e400", "½", "/2", "1e308/1e-308"])
+def test_what_only_python_or_only_a_browser_reads_is_refused(text):
+    with pytest.raises(one.InputError, match="ridge must be a finite number, got"):
+        read_problem({"ridge": text})
+
+
 @pytest.mark.parametrize("address", ADDRESSES)
 def test_copied_python_builds_the_same_problem_and_prints_its_numbers(address):
     problem = read_problem(address | {"n": "100"})

@@ -82,7 +82,8 @@ def error_curve(sizes: Sizes) -> tuple[tuple[Panel, ...], str]:
         base = float(getattr(smooth.untrained, name)[0, 0])
         lines = [(base, "random features (no step)")]
         lines += [(linear, "best linear predictor")] if name == "test_error" else []
-        panels.append(Panel(title, "α = log η / log n", title, series, verticals=thresholds, horizontals=lines))
+        named = f"{title}, n = {n:,}"
+        panels.append(Panel(named, "α in η = n$^α$", title, series, verticals=thresholds, horizontals=lines))
     caption = (
         f"Train and test error after one step of size η = n^α. n = {n}, d = n/2, N = 3n/2, ReLU, teacher H₁ + H₂/√2, "
         f"noise 0.5, λ = 0.1, labels-only gradient, {sizes.seeds} seeds (mean ± standard error). Vertical lines: the "

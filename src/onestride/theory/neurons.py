@@ -61,28 +61,36 @@ def learned_direction(problem: Problem, eta: float, *, through_output: bool | No
     return Learned(float(length / np.sqrt(problem.N)), float(overlap), True, float(tilt))
 
 
-def normal_rule(nodes: int, scale: float = 1.0) -> tuple[Array, Array]:
+def normal_rule(nodes: int, scale: float = 1.0, *, shift: float = 0.0) -> tuple[Array, Array]:
     """Nodes and probabilities for N(0, 1): the trapezoid rule in u, x = scale·sinh u, |x| ≤ 7.5.
 
     Nodes crowd near 0 on the given scale: functions of θz vary over |z| ~ 1/θ, which defeats Gauss-Hermite at large θ.
+    `shift` moves them all, in units of their distance in u: the rule is as good anywhere.
     """
-    u = np.linspace(-1, 1, nodes) * np.arcsinh(_FARTHEST / scale)
+    u, distance = np.linspace(-1, 1, nodes, retstep=True)
+    u = (u + shift * distance) * np.arcsinh(_FARTHEST / scale)
     x = scale * np.sinh(u)
     w = np.exp(-x * x / 2) * np.cosh(u)
     return x, w / w.sum()
 
 
-def readout_rule(problem: Problem, nodes: int) -> tuple[Array, Array]:
+def readout_rule(problem: Problem, nodes: int, *, shift: float = 0.0) -> tuple[Array, Array]:
     """Nodes and probabilities for A = √N a."""
     if problem.readout == "constant":
         return np.ones(1), np.ones(1)
     if problem.readout == "rademacher":
         return np.array([-1.0, 1.0]), np.full(2, 0.5)
-    return normal_rule(nodes)
+    return normal_rule(nodes, shift=shift)
 
 
 def neuron_nodes(
-    problem: Problem, learned: Learned, nodes: int, *, min_weight: float, strength: Callable[[Array], Array] | None
+    problem: Problem,
+    learned: Learned,
+    nodes: int,
+    *,
+    min_weight: float,
+    strength: Callable[[Array], Array] | None,
+    shift: float = 0.0,
 ) -> Neurons:
     """Nodes of (A, θ).
 
@@ -91,10 +99,10 @@ def neuron_nodes(
     """
     spread = 1 / np.sqrt(problem.d)
     if strength is None and problem.readout == "gaussian" and not learned.through_output:
-        A, weight = normal_rule(nodes)
+        A, weight = normal_rule(nodes, shift=shift)
         theta = A * np.hypot(learned.amplitude, spread)
     else:
-        A, wa = readout_rule(problem, nodes)
+        A, wa = readout_rule(problem, nodes, shift=shift)
         O, wo = roots_hermitenorm(_OFFSETS)
         wo = wo / wo.sum()
         A, O = (x.ravel() for x in np.meshgrid(A, O, indexing="ij"))

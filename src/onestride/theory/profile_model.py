@@ -101,11 +101,13 @@ def build_profile(
     nodes: int = NODES,
     min_weight: float = 1e-12,
     through_output: bool | None = None,
+    shift: float = 0.0,
 ) -> Profile:
     """Set up the profile theory for `problem` (its ridge plays no part: `solve` takes λ).
 
     `nodes` counts those of z and of A; neuron nodes of probability below `min_weight` are dropped (0.03/N before asking
-    for an edge of the spectrum). `through_output` forces the form of the learned direction, see `neurons`.
+    for an edge of the spectrum). `through_output` forces the form of the learned direction, `shift` moves the nodes of
+    A, see `neurons`.
     """
     if level not in LEVELS:
         raise InputError(f"level must be one of {', '.join(LEVELS)}, got {level!r}")
@@ -115,7 +117,7 @@ def build_profile(
     z, w = normal_rule(count, scale)
     strength = _strength(problem, level, learned)
     along = None if strength is None else strength.along_learned
-    neurons = neuron_nodes(problem, learned, nodes, min_weight=min_weight, strength=along)
+    neurons = neuron_nodes(problem, learned, nodes, min_weight=min_weight, strength=along, shift=shift)
     if strength is None:
         G = G_teacher = np.full((neurons.A.size, 1), 1 - 1 / problem.d)
         pi = pi_teacher = np.ones(1)

@@ -15,19 +15,26 @@ from onestride.web.workers import answer
 
 THRESHOLDS = ((0.0, "0"), (0.25, "1/4"), (1 / 3, "1/3"), (0.375, "3/8"))
 WORDS = {"train_loss": "ridge objective", "test_error": "test error"}
-BASELINES = {"best-linear": "best linear predictor", "bayes": "noise alone"}
+BASELINES = {
+    "linear-ridge": "ridge on the inputs",
+    "best-linear": "best linear predictor",
+    "direction-only": "best function of βᵀx",
+    "bayes": "noise alone",
+}
+EXPONENT = "α in η = c·n$^α$"
 
 
 def panels(problem: Problem, points: dict[str, Any]) -> list[Panel]:
     """Both errors, the spectrum and the learned shares with the default theory; `points` as `simulation.points` gives."""
     fields = problem.to_dict()
     curves, here = (json.loads(answer(task, fields, theory.FULL.name)) for task in ("curves", "here"))
-    if all(v is None for v in curves.get("test_error", [])) and not points.get("test_error"):
+    nothing = all(v is None for v in curves.get("test_error", [])) and not points.get("test_error")
+    if nothing or "alpha" not in curves:
         raise InputError(f"there is nothing to draw: {curves['message']}")
     alpha = curves["alpha"]
     drawn = []
     for name in ("test_error", "train_loss"):
-        series = [Series("theory at this n", alpha, _floats(curves[name]))]
+        series = _theory(alpha, curves[name], curves["status"])
         x, y = _stairs(curves["limit"]["windows"], curves["limit"][name])
         series.append(Series("limit n → ∞", x, y, kind="limit"))
         measured = points.get(name)
@@ -40,7 +47,7 @@ def panels(problem: Problem, points: dict[str, Any]) -> list[Panel]:
             lines += [(curves["baselines"][k], words) for k, words in BASELINES.items()]
         lines = [(float(at), label) for at, label in lines if at is not None]
         options: dict[str, Any] = {"verticals": THRESHOLDS, "horizontals": lines}
-        drawn.append(Panel(WORDS[name], "α = log η / log n", WORDS[name], series, **options))
+        drawn.append(Panel(WORDS[name], EXPONENT, WORDS[name], series, **options))
     drawn.append(_spectrum_panel(here, points))
     series = [
         Series(f"degree {k}", alpha, _floats(curves["fraction"][str(k)]), colour=i)
@@ -55,7 +62,7 @@ def panels(problem: Problem, points: dict[str, Any]) -> list[Panel]:
     drawn.append(
         Panel(
             "learned share of each degree",
-            "α = log η / log n",
+            EXPONENT,
             "share",
             series,
             verticals=THRESHOLDS,
@@ -63,6 +70,18 @@ def panels(problem: Problem, points: dict[str, Any]) -> list[Panel]:
         )
     )
     return drawn
+
+
+def _theory(alpha: list[float], values: list[float | None], status: list[str]) -> list[Series]:
+    """The curve; where it is known to be off by more than 5 % a line of its own, grey and dashed."""
+    off = [s == "inaccurate" for s in status]
+    if not any(off):
+        return [Series("theory at this n", alpha, _floats(values))]
+    ends = [own or (i > 0 and off[i - 1]) or (i + 1 < len(off) and off[i + 1]) for i, own in enumerate(off)]
+    good = [None if bad else v for v, bad in zip(values, off, strict=True)]
+    marked = [v if end else None for v, end in zip(values, ends, strict=True)]
+    known = [Series("theory at this n", alpha, _floats(good))] if any(v is not None for v in good) else []
+    return [*known, Series("theory, known to be off by more than 5 %", alpha, _floats(marked), colour=4)]
 
 
 def _spectrum_panel(here: dict[str, Any], points: dict[str, Any]) -> Panel:

@@ -6,6 +6,7 @@ Sizes are given by n and the two ratios of the theory, φ = d/n and ψ = d/N; th
 from __future__ import annotations
 
 import math
+import re
 import shlex
 from collections.abc import Mapping
 from typing import Any
@@ -42,6 +43,7 @@ RANGES = {  # far beyond the sliders, and well inside what the equations can be 
     "activation": (-1e6, 1e6),
     "teacher": (-1e6, 1e6),
 }
+DECIMAL = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)
 
 
 def read_problem(query: Mapping[str, str]) -> Problem:
@@ -102,13 +104,27 @@ def _short(text: str) -> str:
 
 
 def _number(name: str, text: str) -> float:
-    try:
-        number = float(text)
-    except ValueError:
+    """A decimal number such as 0.3, or a fraction of two such as 1/3."""
+    parts = text.strip().split("/")
+    if len(parts) <= 2 and all(DECIMAL.fullmatch(part.strip()) for part in parts):
+        top, low = float(parts[0]), float(parts[1]) if len(parts) == 2 else 1.0
+        number = top / low if low else math.nan
+    else:
         number = math.nan
     if not math.isfinite(number):
-        raise InputError(f"{name} must be a finite number, got {_short(text)}")
+        raise InputError(f"{name} must be a finite number{_comma(text)}, got {_short(text)}")
     return number
+
+
+def _comma(text: str) -> str:
+    """What to type in place of a number with commas: 0,3 is three tenths, 2,000 two thousand or 2."""
+    if not re.fullmatch(r"\s*[+-]?\d+(,\d+)+(\.\d*)?\s*", text, re.ASCII):
+        return ""
+    plain, point = text.strip().replace(",", ""), text.strip().replace(",", ".")
+    grouped = re.fullmatch(r"[+-]?[1-9]\d{0,2}(,\d{3})+(\.\d*)?", text.strip(), re.ASCII)
+    several = text.count(",") > 1 or "." in text
+    hint = plain if several else f"{plain} or {point}" if grouped else point
+    return f" without commas (type {hint})"
 
 
 def _within(name: str, text: str) -> float:

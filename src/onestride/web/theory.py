@@ -8,17 +8,18 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from onestride._numerics import Array
 from onestride.problem import Problem, Step
-from onestride.result import TheoryError, _plain
+from onestride.result import Status, TheoryError, _plain
 from onestride.theory.assumptions import failed_assumption
 from onestride.theory.baselines import direction_only, linear_ridge
 from onestride.theory.density import largest_possible, untrained_density
 from onestride.theory.direction import direction
+from onestride.theory.expansion import expansion_distance
 from onestride.theory.learned import DEGREE, learned, residual_moments
 from onestride.theory.outliers import real_path, special_eigenvalues
 from onestride.theory.plateau import window
@@ -54,44 +55,64 @@ def exponents(problem: Problem, quality: Quality) -> Array:
     return np.linspace(min(0.0, max(problem.step.exponent, -1.0)), 0.5, quality.points)
 
 
+class Verdict(NamedTuple):
+    """A status of `predict` and its sentence."""
+
+    status: Status
+    message: str
+
+
+SOLVED = Verdict(Status.SOLVED, "")
+
+
+def known_off(problem: Problem) -> str | None:
+    """Why numbers of this problem are known to be off by more than 5 %; None when they are not."""
+    return None
+
+
 @dataclass(frozen=True)
 class _Cell:
-    """Ridge objective, training MSE and test error, and the learned share of degrees 1 … 4, or why there are none."""
+    """Ridge objective, training MSE and test error, the learned share of degrees 1 … 4, and how it ended."""
 
     errors: tuple[float, float, float]
     fraction: Array
-    message: str = ""
+    verdict: Verdict = SOLVED
 
 
-def _nothing(reason: str) -> _Cell:
-    return _Cell((math.nan, math.nan, math.nan), np.full(DEGREE, np.nan), reason)
+def _nothing(status: Status, reason: str) -> _Cell:
+    return _Cell((math.nan, math.nan, math.nan), np.full(DEGREE, np.nan), Verdict(status, reason))
 
 
 def _cell(problem: Problem, quality: Quality, start: Solution | None) -> tuple[_Cell, Solution | None]:
     """One step size: errors and learned shares from one solution of the profile equations."""
     reason = failed_assumption(problem)
     if reason is not None:
-        return _nothing(reason), None
+        return _nothing(Status.ASSUMPTION, reason), None
     profile = build_profile(problem, quality.level, nodes=quality.nodes)
     reason = out_of_range(profile)
     if reason is not None:
-        return _nothing(reason), None
+        return _nothing(Status.NOT_CONVERGED, reason), None
     same = start is not None and start.rho.size == profile.w.size and start.q.size == profile.theta.size
     solution = solve(profile, problem.ridge, start if same else None)
     if not solution.converged:
-        return _nothing(f"the equations were not solved: residual {solution.residual:.1e}"), None
-    values, message = _errors(problem, profile, solution, quality)
-    return _Cell(values, _fractions(problem, profile, solution), message), solution
+        words = f"the equations were not solved: residual {solution.residual:.1e}"
+        return _nothing(Status.NOT_CONVERGED, words), None
+    values, verdict = _errors(problem, profile, solution, quality)
+    reason = known_off(problem)
+    if verdict is SOLVED and reason is not None:
+        verdict = Verdict(Status.INACCURATE, reason)
+    return _Cell(values, _fractions(problem, profile, solution), verdict), solution
 
 
 def _errors(
     problem: Problem, profile: Profile, solution: Solution, quality: Quality
-) -> tuple[tuple[float, float, float], str]:
+) -> tuple[tuple[float, float, float], Verdict]:
     if quality is QUICK or profile.learned.amplitude <= STRONG:
-        return errors_at(profile, solution), ""
+        return errors_at(profile, solution), SOLVED
     checked = errors(problem, [problem.step], [problem.ridge], level=quality.level)  # with its check of the quadrature
-    message = str(checked.message[0, 0]) if np.isnan(checked.test_error[0, 0]) else ""
-    return (float(checked.train_loss[0, 0]), float(checked.train_mse[0, 0]), float(checked.test_error[0, 0])), message
+    status: Status = checked.status[0, 0]
+    values = (float(checked.train_loss[0, 0]), float(checked.train_mse[0, 0]), float(checked.test_error[0, 0]))
+    return values, SOLVED if status is Status.SOLVED else Verdict(status, str(checked.message[0, 0]))
 
 
 def _fractions(problem: Problem, profile: Profile, solution: Solution) -> Array:
@@ -119,10 +140,14 @@ def curves(problem: Problem, quality: Quality) -> dict[str, Any]:
         "degrees": degrees,
         "fraction": {str(k): _plain(np.array([cell.fraction[k - 1] for cell in cells])) for k in degrees},
         "untrained": dict(zip(names, map(_plain, before.errors), strict=True)),
+        "untrained_status": before.verdict.status.name.lower(),
+        "untrained_message": before.verdict.message,
         "untrained_fraction": {str(k): _plain(before.fraction[k - 1]) for k in degrees},
         "limit": _plateaus(problem),
         "baselines": _baselines(problem),
-        "message": next((cell.message for cell in cells if cell.message), ""),
+        "status": [cell.verdict.status.name.lower() for cell in cells],
+        "messages": [cell.verdict.message for cell in cells],
+        "message": next((cell.verdict.message for cell in cells if cell.verdict.message), ""),
         "quality": quality.name,
         "words": quality.words,
     }
@@ -159,8 +184,18 @@ def here(problem: Problem, quality: Quality) -> dict[str, Any]:
     """Errors, learned shares and spectrum at the problem's own α, and the numbers that enter the formulas."""
     row = facts(problem)
     row |= _here_full(problem) if quality is FULL else _here_quick(problem)
-    row |= {"quality": quality.name, "words": quality.words}
+    row |= {"quality": quality.name, "words": quality.words, "expansion": _expansion(problem, row["spectrum"])}
     return row
+
+
+def _expansion(problem: Problem, found: dict[str, Any] | None) -> dict[str, Any] | None:
+    """‖F − F_ℓ‖/√n along the learned direction beside ‖F‖/√n = √(largest eigenvalue); None outside every window."""
+    ell = 0.0 if problem.eta == 0 else window(problem.step.exponent)
+    if not found or not math.isfinite(ell) or problem.sigma.coefficients[1] == 0:
+        return None
+    largest = max([found["edge"] or 0.0, *found["leading"]])
+    distance = expansion_distance(problem, int(ell))
+    return {"ell": int(ell), "distance": _plain(distance), "norm": _plain(math.sqrt(largest))}
 
 
 def facts(problem: Problem) -> dict[str, Any]:
@@ -190,8 +225,9 @@ def _here_quick(problem: Problem) -> dict[str, Any]:
         "train_mse": _plain(cell.errors[1]),
         "test_error": _plain(cell.errors[2]),
         "fraction": {str(k): _plain(cell.fraction[k - 1]) for k in _degrees(problem)},
-        "message": cell.message,
-        "spectrum": _quick_spectrum(problem) if not cell.message else None,
+        "status": cell.verdict.status.name.lower(),
+        "message": cell.verdict.message,
+        "spectrum": None if math.isnan(cell.errors[2]) else _quick_spectrum(problem),
     }
 
 
@@ -234,15 +270,17 @@ def _here_full(problem: Problem) -> dict[str, Any]:
     row: dict[str, Any] = {
         name: _plain(getattr(prediction, name)) for name in ("train_loss", "train_mse", "test_error")
     }
-    row |= {"message": "", "accuracy": prediction.accuracy, "fraction": {}, "spectrum": None}
+    status = prediction.status
+    row |= {"status": status.name.lower(), "message": "" if status is Status.SOLVED else prediction.message}
+    row |= {"accuracy": prediction.accuracy, "fraction": {}, "spectrum": None}
     if math.isnan(prediction.test_error):
-        return row | {"message": prediction.message}
+        return row
     try:
         shares = learned(problem)
         row["fraction"] = {str(k): _plain(v) for k, v in zip(shares.degrees, shares.fraction, strict=True)}
         found = spectrum(problem)
     except TheoryError as error:
-        return row | {"message": str(error)}
+        return row | {"message": row["message"] or str(error)}
     told = found.to_dict()
     kept = ("leading", "degrees", "edge", "message", "untrained", "trained", "expected", "on_direction")
     row["spectrum"] = {name: told.get(name) for name in kept}

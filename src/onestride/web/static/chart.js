@@ -13,7 +13,10 @@ const round = (x) => Math.round(x * 10) / 10;
 
 export function niceTicks(low, high, count = 5) {
   const span = high - low;
-  if (!(span > 0)) return { low: low - 0.5, high: high + 0.5, ticks: [low] };
+  if (!(span > 0)) {
+    const room = Math.abs(low) / 2 || 0.5; // all values are equal
+    return { low: low - room, high: high + room, ticks: [low], format: (x) => String(Number(x.toPrecision(4))).replace("-", "−") };
+  }
   const raw = span / count;
   const power = 10 ** Math.floor(Math.log10(raw));
   const step = [1, 2, 2.5, 5, 10].map((m) => m * power).find((s) => s >= raw * 0.999);
@@ -115,22 +118,14 @@ export function draw(svg, spec) {
     add("text", { class: "tick-label", x: toX(t), y: inner.y + inner.h + 16, "text-anchor": "middle" }, x.format(t));
   });
   add("path", { class: "axis", d: `M${inner.x} ${inner.y}V${inner.y + inner.h}H${inner.x + inner.w}` });
-  add("text", { class: "axis-label", x: inner.x + inner.w / 2, y: height - 5, "text-anchor": "middle" }, x.label);
+  const [words, power] = x.label.split("^");
+  const name = add("text", { class: "axis-label", x: inner.x + inner.w / 2, y: height - 5, "text-anchor": "middle" }, words);
+  if (power) name.append(node("tspan", { dy: -5, "font-size": 10 }, power));
 
   const plot = node("g", { "clip-path": `url(#${clip})` });
   parts.push(plot);
   const put = (tag, attributes, text) => plot.appendChild(node(tag, attributes, text));
-  (spec.horizontals ?? []).forEach(({ at, label, style = 1 }) => {
-    if (at == null) return;
-    const inside = at >= y.low && at <= y.high;
-    if (inside) put("line", { class: `baseline dash-${style}`, x1: inner.x, x2: inner.x + inner.w, y1: toY(at), y2: toY(at) });
-    if (inside) put("text", { class: "baseline-label", x: inner.x + inner.w - 2, y: toY(at) - 4, "text-anchor": "end" }, label);
-  });
-  const below = (spec.horizontals ?? []).filter(({ at }) => at != null && at < y.low);
-  if (below.length) {
-    const words = `↓ ${below.map(({ at, label }) => `${label} ${Number(at.toPrecision(3))}`).join(", ")}`;
-    put("text", { class: "baseline-label", x: inner.x + 8, y: inner.y + inner.h - 6 }, words);
-  }
+  drawHorizontals(spec.horizontals ?? [], { put, toY, y, inner });
 
   const ends = [];
   for (const s of spec.series) drawSeries(s, { put, toX, toY, y, inner, ends });
@@ -139,17 +134,38 @@ export function draw(svg, spec) {
     lowest = Math.min(at[1] + 3.5, lowest - 13);
     put("text", { class: `end-label fill-${colour}`, x: at[0] + 5, y: lowest }, text);
   }
-  (spec.handles ?? []).forEach(({ at, value, label }) => {
+  (spec.handles ?? []).forEach(({ at, value, label, off }) => {
     if (at == null || at < x.low - 1e-12 || at > x.high + 1e-12) return;
     put("line", { class: "here", x1: toX(at), x2: toX(at), y1: inner.y, y2: inner.y + inner.h });
     if (value == null) return;
-    put("circle", { class: "here-dot", cx: toX(at), cy: toY(value), r: 5 });
+    put("circle", { class: off ? "here-dot off" : "here-dot", cx: toX(at), cy: toY(value), r: 5 });
     const left = toX(at) > inner.x + inner.w - 60;
     if (label)
       put("text", { class: "here-label", x: toX(at) + (left ? -9 : 9), y: toY(value) - 8, "text-anchor": left ? "end" : "start" }, label);
   });
   svg.replaceChildren(...parts);
   svg.scale = { inner, toX, toY, x, y, fromX: (px) => unscale(px, inner, x) };
+}
+
+// Lines across with their names, at the right end or, beside a close neighbour, at the left; others at the foot and the top.
+function drawHorizontals(lines, { put, toY, y, inner }) {
+  const shown = lines.filter(({ at }) => at != null);
+  const inside = shown.filter(({ at }) => at >= y.low && at <= y.high).sort((a, b) => a.at - b.at);
+  const last = [Infinity, Infinity]; // the lowest free place at the right, at the left
+  for (const { at, label, style = 1 } of inside) {
+    put("line", { class: `baseline dash-${style}`, x1: inner.x, x2: inner.x + inner.w, y1: toY(at), y2: toY(at) });
+    const side = toY(at) - 4 <= last[0] - 12 || last[1] < last[0] ? 0 : 1;
+    last[side] = Math.min(toY(at) - 4, last[side] - 12);
+    const place = side ? { x: inner.x + 6, "text-anchor": "start" } : { x: inner.x + inner.w - 2, "text-anchor": "end" };
+    put("text", { class: "baseline-label", y: last[side], ...place }, label);
+  }
+  const beyond = (sign, outside, first, step) => {
+    const names = outside.sort((a, b) => a.at - b.at).map(({ at, label }) => `${label} ${Number(at.toPrecision(3))}`);
+    for (let i = 0; i < names.length; i += 2)
+      put("text", { class: "baseline-label", x: inner.x + 8, y: first + (step * i) / 2 }, `${sign} ${names.slice(i, i + 2).join(", ")}`);
+  };
+  beyond("↓", shown.filter(({ at }) => at < y.low), inner.y + inner.h - 6, -12);
+  beyond("↑", shown.filter(({ at }) => at > y.high), inner.y + 25, 12);
 }
 
 function unscale(px, inner, x) {
@@ -161,11 +177,19 @@ function unscale(px, inner, x) {
 function drawSeries(s, { put, toX, toY, y, inner, ends }) {
   const colour = s.colour ?? 0;
   if (s.kind === "line") {
-    for (const run of pieces(s.x, s.y, toX, toY)) {
-      const path = s.straight ? "M" + run.map((p) => p.map(round).join(" ")).join("L") : smoothPath(run);
-      put("path", { class: `curve colour-${colour} ${s.style ?? `dash-${colour}`}`, d: path, "data-series": s.label });
-      if (s.end) ends.push({ at: run.at(-1), colour, text: s.end });
-    }
+    const marked = s.off?.some(Boolean);
+    const near = (i) => s.off[i] || s.off[i - 1] || s.off[i + 1];
+    const line = (values, style) => {
+      for (const run of pieces(s.x, values, toX, toY)) {
+        const path = s.straight ? "M" + run.map((p) => p.map(round).join(" ")).join("L") : smoothPath(run);
+        put("path", { class: `curve colour-${colour} ${style}`, d: path, "data-series": s.label });
+      }
+    };
+    line(marked ? s.y.map((v, i) => (s.off[i] ? null : v)) : s.y, s.style ?? `dash-${colour}`);
+    if (marked) line(s.y.map((v, i) => (near(i) ? v : null)), "off"); // known to be off
+    if (s.end) for (const run of pieces(s.x, s.y, toX, toY)) ends.push({ at: run.at(-1), colour, text: s.end });
+  } else if (s.kind === "level") {
+    if (s.y != null) put("line", { class: `level colour-${colour}`, x1: inner.x, x2: inner.x + inner.w, y1: toY(s.y), y2: toY(s.y) });
   } else if (s.kind === "stairs") {
     s.x.forEach(([from, to], i) => {
       if (s.y[i] != null)
@@ -217,6 +241,7 @@ export function legend(list, entries) {
       if (kind === "points") key.append(node("path", { class: `mark colour-${colour}`, d: MARKERS[colour % 4](13, 6) }));
       else if (kind === "bar") key.append(node("rect", { class: "bar", x: 4, y: 2, width: 18, height: 9 }));
       else if (kind === "spike") key.append(node("path", { class: `spike colour-${colour}`, d: "M13 12V4M9 7L13 1L17 7" }));
+      else if (kind === "level") key.append(node("line", { class: `level colour-${colour}`, x1: 1, x2: 25, y1: 6, y2: 6 }));
       else if (kind === "limit") key.append(node("line", { class: `limit colour-${colour}`, x1: 1, x2: 25, y1: 6, y2: 6 }));
       else key.append(node("path", { class: `curve colour-${colour} ${style ?? `dash-${colour}`}`, d: "M1 6H25" }));
       item.append(key, label);

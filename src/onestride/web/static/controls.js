@@ -1,6 +1,6 @@
 // The controls: each is a slider with a number beside it, or a menu. Values are the strings of the address.
 
-import { element } from "./text.js";
+import { element, plainNumber } from "./text.js";
 
 const LOG = true;
 export const SLIDERS = {
@@ -65,7 +65,7 @@ export class Controls {
     const number = element("input", { type: "text", inputmode: "decimal", id: `${id}-number`, "aria-label": `${s.long}, number`, class: "number" });
     const range = element("input", { type: "range", id, min: s.log ? Math.log10(s.low) : s.low, max: s.log ? Math.log10(s.high) : s.high, step: s.log ? 0.01 : s.step });
     range.addEventListener("input", () => this.set(name, this.fromRange(s, Number(range.value))));
-    number.addEventListener("change", () => this.set(name, number.value.trim().replace("−", "-")));
+    number.addEventListener("change", () => this.set(name, plainNumber(number.value)));
     this.inputs[name] = { range, number, s };
     return element("div", { class: "row" }, label, number, range);
   }
@@ -101,7 +101,7 @@ export class Controls {
     const list = () => this.values[name].split(",").map(Number);
     if (name === "activation") {
       entry.text = element("input", { type: "text", class: "coefficients", "aria-label": "Hermite coefficients of the activation, separated by commas" });
-      entry.text.addEventListener("change", () => this.set(name, entry.text.value.replace(/\s/g, "")));
+      entry.text.addEventListener("change", () => this.set(name, plain(name, entry.text.value)));
       select.addEventListener("change", () => this.set(name, select.value === COEFFICIENTS ? "0,1,0.3" : select.value));
       return [row, entry.text];
     }
@@ -136,8 +136,15 @@ export class Controls {
   }
 
   replace(values) {
-    this.values = { ...this.values, ...values };
+    this.values = { ...this.values };
+    for (const [name, value] of Object.entries(values)) this.values[name] = plain(name, value);
     this.show();
+  }
+
+  // The field a sentence of the server begins with, "n must be …", is marked until the sentence is gone.
+  mark(words) {
+    const wrong = words.split(" ")[0];
+    for (const [name, entry] of Object.entries(this.inputs)) (entry.number ?? entry.text)?.setAttribute("aria-invalid", String(name === wrong));
   }
 
   show() {
@@ -146,7 +153,7 @@ export class Controls {
       if (entry.range) {
         const x = Number(value);
         const position = entry.s.log ? Math.log10(x) : x;
-        if (Math.abs(Number(entry.range.value) - position) > 1e-9) entry.range.value = position;
+        if (Number.isFinite(position) && Math.abs(Number(entry.range.value) - position) > 1e-9) entry.range.value = position;
         entry.range.setAttribute("aria-valuetext", value);
         entry.number.value = short(value);
         entry.number.title = value;
@@ -172,8 +179,15 @@ export class Controls {
   }
 
   showSizes(d, N) {
+    this.sizesText.classList.remove("stale");
     this.sizesText.textContent = `d = ${d.toLocaleString("en-GB")} inputs, N = ${N.toLocaleString("en-GB")} neurons`;
   }
+}
+
+// As it is kept: fractions as decimal numbers, lists without spaces.
+function plain(name, value) {
+  if (name in SLIDERS) return plainNumber(value);
+  return value.includes(",") ? value.split(",").map(plainNumber).join(",") : value;
 }
 
 const wholeNumber = (value) => Number(value.toPrecision(2));

@@ -5,8 +5,9 @@ import { show, superscript } from "./text.js";
 
 const THRESHOLDS = [0, 1 / 4, 1 / 3, 3 / 8];
 const NAMES = { 0: "0", 0.25: "1/4", 0.375: "3/8", [1 / 3]: "1/3" };
-const LABEL_X = "α = log η / log n";
-const BASELINES = { "best-linear": "best linear predictor", bayes: "noise alone" };
+const LABEL_X = "α in η = c·n^α";
+const BASELINES = { "linear-ridge": "ridge on the inputs", "best-linear": "best linear predictor", "direction-only": "best function of βᵀx", bayes: "noise alone" };
+const OFF = { label: "known to be off by more than 5 %", style: "off" };
 
 const finite = (values) => values.filter((v) => v != null && Number.isFinite(v));
 
@@ -32,7 +33,8 @@ function yAxis(values, optional = []) {
   if (!must.length) return niceTicks(0, 1);
   let [low, high] = [Math.min(...must), Math.max(...must)];
   const span = Math.max(high - low, 0.02 * Math.abs(high) || 1e-3);
-  for (const v of finite(optional)) if (v > low - 0.9 * span && v < high + 0.9 * span) [low, high] = [Math.min(low, v), Math.max(high, v)];
+  const [least, most] = [low - 0.9 * span, high + 0.9 * span];
+  for (const v of finite(optional)) if (v > least && v < most) [low, high] = [Math.min(low, v), Math.max(high, v)];
   const room = 0.05 * Math.max(high - low, span);
   return niceTicks(Math.max(low - room, low >= 0 ? 0 : -Infinity), high + 5.2 * room, 5); // the windows' names stand on top
 }
@@ -43,12 +45,29 @@ function between(x, y, at) {
   return i < 0 || y[i] == null || y[i + 1] == null ? null : y[i] + ((at - x[i]) / (x[i + 1] - x[i])) * (y[i + 1] - y[i]);
 }
 
-export function errorFigure(svg, list, name, { curves, here, points, alpha }) {
+const isOff = (status) => status === "inaccurate";
+
+// What is said about α itself: the full theory's number, else the full curve, else the quick number.
+function valueHere(name, curves, here, alpha, fresh) {
+  const onCurve = fresh ? between(curves.alpha, curves[name], alpha) : null;
+  if (here?.quality === "full" || onCurve == null) return here?.[name] ?? null;
+  return curves.quality === "full" ? onCurve : here?.[name] ?? onCurve;
+}
+
+function offHere(curves, here, alpha) {
+  if (here) return isOff(here.status);
+  const nearest = curves.alpha.reduce((best, x, i) => (Math.abs(x - alpha) < Math.abs(curves.alpha[best] - alpha) ? i : best), 0);
+  return isOff(curves.status[nearest]);
+}
+
+export function errorFigure(svg, list, name, { curves, here, points, alpha, fresh }) {
   const measured = points?.[name] ?? [];
   const lines = [{ at: curves.untrained[name], label: "without the step", style: 1 }];
   if (name === "test_error")
     Object.entries(BASELINES).forEach(([key, label], i) => lines.push({ at: curves.baselines[key], label, style: 2 + i }));
-  const here_ = here?.[name] ?? between(curves.alpha, curves[name], alpha);
+  const off = curves.status.map(isOff);
+  const here_ = valueHere(name, curves, here, alpha, fresh);
+  const doubt = here_ != null && offHere(curves, here, alpha);
   const y = yAxis(
     [...curves[name], curves.untrained[name], ...measured.flatMap((p) => [p.mean - (p.stderr ?? 0), p.mean + (p.stderr ?? 0)]), here_],
     [...curves.limit[name], ...lines.slice(1).map((l) => l.at)],
@@ -61,7 +80,7 @@ export function errorFigure(svg, list, name, { curves, here, points, alpha }) {
     horizontals: lines,
     series: [
       { kind: "stairs", x: curves.limit.windows, y: curves.limit[name], colour: 1 },
-      { kind: "line", x: curves.alpha, y: curves[name], label: "theory" },
+      { kind: "line", x: curves.alpha, y: curves[name], label: "theory", off },
       {
         kind: "points",
         x: measured.map((p) => p.alpha),
@@ -70,25 +89,28 @@ export function errorFigure(svg, list, name, { curves, here, points, alpha }) {
         titles: measured.map((p) => `α = ${show(p.alpha)}: ${show(p.mean, 4)}${p.stderr == null ? "" : ` ± ${show(p.stderr, 2)}`}, ${p.seeds} seeds`),
       },
     ],
-    handles: [{ at: alpha, value: here_, label: show(here_) }],
+    handles: [{ at: alpha, value: here_, label: doubt ? `${show(here_)}, known to be off` : show(here_), off: doubt }],
   });
-  const entries = [{ label: "theory at this n" }, { label: "limit n → ∞", kind: "limit", colour: 1 }];
+  const entries = [...(off.every(Boolean) ? [] : [{ label: "theory at this n" }]), ...(off.some(Boolean) ? [OFF] : []), { label: "limit n → ∞", kind: "limit", colour: 1 }];
   if (measured.length) entries.push({ label: `simulation, ${measured[0].seeds} seeds`, kind: "points" });
   legend(list, entries);
-  const limits = here_ == null ? "" : `, ${show(here_)} at α = ${show(alpha)}`;
+  const limits = here_ == null ? "" : `, ${show(here_)} at α = ${show(alpha)}${doubt ? ", known to be off by more than 5 %" : ""}`;
   svg.setAttribute("aria-label", `${name === "test_error" ? "Test error" : "Ridge objective"} against α${limits}; without the step ${show(curves.untrained[name])}`);
 }
 
 export function learnedFigure(svg, list, { curves, here, points, alpha }) {
   const series = [];
   const entries = [];
+  const off = curves.status.map(isOff);
   curves.degrees.forEach((k, i) => {
-    series.push({ kind: "line", x: curves.alpha, y: curves.fraction[k], colour: i, label: `degree ${k}`, end: `H${"₁₂₃₄"[k - 1]}` });
+    series.push({ kind: "level", y: curves.untrained_fraction[k], colour: i });
+    series.push({ kind: "line", x: curves.alpha, y: curves.fraction[k], colour: i, label: `degree ${k}`, end: `H${"₁₂₃₄"[k - 1]}`, off });
     const row = points?.learned?.[k];
     if (row) series.push({ kind: "points", x: [alpha], y: [row.mean], error: [row.stderr], colour: i, titles: [`degree ${k}: ${show(row.mean)} ± ${show(row.stderr, 2)}`] });
     entries.push({ label: `degree ${k}`, colour: i });
   });
-  const all = finite(curves.degrees.flatMap((k) => curves.fraction[k]));
+  entries.push({ label: "without the step", kind: "level", colour: 0 }, ...(off.some(Boolean) ? [OFF] : []));
+  const all = finite(curves.degrees.flatMap((k) => [...curves.fraction[k], curves.untrained_fraction[k]]));
   const axis = niceTicks(Math.min(...all) < -0.05 ? Math.min(...all) : 0, Math.max(...all) > 1.05 ? Math.max(...all) : 1, 4);
   draw(svg, {
     x: alphaAxis(curves.alpha),

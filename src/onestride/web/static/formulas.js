@@ -34,12 +34,22 @@ const SYMBOLS = {
 const sym = (name, body) => `<mrow class="sym" data-symbol="${name}" role="button" aria-label="${SYMBOLS[name].replace(/"/g, "")}" tabindex="-1">${body}</mrow>`;
 const mi = (text) => `<mi>${text}</mi>`;
 const mo = (text) => `<mo stretchy="false">${text}</mo>`;
+// 1.5·10⁹ with its exponent as an exponent of the formula
+const unsigned = (text) => {
+  const [, size, power] = text.match(/^(.*·)?10([⁻⁰¹²³⁴⁵⁶⁷⁸⁹]+)$/) ?? [];
+  if (!power) return `<mn>${text}</mn>`;
+  const digits = [...power].map((c) => (c === "⁻" ? "−" : "⁰¹²³⁴⁵⁶⁷⁸⁹".indexOf(c))).join("");
+  return `<mrow>${size ? `<mn>${size.slice(0, -1)}</mn><mo>·</mo>` : ""}<msup><mn>10</mn><mn>${digits}</mn></msup></mrow>`;
+};
 const mn = (x, digits = 3) => {
   const text = show(x, digits);
-  return text.startsWith("−") ? `<mrow><mo>−</mo><mn>${text.slice(1)}</mn></mrow>` : `<mn>${text}</mn>`;
+  return text.startsWith("−") ? `<mrow><mo>−</mo>${unsigned(text.slice(1))}</mrow>` : unsigned(text);
 };
+const base = (x) => (/·|10[⁻⁰¹²³⁴⁵⁶⁷⁸⁹]/.test(show(x)) ? `<mrow>${mo("(")}${mn(x)}${mo(")")}</mrow>` : mn(x)); // (10⁹)^0.29
 const sup = (base, top) => `<msup>${base}${top}</msup>`;
 const sub = (base, low) => `<msub>${base}${low}</msub>`;
+const SMALL_REST = 0.2; // of ‖F‖: F ≈ F_ℓ is said up to here
+const MOST_TERMS = 3;
 const frac = (top, low) => `<mfrac><mrow>${top}</mrow><mrow>${low}</mrow></mfrac>`;
 const math = (...parts) => `<math display="block"><mrow>${parts.join("")}</mrow></math>`;
 
@@ -72,7 +82,7 @@ function teacherSum(teacher, noise, named) {
 
 function featureSum(f) {
   const c1 = f.activation[1];
-  const top = Math.min(f.window ?? 3, 3);
+  const top = Math.min(f.expansion.ell, MOST_TERMS);
   const terms = [];
   for (let k = 1; k <= top; k++) {
     const size = c1 ** k * (f.activation[k] ?? 0) * f.eta ** k;
@@ -81,7 +91,37 @@ function featureSum(f) {
     const readout = k === 1 ? sup(sym("a", mi("a")), mi("⊤")) : `<msup><mrow>${mo("(")}${sup(sym("a", mi("a")), `<mrow>${mo("∘")}<mn>${k}</mn></mrow>`)}${mo(")")}</mrow>${mi("⊤")}</msup>`;
     terms.push(`${size < 0 ? mo("−") : mo("+")}${mn(Math.abs(size))}${power}${readout}`);
   }
+  if (f.expansion.ell > top) terms.push(mo("+") + mo("…"));
   return terms;
+}
+
+// F ≈ F_ℓ where what F_ℓ leaves out is small beside F; otherwise what F is, and by how much F_ℓ misses it.
+function featureCard(f) {
+  const whole = math(sym("F", mi("F")), mo("="), mi("σ"), mo("("), X, sup(mi("W"), mi("⊤")), mo(")"));
+  if (!f.expansion)
+    return [whole, f.threshold ? "<p>On a threshold no number of spikes stands for F.</p>" : f.window == null ? "<p>Beyond every window no finite sum of spikes stands for F.</p>" : ""];
+  const { ell: top, distance, norm } = f.expansion;
+  if (distance == null || !(distance <= SMALL_REST * norm)) {
+    const size = distance == null ? "cannot be computed" : `is ${show(distance, 2)} in ‖·‖/√n, beside ${show(norm, 2)} of F`;
+    return [whole, `<p>The spikes of window ${top} stand for F as n → ∞. Not at this n: what they leave out along β ${size}.</p>`];
+  }
+  const terms = featureSum(f);
+  return [
+    math(sym("F", mi("F")), mo("≈"), F0, mo("+"), `<munderover>${mo("∑")}<mrow>${sym("k", mi("k"))}${mo("=")}<mn>1</mn></mrow>${ell}</munderover>`, `<msubsup>${sym("ck", mi("c"))}<mn>1</mn>${mi("k")}</msubsup>`, sym("ck", sub(mi("c"), mi("k"))), sup(eta, mi("k")), sup(`<mrow>${mo("(")}${X}${beta}${mo(")")}</mrow>`, `<mrow>${mo("∘")}${mi("k")}</mrow>`), sup(`<mrow>${mo("(")}${sup(sym("a", mi("a")), `<mrow>${mo("∘")}${mi("k")}</mrow>`)}${mo(")")}</mrow>`, mi("⊤"))),
+    ...(terms.length ? terms.map((t, i) => math(i ? "" : mo("=") + F0, t)) : [math(mo("="), F0)]),
+    `<p>What the sum leaves out along β: ${distance < 0.005 * norm ? "less than 1 %" : percent(distance / norm)} of ‖F‖. The bulk moves too.</p>`,
+  ];
+}
+
+const COUNTS = ["no", "one", "two", "three", "four", "five"];
+const leave = (count) => `${COUNTS[count] ?? count} ${count < 2 ? "eigenvalue leaves" : "eigenvalues leave"} the bulk`;
+
+// Why fewer spikes are seen than the window has.
+function windowNote(f) {
+  const { expected, leading } = f.spectrum ?? {};
+  if (!expected?.length || leading.length === expected.length) return "";
+  const degrees = expected.slice(0, 4).join(", ") + (expected.length > 4 ? ", …" : "");
+  return `<p>As n → ∞ it has spikes of degree ${degrees}. At n = ${show(f.n)} and this c ${leave(leading.length)}.</p>`;
 }
 
 export function formulas(f, values) {
@@ -89,24 +129,22 @@ export function formulas(f, values) {
   const card = (title, ...body) => cards.push(`<section><h3>${title}</h3>${body.join("")}</section>`);
   card(
     "The step",
-    math(eta, mo("="), sym("c", mi("c")), sup(sym("n", mi("n")), alpha), mo("="), mn(Number(values.constant)), mo("·"), sup(mn(f.n), mn(Number(values.exponent))), mo("="), mn(f.eta)),
+    math(eta, mo("="), sym("c", mi("c")), sup(sym("n", mi("n")), alpha), mo("="), mn(Number(values.constant)), mo("·"), sup(base(f.n), mn(Number(values.exponent))), mo("="), mn(f.eta)),
   );
-  if (f.window != null && f.window > 0) {
+  const linear = f.activation[1] !== 0; // without a linear part the gradient has no direction and no window
+  if (!linear) card("The window", "<p>None: the activation has no linear part, c₁ = 0.</p>");
+  else if (f.window != null && f.window > 0) {
     const w = f.window;
     card(
       `The window: ${`<span class="sym" data-symbol="ell" tabindex="-1" role="button">ℓ = ${w}</span>`}`,
       math(frac(`${ell}${mo("−")}<mn>1</mn>`, `<mn>2</mn>${ell}`), mo("="), mn((w - 1) / (2 * w)), mo("<"), alpha, mo("<"), mn(w / (2 * w + 2)), mo("="), frac(ell, `<mn>2</mn>${ell}${mo("+")}<mn>2</mn>`)),
+      windowNote(f),
     );
   } else card("The window", `<p>${f.threshold ? "α lies on a threshold between two windows." : f.window === 0 ? "ℓ = 0: too small a step for any spike." : "α = 1/2 lies beyond every window."}</p>`);
   const named = !values.teacher.includes(",");
   card("The labels", ...teacherSum(f.teacher, Number(values.noise), named).map((line, i) => math(i ? "" : sym("y", mi("y")) + mo("="), line)), `<p class="where">${named ? `${values.teacher.replace(/[^\w]/g, "")}, centred; ` : ""}Hermite polynomials of <span class="sym" data-symbol="z" tabindex="-1" role="button">z = β⋆ᵀx</span></p>`);
-  card("The direction found", math(mi("cos"), mo("("), beta, mo(","), betaStar, mo(")"), mo("="), frac(cStar("<mn>1</mn>"), sym("s", mi("s"))), mo("="), frac(mn(f.teacher[1]), mn(f.length)), mo("="), mn(f.overlap)));
-  const terms = featureSum(f);
-  card(
-    "The features",
-    math(sym("F", mi("F")), mo("≈"), F0, mo("+"), `<munderover>${mo("∑")}<mrow>${sym("k", mi("k"))}${mo("=")}<mn>1</mn></mrow>${ell}</munderover>`, `<msubsup>${sym("ck", mi("c"))}<mn>1</mn>${mi("k")}</msubsup>`, sym("ck", sub(mi("c"), mi("k"))), sup(eta, mi("k")), sup(`<mrow>${mo("(")}${X}${beta}${mo(")")}</mrow>`, `<mrow>${mo("∘")}${mi("k")}</mrow>`), sup(`<mrow>${mo("(")}${sup(sym("a", mi("a")), `<mrow>${mo("∘")}${mi("k")}</mrow>`)}${mo(")")}</mrow>`, mi("⊤"))),
-    ...(terms.length ? terms.map((t, i) => math(i ? "" : mo("=") + F0, t)) : [math(mo("="), F0)]),
-  );
+  if (linear) card("The direction found", math(mi("cos"), mo("("), beta, mo(","), betaStar, mo(")"), mo("="), frac(cStar("<mn>1</mn>"), sym("s", mi("s"))), mo("="), frac(mn(f.teacher[1]), mn(f.length)), mo("="), mn(f.overlap)));
+  card("The features", ...featureCard(f));
   const norm = (body, low = "") => `${mo("‖")}${body}${low ? sup(mo("‖"), low) : mo("‖")}`;
   card(
     "The fit",
@@ -163,13 +201,22 @@ export function writeFormulas(box, f, values) {
   for (const section of box.querySelectorAll("section")) section.querySelector(".sym")?.setAttribute("tabindex", "0");
 }
 
+const listed = (words) => words.join(", ").replace(/, ([^,]*)$/, " and $1");
+
 export function sentence(f, curves) {
   if (f.test_error == null || curves?.untrained?.test_error == null) return "";
   const before = curves.untrained.test_error;
   const change = f.test_error / before - 1;
-  const shares = Object.entries(f.fraction ?? {}).map(([k, v]) => `${percent(v)} of degree ${k}`);
+  const shares = Object.entries(f.fraction ?? {});
+  const untrained = shares.map(([k]) => curves.untrained_fraction[k]);
+  const learned = `The network has learned ${listed(shares.map(([k, v]) => `${percent(v)} of degree ${k}`))}, without the step ${listed(untrained.map(percent))}`;
   const spikes = f.spectrum?.leading?.length;
-  const many = spikes == null ? "" : spikes === 0 ? "; no eigenvalue leaves the bulk" : spikes === 1 ? "; one eigenvalue leaves the bulk" : `; ${["two", "three", "four", "five"][spikes - 2] ?? spikes} eigenvalues leave the bulk`;
-  const verb = change <= 0 ? "lowers" : "raises";
-  return `A step of size <b>η = ${show(f.eta)}</b> ${verb} the test error from ${steady(before)} to <b>${steady(f.test_error)}</b> (${change <= 0 ? "−" : "+"}${Math.abs(100 * change).toFixed(Math.abs(change) < 0.095 ? 1 : 0)} %). The network has learned ${shares.join(", ").replace(/, ([^,]*)$/, " and $1")}${many}.`;
+  const sentences = [
+    `A step of size <b>η = ${show(f.eta)}</b> ${change <= 0 ? "lowers" : "raises"} the test error from ${steady(before)} to <b>${steady(f.test_error)}</b> (${change <= 0 ? "−" : "+"}${Math.abs(100 * change).toFixed(Math.abs(change) < 0.095 ? 1 : 0)} %)`,
+    [shares.length ? learned : "", spikes == null ? "" : leave(spikes)].filter(Boolean).join("; "),
+  ];
+  const linear = curves.baselines["linear-ridge"];
+  if (linear < f.test_error) sentences.push(`Ridge regression on the inputs, with its best penalty, does better: ${steady(linear)}`);
+  if (f.status === "inaccurate") sentences.push("These numbers are known to be off by more than 5 %");
+  return `${sentences.filter(Boolean).map((s) => (s.startsWith("A step") ? s : s[0].toUpperCase() + s.slice(1))).join(". ")}.`;
 }

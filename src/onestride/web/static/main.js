@@ -22,6 +22,7 @@ let writing;
 let refining = new AbortController();
 let scheduled = false;
 let keepBanner = false; // a bad address stays told until something is changed
+let wrong = ""; // what the server says against the values shown
 
 // ------------------------------------------------------------------ the address
 
@@ -33,10 +34,6 @@ function writeAddress() {
   const text = new URLSearchParams(query()).toString().replaceAll("%2C", ",");
   const address = `${location.pathname}${text ? `?${text}` : ""}${location.hash}`;
   if (address !== location.pathname + location.search + location.hash) history.replaceState(null, "", address);
-}
-
-function readAddress() {
-  return { ...about.defaults, ...Object.fromEntries(new URLSearchParams(location.search)) };
 }
 
 // ------------------------------------------------------------------ theory
@@ -53,15 +50,32 @@ async function receive(name, values, quality, signal) {
   try {
     const data = await ask(`/api/${name}`, { query: { ...values, quality }, signal });
     if (quality === "quick" && isSettled(name, values)) return; // the full answer is already there
-    data.asked = JSON.stringify(values);
-    if (name === "here") data.alpha = Number(values.exponent ?? about.defaults.exponent);
+    Object.assign(data, { asked: JSON.stringify(values), values });
     view[name] = data;
-    if (!keepBanner) banner("");
+    judge(values, "");
+    if (!wrong && !keepBanner) banner("");
     if (quality === "full") schedule();
   } catch (error) {
-    if (error.name !== "AbortError") banner(error instanceof Refused ? error.message : "the page made a mistake; reload it");
-    if (!(error instanceof Refused) && error.name !== "AbortError") throw error;
+    failed(error, values);
   }
+}
+
+function failed(error, values) {
+  if (error.name === "AbortError") return;
+  if (error.wrong) judge(values, error.message);
+  else banner(error instanceof Refused ? error.message : "the page made a mistake; reload it");
+  if (!(error instanceof Refused)) throw error;
+}
+
+// Whether there is such a problem: until the server has said so nothing of it goes into the address or a simulation.
+function judge(values, words) {
+  if (JSON.stringify(values) !== document.documentElement.dataset.asked || wrong === words) return;
+  wrong = words;
+  banner(words);
+  controls.mark(words);
+  simulation.block(Boolean(words));
+  share.block(Boolean(words));
+  schedule();
 }
 
 const isSettled = (name, values) => view[name]?.quality === "full" && view[name].asked === JSON.stringify(values);
@@ -83,9 +97,15 @@ function changed(name) {
 }
 
 async function refine(values) {
-  writeAddress();
   refining = new AbortController();
   const { signal } = refining;
+  try {
+    await ask("/api/problem", { query: values, signal });
+  } catch (error) {
+    return failed(error, values);
+  }
+  judge(values, "");
+  writeAddress();
   simulation.fetchPoints(values);
   await Promise.all([receive("curves", values, "full", signal), receive("here", values, "full", signal)]);
 }
@@ -117,16 +137,23 @@ function figure(id, inputs, paint) {
   paint(byId(id), byId(`legend-${id}`));
 }
 
+// The curves are the same for every α, but for how far left they go.
+const curveOf = (values) => JSON.stringify({ ...values, exponent: Math.min(0, Number(values.exponent ?? about.defaults.exponent)) });
+
 function render() {
   const { curves, here } = view;
   const { points } = simulation;
   const alpha = Number(controls.values.exponent);
-  const here_ = here?.alpha === alpha ? here : null; // what was asked for another α is not drawn at this one
-  const shown = { curves, here: here_, points, alpha };
+  const { asked } = document.documentElement.dataset;
+  const here_ = here?.asked === asked ? here : null; // what was asked for another problem is marked, or not drawn
+  const fresh = Boolean(curves) && curveOf(curves.values) === curveOf(query());
+  const shown = { curves, here: here_, points, alpha, fresh };
+  for (const name of ["test_error", "train_loss", "learned"]) stale(name, !fresh);
+  for (const name of ["spectrum", "note-spectrum"]) stale(name, !here_);
   if (curves?.alpha) {
     for (const name of ["test_error", "train_loss"]) {
       notice(name, curves[name].every((v) => v == null) ? curves.message : "");
-      figure(name, [curves, here_?.[name], points, alpha], (svg, list) => errorFigure(svg, list, name, shown));
+      figure(name, [curves, here_, points, alpha, fresh], (svg, list) => errorFigure(svg, list, name, shown));
     }
     const nothing = curves.degrees.every((k) => curves.fraction[k].every((v) => v == null));
     notice("learned", nothing ? curves.message || "the teacher has no part of degree 1 to 4" : "");
@@ -136,21 +163,47 @@ function render() {
     notice("spectrum", "");
     figure("spectrum", [here.spectrum, points], (svg, list) => spectrumFigure(svg, list, { ...shown, here }));
   } else if (here?.message) notice("spectrum", here.message);
-  const { asked } = document.documentElement.dataset;
+  byId("note-spectrum").textContent = asSentence(here?.spectrum?.message);
   const settled = [here, curves].every((x) => x?.quality === "full" && x.asked === asked);
-  byId("quality").textContent = (settled ? here : [here, curves].find((x) => x?.quality === "quick"))?.words ?? "…";
-  byId("quality").title = here?.accuracy ? `What to expect of it: ${here.accuracy}.` : "";
-  byId("quality").dataset.quality = settled ? "full" : "quick";
+  writeQuality(settled);
   Object.assign(document.documentElement.dataset, { curves: curves?.asked ?? "", here: here?.asked ?? "" }); // what is drawn
   clearTimeout(writing);
-  writing = setTimeout(() => writeWords(settled)); // figures first
+  writing = setTimeout(() => writeWords(settled, Boolean(here_) && fresh)); // figures first
 }
 
-function writeWords(settled) {
+function stale(id, is) {
+  byId(id).classList.toggle("stale", is);
+  byId(id).setAttribute("aria-busy", String(is));
+}
+
+// Which theory is drawn and what is known of it: a full dot only beside a prediction that nothing is known against.
+function writeQuality(settled) {
   const { curves, here } = view;
+  const [kind, words] = quality(settled, here, curves);
+  byId("quality").textContent = words;
+  byId("quality").title = kind === "full" && here.accuracy ? `What to expect of it: ${here.accuracy}.` : "";
+  byId("quality").dataset.quality = kind;
+  byId("quality").dataset.settled = String(settled);
+}
+
+function quality(settled, here, curves) {
+  if (wrong) return ["none", "Nothing is computed while a value is wrong."];
+  const shown = settled ? here : [here, curves].find((x) => x?.quality === "quick");
+  if (!shown) return ["quick", "…"];
+  if (shown === here && here.test_error == null) return ["none", "There is no theory for this problem."];
+  if (here?.status === "inaccurate") return ["off", asSentence(here.message)];
+  const partly = curves?.status?.indexOf("inaccurate") ?? -1;
+  const dashed = partly < 0 ? "" : ` Dashed: ${curves.messages[partly]}.`;
+  return [settled ? "full" : "quick", `${shown.words ?? "…"}${dashed}`];
+}
+
+function writeWords(settled, fresh) {
+  const { curves, here } = view;
+  for (const id of ["sentence", "formulas"]) stale(id, !fresh);
+  if (!fresh) controls.sizesText.classList.add("stale");
   if (here?.activation) {
-    controls.showSizes(here.d, here.N);
-    writeFormulas(byId("formulas"), here, controls.values);
+    if (fresh) controls.showSizes(here.d, here.N);
+    writeFormulas(byId("formulas"), here, { ...about.defaults, ...here.values });
   }
   const words = here?.activation ? sentence(here, curves) : "";
   if (words) byId("sentence").innerHTML = words; // numbers only
@@ -226,26 +279,36 @@ async function start() {
   new ResizeObserver(schedule).observe(byId("figures"));
   const storeView = new StoreView(openProblem);
   byId("view-store").addEventListener("click", () => storeView.toggle());
-  addEventListener("popstate", () => openProblem(readAddress(), false));
-  await openProblem(readAddress(), false);
+  addEventListener("popstate", openAddress);
+  await openAddress();
   if (location.hash.startsWith("#store")) storeView.toggle();
 }
 
 // Show a problem, after asking the server whether there is such a problem.
-async function openProblem(values, push = true) {
-  const bad = await ask("/api/problem", { query: Object.fromEntries(Object.entries(values).filter(([k, v]) => v !== about.defaults[k])) })
-    .then(() => null)
-    .catch((error) => error);
-  if (bad) {
-    banner(`${bad.message}. The page shows its default problem instead`);
-    controls.replace(about.defaults);
-    keepBanner = true;
-    changed();
-    return;
-  }
-  if (push) history.pushState(null, "", location.pathname + location.search);
+async function openProblem(values) {
+  const bad = await refusal(Object.fromEntries(Object.entries(values).filter(([k, v]) => v !== about.defaults[k])));
+  if (bad) return openDefault(bad);
+  history.pushState(null, "", location.pathname + location.search);
   controls.replace(values);
   changed();
+}
+
+// The address is asked about as it stands: a parameter given twice is a mistake.
+async function openAddress() {
+  const address = new URLSearchParams(location.search);
+  const bad = await refusal(address);
+  if (bad) return openDefault(bad);
+  controls.replace({ ...about.defaults, ...Object.fromEntries(address) });
+  changed();
+}
+
+const refusal = (query) => ask("/api/problem", { query }).then(() => "", (error) => error.message);
+
+function openDefault(words) {
+  controls.replace(about.defaults);
+  keepBanner = true;
+  changed();
+  banner(`${words}. The page shows its default problem instead`);
 }
 
 start().catch((error) => banner(error.message));

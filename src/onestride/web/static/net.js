@@ -1,6 +1,11 @@
 // Talking to the server: answers, sentences when something is wrong, and never more than one question at a time.
 
-export class Refused extends Error {}
+export class Refused extends Error {
+  constructor(words, status = 0) {
+    super(words);
+    this.wrong = status === 400; // what was asked is no problem
+  }
+}
 
 export async function ask(path, { query = null, signal, ...options } = {}) {
   const address = query ? `${path}?${new URLSearchParams(query)}` : path;
@@ -12,7 +17,7 @@ export async function ask(path, { query = null, signal, ...options } = {}) {
     throw new Refused("the server does not answer; start it again with: onestride explore");
   }
   const data = await response.json().catch(() => ({ error: `the server answered ${response.status}` }));
-  if (!response.ok) throw new Refused(data.error ?? `the server answered ${response.status}`);
+  if (!response.ok) throw new Refused(data.error ?? `the server answered ${response.status}`, response.status);
   return data;
 }
 

@@ -10,6 +10,9 @@ export class Share {
       const what = event.target.dataset?.copy;
       if (what) this.copy(what, event.target.textContent);
     });
+    document.getElementById("download").addEventListener("click", (event) => {
+      if (event.target.ariaDisabled === "true") event.preventDefault();
+    });
     for (const menu of document.querySelectorAll("details.menu")) {
       menu.addEventListener("keydown", (event) => {
         if (event.key !== "Escape") return;
@@ -29,6 +32,12 @@ export class Share {
     this.query = query;
     const text = new URLSearchParams(query).toString();
     for (const kind of ["pdf", "csv"]) document.getElementById(`download-${kind}`).href = `/download/figure.${kind}${text ? `?${text}` : ""}`;
+  }
+
+  // While a value is wrong there is nothing to copy and nothing to download.
+  block(blocked) {
+    for (const button of document.querySelectorAll("#copy button")) button.disabled = blocked;
+    for (const link of document.querySelectorAll("#download a")) link.setAttribute("aria-disabled", String(blocked));
   }
 
   async copy(what, words) {

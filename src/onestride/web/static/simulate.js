@@ -11,6 +11,7 @@ export class Simulation {
   constructor({ query, schedule, values, open }) {
     Object.assign(this, { query, schedule, values, open });
     this.points = null;
+    this.blocked = false;
     this.version = -1;
     this.last = null;
     byId("simulate").addEventListener("submit", (event) => {
@@ -32,9 +33,14 @@ export class Simulation {
   }
 
   label() {
-    const n = Number(this.values().n);
-    byId("run").textContent = `Simulate at n = ${show(n, 4)}`;
-    byId("run").disabled = this.last?.job?.state === "running";
+    byId("run").textContent = this.blocked ? "Simulate" : `Simulate at n = ${show(Number(this.values().n), 4)}`;
+    byId("run").disabled = this.blocked || this.last?.job?.state === "running";
+  }
+
+  // While a value is wrong there is nothing to simulate.
+  block(blocked) {
+    this.blocked = blocked;
+    this.label();
   }
 
   async start() {

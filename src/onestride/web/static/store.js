@@ -110,10 +110,11 @@ export class StoreView {
     const entries = [];
     drawn.forEach(([label, own], i) => {
       own.sort((a, b) => a[x] - b[x]);
-      series.push({ kind: "line", x: own.map((r) => r[x]), y: own.map((r) => r[y].theory), colour: i, label, straight: true });
+      series.push({ kind: "line", x: own.map((r) => r[x]), y: own.map((r) => r[y].theory), off: own.map(isOff), colour: i, label, straight: true });
       series.push({ kind: "points", x: own.map((r) => r[x]), y: own.map((r) => r[y].mean), error: own.map((r) => r[y].stderr), colour: i, titles: own.map((r) => `${name(x)} = ${text(r[x])}: ${show(r[y].mean, 4)} ± ${show(r[y].stderr, 2)}, ${r.seeds} seeds; theory ${show(r[y].theory, 4)}`) });
       entries.push({ label: label || "theory", colour: i });
     });
+    if (rows.some(isOff)) entries.push({ label: "theory known to be off by more than 5 %", style: "off" });
     entries.push({ label: "simulation", kind: "points" });
     const at = rows.map((r) => r[x]);
     const values = rows.flatMap(({ [y]: q }) => [q.mean, q.theory, q.mean == null ? null : q.mean - q.stderr, q.mean == null ? null : q.mean + q.stderr]).filter((v) => v != null);
@@ -137,7 +138,7 @@ export class StoreView {
     const head = [...fields.map(name), "seeds", "measured", "± standard error", "theory", ""];
     const body = rows.slice(0, 300).map((row) => {
       const q = row[y];
-      const cells = [...fields.map((f) => text(row[f])), row.seeds, show(q.mean, 5), show(q.stderr, 2), show(q.theory, 5)];
+      const cells = [...fields.map((f) => text(row[f])), row.seeds, show(q.mean, 5), show(q.stderr, 2), isOff(row) ? `${show(q.theory, 5)}, known to be off` : show(q.theory, 5)];
       const line = element("tr", {}, ...cells.map((c) => element("td", { text: minus(String(c)) })));
       const last = element("td");
       if (row.query) {
@@ -155,4 +156,5 @@ export class StoreView {
   }
 }
 
+const isOff = (row) => row.status === "inaccurate";
 const rank = (field) => (PREFERRED.includes(field) ? PREFERRED.indexOf(field) : 99);

@@ -36,7 +36,17 @@ export function superscript(k) {
 
 export const percent = (x) => (x == null ? "–" : `${minus(String(Math.round(100 * x)))} %`);
 
-export const asSentence = (words) => (words ? `${words[0].toUpperCase()}${words.slice(1)}.` : "");
+// A sentence begins with a capital, unless it begins with a symbol: n is not N.
+const SYMBOL = /^(?!a\s)(\p{L}|phi|psi)(?!\p{L})/u;
+export const asSentence = (words) => (words ? `${SYMBOL.test(words) ? words[0] : words[0].toUpperCase()}${words.slice(1)}.` : "");
+
+// What was typed, with a fraction such as 1/3 as a decimal number; what is no number stays as it is.
+export function plainNumber(text) {
+  const typed = text.trim().replace("−", "-");
+  const [, top, low] = typed.match(/^([\d.eE+-]+)\s*\/\s*([\d.eE+-]+)$/) ?? [];
+  const ratio = Number(top) / Number(low);
+  return Number.isFinite(ratio) ? String(Number(ratio.toPrecision(12))) : typed;
+}
 
 export function toast(words) {
   const box = document.getElementById("toast");

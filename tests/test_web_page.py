@@ -1,0 +1,271 @@
+"""What the explorer says is so: nothing beyond what was computed, and marked where it is stale, wrong or known to be off."""
+
+import json
+import re
+import shutil
+import subprocess
+import sys
+
+import pytest
+
+playwright_api = pytest.importorskip("playwright.sync_api", reason="the browser tests need playwright")
+expect = playwright_api.expect
+CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="the browser tests need chromium or Chrome on the PATH")
+SMALL = "/?n=200"
+BACKSTOP = 300_000  # ms
+expect.set_options(timeout=BACKSTOP)
+
+
+@pytest.fixture(scope="module")
+def address(tmp_path_factory):
+    code, store = "from onestride.cli import main; main()", str(tmp_path_factory.mktemp("explorer"))
+    command = [sys.executable, "-c", code, "explore", "--no-browser", "--port", "0", "--store", store]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as server:
+        yield server.stdout.readline().split("is at ")[1].split("/.")[0]
+        server.terminate()
+
+
+@pytest.fixture(scope="module")
+def browser():
+    with playwright_api.sync_playwright() as playwright:
+        options = ["--headless", "--no-sandbox", "--disable-gpu"]
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=options, timeout=BACKSTOP)
+        yield browser
+        browser.close()
+
+
+@pytest.fixture
+def page(browser, address):
+    context = browser.new_context(viewport={"width": 1280, "height": 900}, base_url=address)
+    context.set_default_timeout(BACKSTOP)
+    page, mistakes = context.new_page(), []
+    page.on("pageerror", lambda error: mistakes.append(str(error)))
+    yield page
+    context.close()
+    assert not mistakes
+
+
+def settled(page):
+    """Whatever the full theory says of the problem asked for is drawn, and put into words a moment later."""
+    page.locator("#quality[data-settled=true]").wait_for()
+    page.evaluate("() => new Promise((done) => setTimeout(done))")
+
+
+def enter(page, name, text):
+    page.locator(f"#control-{name}-number").fill(text)
+    page.locator(f"#control-{name}-number").press("Enter")
+
+
+def features(page):
+    return page.locator("#formulas section", has_text="The features")
+
+
+def test_features_are_called_close_to_their_expansion_only_where_they_are(page):
+    page.goto(SMALL)
+    settled(page)
+    expect(features(page)).to_contain_text("≈")
+    expect(features(page)).to_contain_text("What the sum leaves out along β: 6 % of ‖F‖")
+    page.goto(f"{SMALL}&constant=10&exponent=0.36")  # measured there: ‖F − F₃‖ is several times ‖F‖
+    settled(page)
+    expect(features(page)).not_to_contain_text("≈")
+    expect(features(page)).to_contain_text("Not at this n: what they leave out along β is")
+    page.goto(f"{SMALL}&exponent=0.5")
+    settled(page)
+    expect(features(page)).not_to_contain_text("≈")
+    expect(features(page)).to_contain_text("no finite sum of spikes stands for F")
+
+
+def test_axis_names_alpha_for_any_constant_of_the_step(page):
+    page.goto(f"{SMALL}&constant=3")
+    settled(page)
+    for figure in ("test_error", "train_loss", "learned"):
+        expect(page.locator(f"#{figure} .axis-label")).to_have_text("α in η = c·nα")
+
+
+def test_learned_shares_stand_beside_those_without_the_step(page):
+    page.goto(SMALL)
+    settled(page)
+    expect(page.locator("#sentence")).to_contain_text(
+        "learned 76 % of degree 1 and 7 % of degree 2, without the step 62 % and 0 %"
+    )
+    assert page.locator("#learned .level").count() == 2
+
+
+def test_every_baseline_is_drawn_or_named_and_a_better_one_is_told(page):
+    page.goto(SMALL)
+    settled(page)
+    words = " ".join(page.locator("#test_error .baseline-label").all_text_contents())
+    for name in (
+        "without the step",
+        "ridge on the inputs",
+        "best linear predictor",
+        "best function of βᵀx",
+        "noise alone",
+    ):
+        assert name in words
+    expect(page.locator("#sentence")).to_contain_text(
+        "Ridge regression on the inputs, with its best penalty, does better: 1.71"
+    )
+
+
+def test_fewer_spikes_than_the_window_has_come_with_the_reason(page):
+    page.goto(SMALL)
+    settled(page)
+    expect(page.locator("#sentence")).to_contain_text("one eigenvalue leaves the bulk")
+    expect(page.locator("#note-spectrum")).to_contain_text(
+        "this window has spikes of degree 1, 2; not visible at n = 200"
+    )
+    window = page.locator("#formulas section", has_text="The window: ℓ = 2")
+    expect(window).to_contain_text(
+        "As n → ∞ it has spikes of degree 1, 2. At n = 200 and this c one eigenvalue leaves the bulk."
+    )
+
+
+def test_a_symbol_keeps_its_letter_at_the_head_of_a_sentence(page):
+    page.goto(SMALL)
+    settled(page)
+    script = "async words => (await import('/static/text.js')).asSentence(words)"
+    for words in (
+        "n must be a number",
+        "phi must be",
+        "α = 1/4 is a threshold",
+        "d is too small",
+        "λ must be positive",
+    ):
+        assert page.evaluate(script, words) == f"{words}."
+    assert page.evaluate(script, "a simulation is running") == "A simulation is running."
+    assert page.evaluate(script, "ridge must be positive") == "Ridge must be positive."
+
+
+def test_a_power_of_ten_and_the_exponent_of_the_step_are_two_exponents(page):
+    page.goto("/?n=1000000000&exponent=0.29")
+    settled(page)
+    step = page.locator("#formulas section", has_text="The step")
+    outer = step.locator("msup", has=page.locator("msup")).first
+    assert outer.evaluate("e => [...e.children].map(c => c.textContent)") == ["(109)", "0.29"]
+    assert outer.locator("msup").evaluate("e => [...e.children].map(c => c.textContent)") == ["10", "9"]
+
+
+def test_numbers_of_an_earlier_alpha_are_marked_until_the_new_ones_are_there(page):
+    page.goto(SMALL)
+    settled(page)
+    expect(page.locator("#sentence")).to_have_attribute("aria-busy", "false")
+    held, holding = [], [True]
+    page.route("**/api/here*", lambda route: held.append(route) if holding else route.continue_())
+    page.locator("#control-exponent").press("ArrowRight")
+    for name in ("sentence", "formulas", "spectrum", "note-spectrum"):
+        expect(page.locator(f"#{name}.stale")).to_have_attribute("aria-busy", "true")
+    expect(page.locator("#test_error.stale")).to_have_count(0)  # the curve is the same for every α
+    expect(page.locator("#formulas section", has_text="The step")).to_contain_text(
+        "2000.3="
+    )  # of one problem, not of two
+    holding.clear()
+    for route in held:
+        route.continue_()
+    settled(page)
+    expect(page.locator("#formulas section", has_text="The step")).to_contain_text("2000.305=")
+    expect(page.locator(".stale")).to_have_count(0)
+
+
+def test_nothing_predicted_gets_no_green_dot(page):
+    page.goto("/?activation=0,0,1&n=100")
+    settled(page)
+    expect(page.locator("#quality")).to_have_attribute("data-quality", "none")
+    expect(page.locator("#quality")).to_have_text("There is no theory for this problem.")
+
+
+def test_a_parameter_given_twice_gets_a_sentence(page):
+    page.goto("/?n=1000&n=2000")
+    expect(page.locator("#banner")).to_contain_text("'n' is given more than once in the address")
+    settled(page)
+    expect(page.locator("#banner")).to_contain_text("The page shows its default problem instead")
+
+
+def test_a_fraction_is_a_number_and_a_comma_gets_help(page):
+    page.goto(f"{SMALL}&phi=1/2")
+    settled(page)
+    expect(page.locator("#control-phi-number")).to_have_value("0.5")
+    enter(page, "exponent", "1/3")
+    settled(page)
+    expect(page.locator("#formulas")).to_contain_text("α lies on a threshold between two windows")
+    enter(page, "exponent", "0,3")
+    expect(page.locator("#banner")).to_contain_text("without commas (type 0.3), got '0,3'")
+    enter(page, "exponent", "0.3")
+    expect(page.locator("#banner")).to_be_hidden()
+
+
+def test_a_wrong_value_goes_nowhere(page):
+    page.goto(SMALL)
+    settled(page)
+    address = page.url
+    enter(page, "n", "1.5")
+    expect(page.locator("#control-n-number")).to_have_attribute("aria-invalid", "true")
+    expect(page.locator("#banner")).to_contain_text("n must be a whole number")
+    expect(page.locator("#run")).to_be_disabled()
+    expect(page.locator("#run")).to_have_text("Simulate")
+    expect(page.locator("#sentence.stale")).to_be_visible()
+    expect(page.locator("#quality")).to_have_text("Nothing is computed while a value is wrong.")
+    assert page.locator("#copy button").first.is_disabled()
+    assert page.locator("#download-pdf").get_attribute("aria-disabled") == "true"
+    with page.expect_response(lambda answer: "/api/problem" in answer.url and answer.status == 400):
+        enter(page, "n", "2.5")  # what is asked before the address is written
+    assert page.url == address
+    enter(page, "n", "300")
+    settled(page)
+    expect(page.locator("#run")).to_have_text("Simulate at n = 300")
+    expect(page.locator("#run")).to_be_enabled()
+    expect(page.locator("#banner")).to_be_hidden()
+    assert not page.locator("#copy button").first.is_disabled()
+    page.wait_for_url("**/?n=300")
+
+
+REASON = "known to be off by more than 5 %: n is too close to d²/2"
+
+
+def mark_off(route):
+    """An answer of the server with every number above α = 1/4 known to be off."""
+    answer = route.fetch()
+    found = answer.json()
+    if "alpha" in found:
+        off = [a > 0.25 for a in found["alpha"]]
+        found |= {
+            "status": ["inaccurate" if x else "solved" for x in off],
+            "messages": [REASON if x else "" for x in off],
+        }
+    elif "exponent=0.1" not in route.request.url:
+        found |= {"status": "inaccurate", "message": REASON}
+    route.fulfill(response=answer, body=json.dumps(found))
+
+
+def test_numbers_known_to_be_off_are_dashed_and_told(page):
+    page.route("**/api/here*", mark_off)
+    page.route("**/api/curves*", mark_off)
+    page.goto(SMALL)
+    settled(page)
+    expect(page.locator("#quality")).to_have_attribute("data-quality", "off")
+    expect(page.locator("#quality")).to_have_text(f"K{REASON[1:]}.")
+    expect(page.locator("#sentence")).to_contain_text("These numbers are known to be off by more than 5 %.")
+    for figure in ("test_error", "train_loss"):
+        assert page.locator(f"#{figure} .curve.off").count() == 1
+        assert page.locator(f"#{figure} .curve:not(.off)").count() == 1
+        expect(page.locator(f"#{figure} .here-dot.off")).to_be_attached()
+        expect(page.locator(f"#{figure} .here-label")).to_contain_text("known to be off")
+    enter(page, "exponent", "0.1")  # here the theory holds; further up the curve it does not
+    settled(page)
+    expect(page.locator("#quality")).to_have_attribute("data-quality", "full")
+    expect(page.locator("#quality")).to_contain_text(f"Dashed: {REASON}")
+    expect(page.locator("#test_error .here-dot.off")).to_have_count(0)
+
+
+def test_a_chart_of_equal_values_is_drawn(page):
+    rows = [{"exponent": a, "seeds": 2, "status": "solved", "query": None, "reason": ""} for a in (0.1, 0.3)]
+    same = {"mean": 2.0, "stderr": 0.0, "theory": 2.0}
+    rows = [row | {"test_error": same, "train_loss": same} for row in rows]
+    store = {"store": "equal", "rows": rows, "total": 2, "axes": {"exponent": [0.1, 0.3]}, "fixed": {}}
+    store["quantities"] = ["test_error", "train_loss"]
+    page.route("**/api/store", lambda route: route.fulfill(json=store))
+    page.goto(f"{SMALL}#store")
+    expect(page.locator("#store-title")).to_have_text("test error against exponent α")
+    expect(page.locator("#store-chart .mark")).to_have_count(2)
+    assert page.locator("#store-chart .tick-label", has_text=re.compile("^2$")).count() == 1
