@@ -28,10 +28,9 @@ def explore(
     browser
         Open the page in the browser.
     """
-    try:
-        from onestride.web.serve import explore as run
-    except ModuleNotFoundError as error:
-        from onestride._errors import InputError
+    from onestride._errors import require
 
-        raise InputError(f"the explorer needs {error.name}: pip install 'onestride[explore]'") from None
+    require("starlette", "uvicorn", "matplotlib", extra="explore", what="the explorer")
+    from onestride.web.serve import explore as run
+
     run(store, host=host, port=port, browser=browser, say=lambda words: print(words, flush=True))

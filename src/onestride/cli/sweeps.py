@@ -267,10 +267,11 @@ def plot(
     out
         Name of the files, without suffix.
     """
-    from onestride._errors import InputError
+    from onestride._errors import InputError, require
     from onestride.plot import Panel, Series, save
     from onestride.sweep.curves import curves
 
+    require("matplotlib", extra="plot", what="a figure")
     along, found = curves(_rows(store, sweep), y, x)
     names = list(dict.fromkeys(curve.panel for curve in found))
     if len(names) > MAX_PANELS:
