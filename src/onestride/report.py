@@ -118,7 +118,9 @@ def _claims_markdown(reproduction: Reproduction) -> str:
     ]
     for c in reproduction.claims:
         lines += ["", f"## {c.number}. {c.statement}", "", f"*{c.verdict[0].upper()}{c.verdict[1:]}.* {c.detail}"]
-        lines += ["", f"![Claim {c.number}]({_stem(c.number, c.statement)}.png)", "", f"*{c.caption}*"] if c.panels else []
+        lines += (
+            ["", f"![Claim {c.number}]({_stem(c.number, c.statement)}.png)", "", f"*{c.caption}*"] if c.panels else []
+        )
     where = "; ".join(f"{name}: {value}" for name, value in reproduction.provenance.items())
     return "\n".join([*lines, "", "## Provenance", "", where + ".", ""])
 
