@@ -3,10 +3,13 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
+# what `make devices` installs; torch==2.13.0, or the path of a wheel, where a CPU build is at hand
+TORCH ?= torch
 # several test processes share the cores: one BLAS thread each
 ONE_THREAD := OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 MKL_NUM_THREADS=1
+INSTALL := install --quiet --disable-pip-version-check
 
-.PHONY: reproduce test quick browser slow lint docs clean
+.PHONY: reproduce test quick oldest newest devices browser slow lint docs clean
 
 reproduce: $(READY)
 	$(BIN)/onestride reproduce
@@ -17,6 +20,25 @@ test: $(READY) lint browser
 # the loop of a developer: no browser, no program, no experiment, no long simulation
 quick: $(READY)
 	$(ONE_THREAD) $(BIN)/pytest -n auto --dist worksteal -m "not slow and not long"
+
+# the tests with the oldest release of every dependency that pyproject.toml allows; an old release may call what a newer
+# one beside it deprecates, which is not our error
+oldest: browser
+	$(PYTHON) -m venv --clear .venv-oldest
+	.venv-oldest/bin/pip $(INSTALL) --constraint tests/oldest.txt --editable '.[dev]'
+	$(ONE_THREAD) .venv-oldest/bin/pytest -n auto --dist worksteal -W ignore::DeprecationWarning
+
+# the tests with the newest releases
+newest: browser
+	$(PYTHON) -m venv --clear .venv-newest
+	.venv-newest/bin/pip $(INSTALL) --editable '.[dev]'
+	$(ONE_THREAD) .venv-newest/bin/pytest -n auto --dist worksteal
+
+# the tests that need torch or array-API dispatch, skipped elsewhere (those of a GPU run where there is one)
+devices:
+	$(PYTHON) -m venv .venv-devices
+	.venv-devices/bin/pip $(INSTALL) '$(TORCH)' --editable '.[dev]'
+	$(ONE_THREAD) SCIPY_ARRAY_API=1 .venv-devices/bin/pytest -n auto tests/test_devices.py tests/test_estimator.py
 
 # the tests of the explorer drive a real browser; without one they are skipped
 browser:
@@ -43,4 +65,4 @@ $(READY): pyproject.toml
 	touch $(READY)
 
 clean:
-	rm -rf $(VENV) .pytest_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) .venv-oldest .venv-newest .venv-devices .pytest_cache .ruff_cache .hypothesis

@@ -54,6 +54,14 @@ def test_predict_prints_method_and_accuracy(capsys):
     assert "test error" in out
 
 
+@pytest.mark.parametrize("command", ["predict", "simulate", "compare", "spectrum", "diagnose", "plan"])
+def test_every_command_begins_with_the_problem_it_solves(capsys, command):
+    _, out, _ = run(capsys, command, *SMALL, "--exponent", "0.2", "--readout", "constant", "--n-step", "70")
+    first = " ".join(out.split())
+    assert first.startswith("n = 60, d = 30, N = 90; relu, teacher [0, 1, 0.7071], noise 0.5, λ = 0.1, η = 1·n^0.2 = ")
+    assert "full gradient, readout constant, n_step 70 " in first
+
+
 def test_functions_lists_relu_to_five_digits(capsys):
     code, out, _ = run(capsys, "functions")
     assert code == 0

@@ -66,6 +66,16 @@ def test_penalty_far_from_optimal():
     assert finding.numbers["best_error"] < finding.numbers["test_error"]
 
 
+def test_errors_named_are_those_predicted():
+    p = problem(n=500, d=250, N=750, alpha=0.35, gradient="full", noise=0.5, ridge=0.1)
+    found = one.diagnose(p)
+    here = one.predict(p)
+    numbers = {f.cause: f.numbers for f in found.findings}
+    assert numbers["penalty"]["test_error"] == here.test_error == numbers["step-too-small"]["test_error"]
+    assert numbers["penalty"]["best_error"] == one.optimal_ridge(p).test_error
+    assert f"from {here.untrained.test_error:.4g} to {here.test_error:.4g}" in found.summary
+
+
 def test_step_too_large():
     found = one.diagnose(problem(alpha=0.5, c=40, teacher=[0, 1.0], noise=0.5, ridge=0.1))
     finding = next(f for f in found.findings if f.cause == "step-too-large")

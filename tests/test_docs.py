@@ -10,6 +10,7 @@ import pytest
 
 import onestride
 from onestride.cli import app
+from onestride.cli.options import ProblemOptions
 
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -27,6 +28,27 @@ def test_readme_example_prints_what_its_comments_say():
     with contextlib.redirect_stdout(printed):
         exec(compile(code, "README.md", "exec"), {})
     assert printed.getvalue().splitlines() == expected
+
+
+def test_a_command_without_options_takes_the_problem_of_the_readme():
+    (code,) = code_blocks(README, "python")
+    names: dict = {}
+    exec(compile(code[: code.index("p = ")], "README.md", "exec"), names)
+    (sizes,) = re.findall(r"the problem above at n = ([\d,]+), d = ([\d,]+), N = ([\d,]+)", README)
+    n, d, N = (int(size.replace(",", "")) for size in sizes)
+    assert ProblemOptions().build() == names["problem"].replace(n=n, d=d, N=N)
+
+
+def test_times_in_the_readme_are_those_of_the_page_on_speed():
+    page = (ROOT / "docs" / "speed.md").read_text(encoding="utf-8")
+    seconds, date, times = re.search(
+        r"take ([\d.]+) s a seed on two cores \(([\d-]+)\), ([\d.]+) times", README
+    ).groups()
+    assert f"| onestride | {seconds} | |" in page
+    assert re.search(rf"scikit-learn's `Ridge` for every cell \| [\d.]+ \| {times} ×", page)
+    assert f"`python benchmarks/canonical_grid.py`, {date}" in page
+    n, gpu = re.search(r"n = ([\d,]+) on one H200 in (\d+) s", README).groups()
+    assert f"| {n} | {gpu} |" in page
 
 
 def test_readme_one_line_activation_works():

@@ -1,6 +1,7 @@
 """The main job at a tiny size: every claim is there, the page is self-contained, nothing is half-written."""
 
 import json
+import re
 import xml.etree.ElementTree as ET
 
 import numpy as np
@@ -48,6 +49,10 @@ def test_report_is_complete_and_self_contained(reproduction, tmp_path):
     assert len(stems) == 10
     assert all({f"{s}.png", f"{s}.csv"} <= files for s in stems)
     assert {"report.html", "claims.csv", "claims.json", "claims.md", "provenance.json"} <= files
+    shown = re.findall(
+        r"^!\[.*\]\((.*)\)\n\n\*.+\*$", (tmp_path / "out" / "claims.md").read_text("utf-8"), re.MULTILINE
+    )
+    assert shown == [f"{s}.png" for s in sorted(stems - {"overview"})]  # every caption has its figure above it
     json.loads((tmp_path / "out" / "claims.json").read_text(encoding="utf-8"), parse_constant=pytest.fail)
 
 

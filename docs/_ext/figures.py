@@ -1,4 +1,4 @@
-"""Figures of gallery scripts: `onestride.plot.draw` returns a figure that is already closed, so it is looked up by name."""
+"""Figures of gallery scripts: `onestride.plot.draw` returns a figure that pyplot does not know, so it is looked up by name."""
 
 from __future__ import annotations
 

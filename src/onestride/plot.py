@@ -12,11 +12,14 @@ import io
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
+
+from onestride._errors import require
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -70,26 +73,34 @@ class Panel:
     xticks: Sequence[float] = ()
     xnames: Sequence[str] = ()  # words in place of the numbers at xticks
     xlim: tuple[float, float] | None = None
-    ylim: tuple[float, float] | None = None
+    ylim: tuple[float, float] | None = None  # widened where a measured point would lie outside
 
 
 def draw(panels: Sequence[Panel], *, columns: int = 2) -> Figure:
-    """Draw the panels in a grid."""
-    import matplotlib
-
-    matplotlib.use("Agg", force=False)
-    import matplotlib.pyplot as plt
+    """Draw the panels in a grid. The figure is not pyplot's: no backend is chosen, no window opens, a notebook shows it."""
+    require("matplotlib", extra="plot", what="a figure")
+    from matplotlib import rc_context
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
 
     columns = min(columns, len(panels))
     rows = math.ceil(len(panels) / columns)
-    with plt.rc_context(STYLE):
-        figure, axes = plt.subplots(rows, columns, figsize=(3.5 * columns, 3.1 * rows), squeeze=False)
+    with rc_context(STYLE):
+        figure = Figure(figsize=(3.5 * columns, 3.1 * rows))
+        FigureCanvasAgg(figure)
+        axes = figure.subplots(rows, columns, squeeze=False)
         for axis in axes.flat[len(panels) :]:
             axis.set_visible(False)
         for axis, panel in zip(axes.flat, panels, strict=False):
             _draw_panel(axis, panel)
-    plt.close(figure)
+    figure._repr_png_ = partial(_png, figure)  # pyright: ignore[reportAttributeAccessIssue] - what notebooks ask for
     return figure
+
+
+def _png(figure: Figure) -> bytes:
+    data = io.BytesIO()
+    figure.savefig(data, format="png", dpi=144)
+    return data.getvalue()
 
 
 def _draw_panel(axis: Any, panel: Panel) -> None:
@@ -117,7 +128,7 @@ def _draw_panel(axis: Any, panel: Panel) -> None:
     if panel.xlim:
         axis.set_xlim(*panel.xlim)
     if panel.ylim:
-        axis.set_ylim(*panel.ylim)
+        axis.set_ylim(*_with_points(panel.ylim, panel.series))
     if panel.logy and axis.get_ylim()[1] < 50 * axis.get_ylim()[0]:  # 0.2, 0.5 read better than 2 × 10⁻¹
         low, high = axis.get_ylim()
         ticks = [m * 10.0**k for k in range(-12, 13) for m in (1, 2, 3, 5) if low <= m * 10.0**k <= high]
@@ -125,6 +136,20 @@ def _draw_panel(axis: Any, panel: Panel) -> None:
         axis.set_yticks([], minor=True)
     if len(axis.get_legend_handles_labels()[1]) > 0:
         _legend_below(axis, ncols=1 if len(panel.series) < 3 else 2)
+
+
+def _with_points(limits: tuple[float, float], series: Sequence[Series]) -> tuple[float, float]:
+    """The limits, widened so that every measured point and its error bar lie inside."""
+    low, high = limits
+    margin = 0.03 * (high - low)
+    for s in series:
+        if s.kind == "simulation":
+            y = np.asarray(s.y, float)
+            error = np.zeros_like(y) if s.error is None else np.nan_to_num(np.asarray(s.error, float))
+            inside = np.isfinite(y)
+            low = min([low, *(y - error - margin)[inside]])
+            high = max([high, *(y + error + margin)[inside]])
+    return low, high
 
 
 def _legend_below(axis: Any, ncols: int) -> None:

@@ -13,13 +13,20 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from onestride._errors import require
 from onestride.experiments.outcome import Outcome
 from onestride.experiments.reproduce import Reproduction
 from onestride.plot import save, to_svg
 
 
+def require_report() -> None:
+    """Raise a sentence unless the libraries of a report are here; call it before the work that is to be reported."""
+    require("matplotlib", "jinja2", extra="report", what="the report")
+
+
 def write_report(reproduction: Reproduction, out: Path) -> Path:
     """Write report.html, figures (PDF, PNG, CSV), claims (CSV, JSON, Markdown) and provenance; return the page."""
+    require_report()
     figures = {"overview": reproduction.overview}
     figures |= {_stem(claim.number, claim.statement): claim.panels for claim in reproduction.claims if claim.panels}
     drawings = {claim.number: to_svg(claim.panels, columns=3) for claim in reproduction.claims if claim.panels}
@@ -43,6 +50,7 @@ def write_report(reproduction: Reproduction, out: Path) -> Path:
 
 def write_outcome(outcome: Outcome, provenance: dict[str, Any], out: Path) -> Path:
     """Write one experiment's page (HTML, Markdown), its figure (PDF, PNG, CSV) and its numbers; return the page."""
+    require_report()
     drawing = to_svg(outcome.panels, columns=outcome.columns)
     page = _render("experiment.html.jinja", outcome=outcome, drawing=drawing, provenance=provenance)
     with _staged(out) as folder:
@@ -110,7 +118,9 @@ def _claims_markdown(reproduction: Reproduction) -> str:
     ]
     for c in reproduction.claims:
         lines += ["", f"## {c.number}. {c.statement}", "", f"*{c.verdict[0].upper()}{c.verdict[1:]}.* {c.detail}"]
-        lines += ["", c.caption] if c.caption else []
+        lines += (
+            ["", f"![Claim {c.number}]({_stem(c.number, c.statement)}.png)", "", f"*{c.caption}*"] if c.panels else []
+        )
     where = "; ".join(f"{name}: {value}" for name, value in reproduction.provenance.items())
     return "\n".join([*lines, "", "## Provenance", "", where + ".", ""])
 

@@ -231,9 +231,10 @@ def reproduce(
         Print JSON instead of the table.
     """
     from onestride.experiments.reproduce import reproduce as run
-    from onestride.report import write_report
+    from onestride.report import require_report, write_report
 
     check_folder("--out", out)
+    require_report()
     with progress_bar("checking claims") as progress:
         reproduction = run(size, progress=progress)
     page = write_report(reproduction, out)
@@ -276,10 +277,10 @@ def experiment(
     """
     import time
 
-    from onestride.experiments.catalogue import QUESTIONS, run_experiment
+    from onestride.experiments.catalogue import QUESTIONS, require_experiment, run_experiment
     from onestride.experiments.outcome import Settings
     from onestride.experiments.provenance import provenance
-    from onestride.report import write_outcome
+    from onestride.report import require_report, write_outcome
 
     if name == "list":
         if emit(QUESTIONS, json_):
@@ -290,8 +291,11 @@ def experiment(
         say(rows)
         return
     check_folder("--out", out)
-    data = []
-    for chosen in QUESTIONS if name == "all" else [name]:
+    names, data = (list(QUESTIONS) if name == "all" else [name]), []
+    for chosen in names:
+        require_experiment(chosen)
+    require_report()
+    for chosen in names:
         started = time.perf_counter()
         with progress_bar(chosen) as progress:
             report = None if progress is None else (lambda fraction, show=progress: show(round(100 * fraction), 100))

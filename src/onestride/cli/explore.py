@@ -34,12 +34,11 @@ def explore(
         Open the page in the browser.
     """
     with _leaving_at_once():
-        try:
-            from onestride.web.serve import explore as run
-        except ModuleNotFoundError as error:
-            from onestride._errors import InputError
+        from onestride._errors import require
 
-            raise InputError(f"the explorer needs {error.name}: pip install 'onestride[explore]'") from None
+        require("starlette", "uvicorn", "matplotlib", extra="explore", what="the explorer")
+        from onestride.web.serve import explore as run
+
         run(store, host=host, port=port, browser=browser, say=lambda words: print(words, flush=True))
 
 

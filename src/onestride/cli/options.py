@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 @Parameter(name="*")
 @dataclass(frozen=True)
 class ProblemOptions:
-    """The problem. With --problem FILE the file is read first and the options given here change it."""
+    """The problem; what is not given is in [brackets]. With --problem FILE the file is read first and options change it."""
 
     problem: Path | None = None
     "A TOML or JSON file with the fields of a Problem."

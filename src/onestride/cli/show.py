@@ -50,11 +50,14 @@ LABELS |= {"train_gain": "gain, objective", "test_gain": "gain, test"}
 
 
 def describe(problem: Problem) -> str:
-    """The problem in one line."""
+    """The problem in one line: its main fields, and the others where they are not the default."""
+    shown = {"n", "d", "N", "activation", "teacher", "noise", "ridge", "step", "gradient"}
+    others = {name: getattr(problem, name) for name in type(problem).model_fields if name not in shown}
+    changed = [f", {k} {v}" for k, v in others.items() if v != type(problem).model_fields[k].default]
     return (
         f"n = {problem.n}, d = {problem.d}, N = {problem.N}; {problem.sigma.name}, teacher {problem.target.name}, "
         f"noise {problem.noise:g}, λ = {problem.ridge:g}, η = {problem.step.constant:g}·n^{problem.step.exponent:g} "
-        f"= {problem.eta:.4g}, {problem.gradient} gradient"
+        f"= {problem.eta:.4g}, {problem.gradient} gradient{''.join(changed)}"
     )
 
 

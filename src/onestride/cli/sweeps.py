@@ -279,7 +279,7 @@ def plot(
     out
         Name of the files, without suffix.
     """
-    from onestride._errors import InputError
+    from onestride._errors import InputError, require
     from onestride.plot import save
     from onestride.sweep.curves import check_choice, curves
 
@@ -288,6 +288,7 @@ def plot(
         raise InputError(f"--out must be a name for the files, got {str(out)!r}")
     for suffix in (".pdf", ".png", ".csv"):
         check_file("--out", out.with_suffix(suffix))
+    require("matplotlib", extra="plot", what="a figure")
     along, found = curves(_rows(store, sweep), y, x)
     names = list(dict.fromkeys(curve.panel for curve in found))
     if len(names) > MAX_PANELS:

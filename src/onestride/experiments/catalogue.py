@@ -6,6 +6,7 @@ import difflib
 from importlib import import_module
 
 from onestride._backend import using
+from onestride._errors import require
 from onestride.experiments.outcome import Outcome, Settings
 from onestride.functions import InputError
 
@@ -34,12 +35,22 @@ QUESTIONS = {
 }
 
 
-def run_experiment(name: str, settings: Settings) -> Outcome:
-    """Run one experiment by name."""
+READS_TABLES = ("inputs", "full-training")  # those that come with scikit-learn
+
+
+def require_experiment(name: str) -> None:
+    """Raise a sentence unless there is such an experiment and the libraries it needs are installed."""
     if name not in QUESTIONS:
         close = difflib.get_close_matches(name, QUESTIONS, n=1)
         hint = f"did you mean {close[0]!r}?" if close else f"known: {', '.join(QUESTIONS)}"
         raise InputError(f"no experiment is called {name!r}; {hint}")
+    if name in READS_TABLES:
+        require("sklearn", extra="estimator", what=f"the experiment {name}")
+
+
+def run_experiment(name: str, settings: Settings) -> Outcome:
+    """Run one experiment by name."""
+    require_experiment(name)
     module = import_module(f"onestride.experiments.{name.replace('-', '_')}")
     settings.progress(0.0)
     with using(settings.device):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from onestride._errors import InputError
+from onestride._errors import require
 from onestride._numerics import Array
 
 
@@ -14,10 +14,9 @@ def table(name: str) -> tuple[Array, Array]:
     ``"diabetes"`` (442 × 10, disease progression), ``"cancer"`` (569 × 30, benign or not), ``"digits"`` (1,797 × 61
     pixels, the digit taken as a number).
     """
-    try:
-        from sklearn import datasets
-    except ImportError:
-        raise InputError("the tables come with scikit-learn: pip install 'onestride[all]'") from None
+    require("sklearn", extra="estimator", what=f"the table {name}")
+    from sklearn import datasets
+
     load = {"diabetes": datasets.load_diabetes, "cancer": datasets.load_breast_cancer, "digits": datasets.load_digits}
     X, y = load[name](return_X_y=True)
     X, y = np.asarray(X, float), np.asarray(y, float)

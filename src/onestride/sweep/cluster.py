@@ -10,7 +10,7 @@ from concurrent.futures import Executor
 from contextlib import contextmanager
 from typing import Any
 
-from onestride.functions import InputError
+from onestride._errors import InputError, require
 from onestride.sweep.drive import cores
 from onestride.sweep.pool import quiet_tracker
 
@@ -20,10 +20,9 @@ ALLOWED_FAILURES = 10  # a dying worker marks every task it held as suspicious, 
 @contextmanager
 def dask_executor(address: str, workers: int | None = None, *, timeout: float = 10.0) -> Iterator[tuple[Executor, int]]:
     """An executor on the Dask scheduler at `address` ("local" starts one), and how many tasks it runs at once."""
-    try:
-        from distributed import Client, LocalCluster
-    except ImportError:
-        raise InputError("dask: the library distributed is not installed; pip install 'onestride[cluster]'") from None
+    require("distributed", extra="cluster", what="dask")
+    from distributed import Client, LocalCluster
+
     if address == "local":
         count = workers or cores()
         quiet_tracker()

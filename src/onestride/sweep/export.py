@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from onestride.functions import InputError
+from onestride._errors import InputError, require
 from onestride.problem import Problem
 from onestride.store import StoreError, replace_file
 from onestride.sweep.rows import Row, flat_problem
@@ -48,10 +48,7 @@ def export(table: Table, path: Path) -> None:
     check_suffix(path)
     if not table:
         raise InputError("there are no results to export")
-    try:
-        data = WRITERS[path.suffix](table)
-    except ImportError as error:
-        raise InputError(f"{path.suffix} needs the library {error.name}; pip install 'onestride[export]'") from None
+    data = WRITERS[path.suffix](table)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         replace_file(path, data)
@@ -71,6 +68,7 @@ def to_csv(table: Table) -> bytes:
 
 def to_parquet(table: Table) -> bytes:
     """An Apache Parquet file."""
+    require("pandas", "pyarrow", extra="export", what="a .parquet file")
     import pandas
 
     data = io.BytesIO()
@@ -80,6 +78,7 @@ def to_parquet(table: Table) -> bytes:
 
 def to_netcdf(table: Table) -> bytes:
     """A NetCDF 3 file: one dimension per parameter that varies, or one dimension `cell` where a grid would be sparse."""
+    require("pandas", "xarray", extra="export", what="a .nc file")
     import pandas
     import xarray
 

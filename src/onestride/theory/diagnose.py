@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from onestride.problem import Problem
-from onestride.result import TheoryError
+from onestride.result import Prediction, TheoryError
 from onestride.theory.assumptions import failed_assumption
 from onestride.theory.optimal import optimal_ridge
 from onestride.theory.outliers import find_outliers
@@ -18,7 +18,6 @@ from onestride.theory.plateau import window
 from onestride.theory.predict import predict, predict_grid
 from onestride.theory.spectrum import Spectrum, spectrum
 
-LEVEL = "T2i"  # of every number compared here: fast, and all of one theory
 DEGREES = 4  # Hermite degrees of the teacher that are looked at
 SMALL_SHARE = 0.01  # parts of the teacher below this share of its power are left alone
 EXCESS = 0.05  # a penalty costs too much when it adds this much to the error above the noise
@@ -63,7 +62,7 @@ class Diagnosis:
 def diagnose(problem: Problem) -> Diagnosis:
     """Look for the known causes of missing spikes and of poor generalisation.
 
-    Causes: no-step, no-linear-part (c₁ = 0), step-beyond-theory (α > 1/2), teacher-without-linear-part (c⋆₁ = 0),
+    Every test error named is `predict`'s own. Causes: no-step, no-linear-part (c₁ = 0), step-beyond-theory (α > 1/2), teacher-without-linear-part (c⋆₁ = 0),
     activation-misses-degree, wrong-window, prefactor-too-small, penalty, step-too-large, step-too-small.
     """
     findings = _structural(problem)
@@ -83,10 +82,10 @@ def _with_theory(problem: Problem, findings: list[Finding]) -> Diagnosis:
     seen = spectrum(problem, density=False)
     if problem.eta > 0:
         findings += _spikes(problem, seen)
-    here = predict(problem, level=LEVEL)
-    findings += _penalty(problem)
+    here = predict(problem)
+    findings += _penalty(problem, here.test_error)
     if problem.eta > 0:
-        findings += _step_size(problem)
+        findings += _step_size(problem, here)
     gain = (
         f"the step lowers the predicted test error from {here.test_error + here.test_gain:.4g} to {here.test_error:.4g}"
     )
@@ -205,9 +204,8 @@ def needed_constant(problem: Problem, degree: int, *, largest: float = 1e3) -> f
     return c * high
 
 
-def _penalty(problem: Problem) -> list[Finding]:
-    best = optimal_ridge(problem, level=LEVEL)
-    here = predict(problem, level=LEVEL).test_error
+def _penalty(problem: Problem, here: float) -> list[Finding]:
+    best = optimal_ridge(problem)
     noise = problem.noise**2
     if here - best.test_error <= EXCESS * max(best.test_error - noise, 1e-12):
         return []
@@ -223,17 +221,16 @@ def _penalty(problem: Problem) -> list[Finding]:
     ]
 
 
-def _step_size(problem: Problem) -> list[Finding]:
+def _step_size(problem: Problem, predicted: Prediction) -> list[Finding]:
     """Compare with steps of other sizes at the same penalty; a factor m is log m/log n more in the exponent."""
     exponents = problem.step.exponent + np.log(STEP_FACTORS) / np.log(problem.n)
-    errors = predict_grid(problem, exponents, [problem.ridge], level=LEVEL, method="profile").test_error[:, 0]
-    untrained = predict(problem, level=LEVEL)
-    errors = np.append(errors, untrained.test_error + untrained.test_gain)
+    errors = predict_grid(problem, exponents, [problem.ridge]).test_error[:, 0]
+    errors = np.append(errors, predicted.test_error + predicted.test_gain)
     factors = np.append(STEP_FACTORS, 0.0)
     if not np.isfinite(errors).any():
         return []
     at = int(np.nanargmin(errors))
-    here, best = untrained.test_error, float(errors[at])
+    here, best = predicted.test_error, float(errors[at])
     if here - best <= STEP_EXCESS * max(best - problem.noise**2, 1e-12):
         return []
     numbers = {"eta": problem.eta, "better_eta": problem.eta * factors[at], "test_error": here, "better_error": best}

@@ -88,6 +88,8 @@ class Guard:
         opened = scope["method"] == "GET" and scope["path"] == "/" and mode == "navigate"  # a link to the page is fine
         if site in ("cross-site", "same-site") and not opened:
             return 403, "requests from other origins are refused"
+        if "\0" in scope["path"]:
+            return 404, "no page has a null byte in its name"
         if len(scope["query_string"]) + len(scope.get("raw_path") or b"") > LONGEST_ADDRESS:
             return 414, f"the address must be at most {LONGEST_ADDRESS} characters long"
         length = headers.get("content-length", "0")

@@ -1,0 +1,150 @@
+"""Dependencies that are true: floors that are tested, extras that are asked for before the work, a backend left alone."""
+
+import ast
+import os
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+
+import onestride
+from onestride._errors import InputError, MissingLibrary, require
+
+ROOT = Path(__file__).parents[1]
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+EXTRAS = PROJECT["optional-dependencies"]
+
+
+def test_oldest_pins_every_floor_and_nothing_else():
+    groups = [PROJECT["dependencies"], *EXTRAS.values()]
+    floors = {entry.replace(">=", "==") for group in groups for entry in group if not entry.startswith("onestride[")}
+    lines = (ROOT / "tests" / "oldest.txt").read_text(encoding="utf-8").splitlines()
+    assert sorted(floors) == [line for line in lines if not line.startswith("#")]
+
+
+# ---------------------------------------------------------------------- extras
+
+
+def run_without(libraries: list[str], code: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    """Run code in a fresh interpreter in which these libraries cannot be imported."""
+    block = f"import sys\nfor name in {libraries!r}: sys.modules[name] = None\n"
+    env = os.environ | environment
+    return subprocess.run([sys.executable, "-c", block + code], capture_output=True, text=True, env=env, check=False)
+
+
+# what a command would do, replaced by a failure: it must not come so far
+NO_WORK = """
+import onestride.experiments.reproduce as claims, onestride.experiments.catalogue as catalogue
+def work(*_, **__): raise AssertionError("the work began")
+claims.reproduce = catalogue.import_module = work
+from onestride.cli import main
+"""
+
+
+@pytest.mark.parametrize(
+    ("arguments", "missing", "sentence"),
+    [
+        (
+            ["reproduce", "--size", "small"],
+            ["matplotlib", "jinja2"],
+            "the report needs matplotlib and jinja2, which are not installed: pip install 'onestride[report]'",
+        ),
+        (
+            ["experiment", "errors", "--size", "small"],
+            ["matplotlib"],
+            "the report needs matplotlib, which is not installed: pip install 'onestride[report]'",
+        ),
+        (
+            ["experiment", "all", "--size", "small"],
+            ["sklearn"],
+            "the experiment inputs needs scikit-learn, which is not installed: pip install 'onestride[estimator]'",
+        ),
+        (
+            ["sweep", "plot", "--store", "nowhere"],
+            ["matplotlib"],
+            "a figure needs matplotlib, which is not installed: pip install 'onestride[plot]'",
+        ),
+        (
+            ["explore", "--no-browser"],
+            ["starlette"],
+            "the explorer needs starlette, which is not installed: pip install 'onestride[explore]'",
+        ),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else None,
+)
+def test_a_missing_extra_is_told_before_the_work(arguments, missing, sentence):
+    result = run_without(missing, NO_WORK + f"main({arguments!r})")
+    assert (result.returncode, result.stdout) == (2, "")
+    assert result.stderr == f"onestride: {sentence}\n"
+
+
+def test_drawing_without_matplotlib_is_a_sentence():
+    code = "from onestride.plot import Panel, draw\ndraw([Panel('', '', '', [])])"
+    assert "MissingLibrary: a figure needs matplotlib" in run_without(["matplotlib"], code).stderr
+
+
+def test_a_missing_library_is_both_wrong_input_and_an_import_error():
+    with pytest.raises(
+        MissingLibrary, match=r"^x needs no_such_library, which is not installed: pip install 'onestride"
+    ):
+        require("numpy", "no_such_library", extra="plot", what="x")
+    assert issubclass(MissingLibrary, InputError)
+    assert issubclass(MissingLibrary, ImportError)
+
+
+def test_the_extras_named_bring_the_libraries_asked_for():
+    calls = [
+        node
+        for path in Path(onestride.__file__).parent.rglob("*.py")
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "require"
+    ]
+    assert len(calls) >= 8
+    for call in calls:
+        words = {word.arg: word.value for word in call.keywords}
+        brought = {
+            entry.split(">=")[0].replace("scikit-learn", "sklearn")
+            for entry in EXTRAS[ast.literal_eval(words["extra"])]
+        }
+        assert {ast.literal_eval(library) for library in call.args} <= brought
+
+
+# ---------------------------------------------------------------------- matplotlib's backend is the user's
+
+DRAW = """
+import io, matplotlib
+from onestride.plot import Panel, Series, draw, to_svg
+panels = [Panel("title", "x", "y", [Series("points", [0, 1], [1, 2], [0.1, 0.1], "simulation")])]
+figure = draw(panels)
+figure.savefig(io.BytesIO(), format="pdf")
+assert figure._repr_png_().startswith(b"\\x89PNG")  # what a notebook shows
+assert to_svg(panels).startswith("<svg")
+"""
+
+
+def test_drawing_leaves_the_backend_alone():
+    result = run_without([], DRAW + "print(matplotlib.get_backend())", MPLBACKEND="svg")
+    assert (result.stdout, result.stderr) == ("svg\n", "")
+
+
+def test_drawing_chooses_no_backend_where_none_is_chosen():
+    result = run_without([], DRAW + "print('matplotlib.pyplot' in sys.modules)", MPLBACKEND="")
+    assert (result.stdout, result.stderr) == ("False\n", "")
+
+
+def test_drawing_needs_no_display():
+    result = run_without([], DRAW, MPLBACKEND="tkagg", DISPLAY="", WAYLAND_DISPLAY="")
+    assert (result.returncode, result.stderr) == (0, "")
+
+
+def test_no_measured_point_lies_outside_the_axes():
+    from onestride.plot import Panel, Series, draw
+
+    points = Series("points", [0, 1, 2], [0.5, 1.2, float("nan")], [0.1, 0.2, 0.0], "simulation")
+    line = Series("theory", [0, 1], [-3.0, 9.0])
+    (axis,) = draw([Panel("", "x", "y", [points, line], ylim=(0.0, 1.05))]).axes
+    low, high = axis.get_ylim()
+    assert low == 0.0
+    assert 1.4 < high < 1.5
