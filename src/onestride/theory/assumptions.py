@@ -7,16 +7,23 @@ import numpy as np
 from onestride.problem import Problem
 
 SMALLEST_SIZE = 10
+LARGEST = 1e60  # of λ, E σ², E σ⋆² and the noise, and one over the least of λ: their products must stay finite numbers
 
 
 def beyond_the_model(problem: Problem) -> str | None:
-    """What no theory of this package describes: other inputs, several steps, several directions."""
+    """What no theory of this package describes: other inputs, several steps, several directions, overflowing numbers."""
     if problem.inputs != "gaussian":
         return f"the theory needs Gaussian inputs with identity covariance, got inputs={problem.inputs!r}"
     if problem.directions > 1:
         return f"the theory needs a teacher of one direction, got directions={problem.directions}"
     if problem.steps > 1 and problem.step.constant > 0:
         return f"the theory describes one gradient step, got steps={problem.steps}"
+    with np.errstate(all="ignore"):
+        sizes = {"λ": problem.ridge, "1/λ": 1 / problem.ridge, "the noise": problem.noise}
+        sizes |= {"E σ²": problem.sigma.second_moment, "E σ⋆²": problem.target.second_moment}
+    for name, size in sizes.items():
+        if not size <= LARGEST:
+            return f"the theory computes in double precision and needs {name} of at most {LARGEST:g}, got {size:g}"
     return None
 
 

@@ -13,6 +13,7 @@ import numpy as np
 
 from onestride._numerics import Array
 from onestride.problem import Problem
+from onestride.result import TheoryError
 
 IMAGINARY = 1e-10  # ε/E: how far above the real axis the density is read
 _DARK = 1e-6  # density · E below which E is outside the support
@@ -123,10 +124,17 @@ def untrained_law(problem: Problem) -> Law:
     scan = np.concatenate([np.geomspace(_LOWEST, 1e-2, _SCAN // 2, endpoint=False), np.linspace(1e-2, 1, _SCAN // 2)])
     scan *= scale
 
+    share = 1 - atom_at_zero(problem)
+
     def bright(E: Array) -> Array:
-        return untrained_density(problem, E) * E > _DARK
+        return untrained_density(problem, E) * E > _DARK * share
 
     inside = bright(scan)
+    if not inside.any():
+        raise TheoryError(
+            f"the bulk of the untrained features was not found: at n = {problem.n}, d = {problem.d}, N = {problem.N} it is "
+            f"narrower than the {scan.size} points of the search"
+        )
     turns = np.flatnonzero(np.diff(np.concatenate([[inside[0]], inside]).astype(int)))
     left, right, rising = scan[turns - 1], scan[turns], inside[turns]
     for _ in range(5):  # each round narrows every bracket 64-fold

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from onestride.problem import Problem
-from onestride.result import Prediction, TheoryError
+from onestride.result import Prediction, Status, TheoryError
 from onestride.theory.assumptions import failed_assumption
 from onestride.theory.optimal import optimal_ridge
 from onestride.theory.outliers import find_outliers
@@ -62,8 +62,9 @@ class Diagnosis:
 def diagnose(problem: Problem) -> Diagnosis:
     """Look for the known causes of missing spikes and of poor generalisation.
 
-    Every test error named is `predict`'s own. Causes: no-step, no-linear-part (c₁ = 0), step-beyond-theory (α > 1/2), teacher-without-linear-part (c⋆₁ = 0),
-    activation-misses-degree, wrong-window, prefactor-too-small, penalty, step-too-large, step-too-small.
+    Every test error named is `predict`'s own. Causes: no-step, no-linear-part (c₁ = 0), step-beyond-theory (α > 1/2),
+    teacher-without-linear-part (c⋆₁ = 0), activation-misses-degree, wrong-window, prefactor-too-small, penalty,
+    step-too-large, step-too-small; and theory-inaccurate, where its numbers are known to be off by more than 5 %.
     """
     findings = _structural(problem)
     reason = failed_assumption(problem)
@@ -82,8 +83,13 @@ def _with_theory(problem: Problem, findings: list[Finding]) -> Diagnosis:
     seen = spectrum(problem, density=False)
     if problem.eta > 0:
         findings += _spikes(problem, seen)
-    here = predict(problem)
-    findings += _penalty(problem, here.test_error)
+    here = predict(problem, throw=False)
+    if here.status is Status.INACCURATE:
+        findings.insert(0, Finding("theory-inaccurate", here.message, {}, "Simulate it, or do not rely on the numbers"))
+    elif here.status is not Status.SOLVED:
+        raise TheoryError(here.message)
+    else:
+        findings += _penalty(problem, here.test_error)
     if problem.eta > 0:
         findings += _step_size(problem, here)
     gain = (
@@ -93,7 +99,9 @@ def _with_theory(problem: Problem, findings: list[Finding]) -> Diagnosis:
         gain = (
             f"the step does not help: test error {here.test_error:.4g}, {here.test_error + here.test_gain:.4g} without"
         )
-    return Diagnosis(problem, tuple(findings), f"{seen.message}; {gain}" if problem.eta > 0 else seen.message)
+    if problem.eta == 0 or here.status is Status.INACCURATE:
+        return Diagnosis(problem, tuple(findings), seen.message)
+    return Diagnosis(problem, tuple(findings), f"{seen.message}; {gain}")
 
 
 def _structural(problem: Problem) -> list[Finding]:
@@ -224,8 +232,10 @@ def _penalty(problem: Problem, here: float) -> list[Finding]:
 def _step_size(problem: Problem, predicted: Prediction) -> list[Finding]:
     """Compare with steps of other sizes at the same penalty; a factor m is log m/log n more in the exponent."""
     exponents = problem.step.exponent + np.log(STEP_FACTORS) / np.log(problem.n)
-    errors = predict_grid(problem, exponents, [problem.ridge]).test_error[:, 0]
-    errors = np.append(errors, predicted.test_error + predicted.test_gain)
+    grid = predict_grid(problem, exponents, [problem.ridge])
+    tried = [grid[i, 0] for i in range(exponents.size)] + [predicted.untrained or predicted]
+    # only a number that is not known to be off can be better
+    errors = np.array([p.test_error if p.status is Status.SOLVED else np.nan for p in tried])
     factors = np.append(STEP_FACTORS, 0.0)
     if not np.isfinite(errors).any():
         return []

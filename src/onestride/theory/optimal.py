@@ -10,7 +10,7 @@ import numpy as np
 from onestride._numerics import Array
 from onestride.functions import InputError
 from onestride.problem import Problem
-from onestride.result import Prediction, TheoryError
+from onestride.result import Prediction, Status, TheoryError
 from onestride.theory.predict import predict, predict_grid
 
 _COARSE = 0.5  # decades between the first penalties tried
@@ -80,7 +80,9 @@ def _checked(bounds: tuple[float, float]) -> tuple[float, float]:
 
 
 def _test_errors(problem: Problem, ridges: Array, method: str, level: str | None) -> Array:
-    return predict_grid(problem, [problem.step.exponent], ridges, method=method, level=level).test_error[0]
+    """Predicted test errors; NaN where there is no number or it is known to be off."""
+    grid = predict_grid(problem, [problem.step.exponent], ridges, method=method, level=level)
+    return np.where(grid.status[0] == Status.SOLVED, grid.test_error[0], np.nan)
 
 
 def _result(

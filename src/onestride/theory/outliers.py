@@ -67,16 +67,11 @@ def find_outliers(problem: Problem, level: str = "T2i", *, nodes: int = 41) -> O
         floor = _energy(isotropic[-1]) if isotropic else 0.0
     profile = build_profile(problem, level, nodes=nodes, min_weight=rare)
     path = real_path(profile, floor)
-    if not path:
+    spectra, found = _crossings(profile, path)
+    if not path or found is None:
         none = np.empty(0)
         empty = np.empty((0, HIGHEST_OVERLAP + 1))
         return Outliers(np.nan, none, empty, empty, empty[:, 1:], none, none, (), False)
-    spectra = np.array([special_eigenvalues(profile, s)[:_STRENGTHS] for s in path])
-    found = []
-    for k in range(spectra.shape[1]):
-        crossing = np.flatnonzero((spectra[:-1, k] < 1) & (spectra[1:, k] >= 1))
-        if crossing.size:
-            found.append(_refine(profile, path[crossing[0]], path[crossing[0] + 1], k))
     # the part of a vector that is h_k(t̂ᵀx) has inner product cos^k with h_k(uᵀx), cos = uᵀt̂
     amplitudes = np.array([a for _, a, _ in found]).reshape(-1, _ALL_DEGREES + 1)
     k = np.arange(_ALL_DEGREES + 1)
@@ -97,6 +92,24 @@ def find_outliers(problem: Problem, level: str = "T2i", *, nodes: int = 41) -> O
         degrees=tuple(_degree(profile, path[-1], k) for k in range(spectra.shape[1])),
         converged=True,
     )
+
+
+def _crossings(profile: Profile, path: list[Solution]) -> tuple[Array, list[tuple[float, Array, float]] | None]:
+    """Leading eigenvalues of the special sector along the path, and the outlier of each that crosses 1.
+
+    None where numbers of very different sizes leave no root to bracket, or a residue that is not positive.
+    """
+    spectra, found = np.empty((0, 0)), []
+    try:
+        spectra = np.array([special_eigenvalues(profile, s)[:_STRENGTHS] for s in path])
+        for k in range(spectra.shape[1] if path else 0):
+            crossing = np.flatnonzero((spectra[:-1, k] < 1) & (spectra[1:, k] >= 1))
+            if crossing.size:
+                with np.errstate(all="ignore"):
+                    found.append(_refine(profile, path[crossing[0]], path[crossing[0] + 1], k))
+    except (np.linalg.LinAlgError, ValueError):
+        return spectra, None
+    return spectra, found if all(np.isfinite(amplitudes).all() for _, amplitudes, _ in found) else None
 
 
 def direction_cosine(problem: Problem, profile: Profile) -> float:

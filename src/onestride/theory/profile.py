@@ -58,7 +58,8 @@ def errors(
             status[i], message[i] = Status.NOT_CONVERGED, reason
             continue
         values[:, i], residual[i], iterations[i], message[i] = _walk(profile, lam)
-        if profile.learned.amplitude > STRONG:  # quadrature is what can fail now: compare with more nodes
+        if profile.learned.amplitude > STRONG and np.isfinite(values[:, i]).any():
+            # quadrature is what can fail now: compare with more nodes
             finer = build_profile(stepped, level, nodes=round(1.5 * nodes))
             coarse = values[:, i].copy()
             values[:, i], residual[i], iterations[i], message[i] = _walk(finer, lam)

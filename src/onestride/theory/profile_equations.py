@@ -24,6 +24,7 @@ from onestride.theory.bulk import solve_bulk
 from onestride.theory.profile_model import Profile
 
 TOLERANCE = 1e-10  # on the scaled residual
+MOST_STEPS = 300  # of Newton's method on the way to one λ; a continuation that needs more has gone astray
 
 
 @dataclass(frozen=True)
@@ -138,7 +139,10 @@ def solve(profile: Profile, lam: complex, start: Solution | None = None) -> Solu
         found = newton(profile, path[0], np.full(profile.w.size, 1 / path[0], kind), np.ones(profile.theta.size, kind))
         for value in path[1:]:
             taken += found.iterations
+            if taken > MOST_STEPS or not np.isfinite(found.residual):
+                return replace(found, lam=lam, converged=False, iterations=taken)
             found = newton(profile, value, found.rho, found.q, cap=min(cap, 0.7), tolerance=1e-6, steps=100)
+        taken += found.iterations
         found = newton(profile, lam, found.rho, found.q, cap=min(cap, 0.7), steps=100)
     return replace(found, iterations=found.iterations + taken)
 

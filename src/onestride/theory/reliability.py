@@ -14,6 +14,7 @@ Four things it leaves out, each with a number whose limit was set by simulation 
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import lru_cache
 
 import numpy as np
 
@@ -37,6 +38,8 @@ _UNCHECKED = 0.1  # of n or N over d²/2, where the yardstick has no solution to
 def mark(problem: Problem, steps: list[Step], ridges: Array, errors: Errors, untrained: Errors) -> Errors:
     """`errors` with the solved cells that are known to be off by more than 5 % marked as such; numbers stay."""
     status, message = errors.status.copy(), errors.message.copy()
+    if not (status == Status.SOLVED).any():
+        return errors
     resolved = untrained_errors(problem, tuple(map(float, ridges)))
     plain = np.stack([getattr(untrained, name)[0] for name in QUANTITIES])
     for i, step in enumerate(steps):
@@ -51,11 +54,14 @@ def mark(problem: Problem, steps: list[Step], ridges: Array, errors: Errors, unt
 
 def known_off(problem: Problem) -> str | None:
     """Why the theory is known to be off by more than 5 % for this problem at its own penalty; None when it is not."""
-    ridge = np.array([problem.ridge])
-    untrained = profile.errors(problem, [Step.none()], ridge)
-    plain = np.array([getattr(untrained, name)[0, 0] for name in QUANTITIES])
-    resolved = untrained_errors(problem, (problem.ridge,))[:, 0]
-    return _by_step(problem) or _by_degrees(problem, plain, resolved)
+    plain = _plain(problem.replace(step=Step.none()))  # pyright: ignore[reportArgumentType]
+    return _by_step(problem) or _by_degrees(problem, plain, untrained_errors(problem, (problem.ridge,))[:, 0])
+
+
+@lru_cache(maxsize=256)
+def _plain(problem: Problem) -> Array:
+    errors = profile.errors(problem, [Step.none()], [problem.ridge])
+    return np.array([getattr(errors, name)[0, 0] for name in QUANTITIES])
 
 
 def unresolved(plain: Array, resolved: Array) -> float:

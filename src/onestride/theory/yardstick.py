@@ -61,11 +61,11 @@ def untrained_errors(problem: Problem, ridges: tuple[float, ...]) -> Array:
 
 @lru_cache(maxsize=256)
 def _untrained_errors(problem: Problem, ridges: tuple[float, ...]) -> Array:
-    model = _build(problem)
     values = np.full((3, len(ridges)), np.nan)
-    size = model.w.size
     x: Array | None = None
     with np.errstate(all="ignore"):
+        model = _build(problem)
+        size = model.w.size
         for j in np.argsort(ridges)[::-1]:
             lam = ridges[j]
             x = _solve(model, lam, x)

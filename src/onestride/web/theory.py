@@ -27,6 +27,7 @@ from onestride.theory.predict import predict, predict_grid
 from onestride.theory.profile import STRONG, errors, errors_at, out_of_range
 from onestride.theory.profile_equations import Solution, solve
 from onestride.theory.profile_model import Profile, build_profile
+from onestride.theory.reliability import known_off
 from onestride.theory.spectrum import spectrum
 
 
@@ -63,11 +64,6 @@ class Verdict(NamedTuple):
 
 
 SOLVED = Verdict(Status.SOLVED, "")
-
-
-def known_off(problem: Problem) -> str | None:
-    """Why numbers of this problem are known to be off by more than 5 %; None when they are not."""
-    return None
 
 
 @dataclass(frozen=True)
