@@ -1,5 +1,8 @@
 """The simulation against brute force, identities and its own invariances."""
 
+from inspect import isfunction, signature
+from types import ModuleType
+
 import numpy as np
 import pytest
 
@@ -242,6 +245,18 @@ def test_sizes_beyond_memory_are_refused_before_anything_is_allocated():
     assert memory_needed(p) > 1e15
     with pytest.raises(one.InputError, match="GiB of memory"):
         one.simulate(p, seeds=1)
+
+
+def test_a_module_of_the_package_can_be_imported_by_its_full_name():
+    """`simulate` and `sweep` are functions, and the packages of their modules."""
+    import onestride.simulate.run as run
+    import onestride.sweep.drive as drive
+
+    assert isinstance(run, ModuleType)
+    assert run.simulate is one.simulate
+    assert drive.sweep is one.sweep
+    assert isfunction(one.simulate)
+    assert signature(one.simulate) == signature(run.simulate)
 
 
 def test_overflowing_features_are_refused_in_a_sentence():
