@@ -1,5 +1,6 @@
 """The simulation against brute force, identities and its own invariances."""
 
+from dataclasses import replace
 from inspect import isfunction, signature
 from types import ModuleType
 
@@ -12,6 +13,7 @@ from onestride.simulate.network import draw_batch, draw_network, draw_teacher, g
 from onestride.simulate.ridge import _from_svd, ridge_path
 from onestride.simulate.run import memory_needed
 from onestride.simulate.shifted import Rows, solve_gram
+from onestride.sweep.task import Task, perform
 
 QUANTITIES = ("train_loss", "train_mse", "test_error")
 
@@ -142,8 +144,27 @@ def test_equal_steps_are_measured_once():
     np.testing.assert_array_equal(s.test_error.values[:, 0], s.test_error.values[:, 2])
     alone = one.simulate_grid(problem(), [0.1], [1.0], 1, n_test=100)
     np.testing.assert_allclose(s.test_error.values[:, 1], alone.test_error.values[:, 0], rtol=1e-12)
-    still = one.simulate_grid(problem(step=one.Step.none()), same, [1.0], 1, n_test=100)
-    assert still.test_gain.values == pytest.approx(np.zeros((1, 3, 1)))
+
+
+@pytest.mark.parametrize("run", [one.simulate_grid, one.predict_grid, one.plan])
+def test_exponents_of_a_problem_without_a_step_are_refused_in_a_sentence(run):
+    p = problem(step=one.Step.none())
+    with pytest.raises(
+        one.InputError, match=r"exponents must be \[0\] .* takes no step .* got \[0.0, 0.3\]; give it one"
+    ):
+        run(p, [0.0, 0.3], [0.1])
+
+
+def test_a_problem_without_a_step_has_its_own_exponent():
+    p = problem(step=one.Step(constant=0, exponent=0.2))
+    assert one.simulate_grid(p, [0.2], [1.0], 1, n_test=100).test_gain.values == pytest.approx(np.zeros((1, 1, 1)))
+    assert one.predict_grid(p, [0.2], [1.0]).test_gain == pytest.approx(np.zeros((1, 1)))
+    task = Task(p, ((0.1, 0.1), (0.3, 0.1)), (0.1,), 0, "profile")
+    runs = [record.values for record in perform(task)]  # of a sweep with c = 0 on an axis: the same at every exponent
+    assert runs[0] == runs[1]
+    assert runs[0]["test_error"] == runs[0]["untrained_test_error"]
+    theory = [record.values for record in perform(replace(task, seed=None))]
+    assert theory[0]["test_error"] == theory[1]["test_error"] == theory[0]["untrained_test_error"]
 
 
 def test_features_after_the_step_equal_the_definition():

@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from onestride._backend import current, using
-from onestride.problem import Problem, grid_axis
+from onestride.problem import Problem, exponent_axis, grid_axis
 from onestride.simulate.memory import memory_needed, sizes
 from onestride.simulate.run import seed_tuple, test_rows
 from onestride.simulate.shifted import CHOLESKY_UP_TO, DIRECT_BELOW, factors, tridiagonal_solver
@@ -108,7 +108,7 @@ def plan(
     untrained: bool = True,
 ) -> Plan:
     """Time and memory of `simulate_grid` with the same arguments, before starting: counted, then timed in the small."""
-    alphas = grid_axis("exponents", [problem.step.exponent] if exponents is None else exponents)
+    alphas = exponent_axis(problem, [problem.step.exponent] if exponents is None else exponents)
     lams = grid_axis("ridges", [problem.ridge] if ridges is None else ridges, positive=True)
     steps, seeds = alphas.size + untrained, len(seed_tuple(seeds))
     with using(device) as backend:

@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike
 from onestride._backend import current, prefetched, using
 from onestride._numerics import Array
 from onestride.functions import InputError
-from onestride.problem import Problem, grid_axis
+from onestride.problem import Problem, exponent_axis, grid_axis
 from onestride.result import QUANTITIES, Estimate, Simulation
 from onestride.simulate.features import (
     Trained,
@@ -79,7 +79,7 @@ def simulate_grid(
 ) -> Simulation:
     """Measure every exponent and penalty on common random numbers; estimates have axes (seeds, exponents, penalties).
 
-    A problem without a step (the default) is the same at every exponent and is measured once.
+    A problem without a step (the default, c = 0) has no exponents but its own: others are refused, not ignored.
 
     Per seed, XW₀ᵀ, X̃W₀ᵀ and X̃Gᵀ are formed once and one factorisation per exponent serves every penalty; `plan` tells
     time and memory beforehand.
@@ -94,7 +94,7 @@ def simulate_grid(
     untrained
         Whether to measure the network without the step too (`.untrained`, and the gains that need it).
     """
-    alphas, lams = grid_axis("exponents", exponents), grid_axis("ridges", ridges, positive=True)
+    alphas, lams = exponent_axis(problem, exponents), grid_axis("ridges", ridges, positive=True)
     seed_list = seed_tuple(seeds)
     rows = test_rows(problem, n_test)
     sizes = [problem.step.replace(exponent=float(a)).size(problem.n) for a in alphas]
