@@ -126,7 +126,8 @@ def test_a_simulation_that_streams_does_not_grow_with_the_samples(monkeypatch):
     monkeypatch.setattr(streamed, "LARGE", 0)
     monkeypatch.setattr(_backend, "BLOCK_NUMBERS", 2**16)
     few, many = (peak(lambda n=n: one.simulate(problem(n=n, d=50, N=200), [0], n_test=500)) for n in (4_000, 32_000))
-    assert many - few < 8 * 6 * (32_000 - 4_000)  # a few vectors of n numbers; no n × d or n × N array
+    blocks = 4 * 8 * 2**16  # how many of those drawn ahead are there at the peak is a matter of time
+    assert many - few < 8 * 6 * (32_000 - 4_000) + blocks  # a few vectors of n numbers; no n × d or n × N array
 
 
 @pytest.mark.parametrize(
