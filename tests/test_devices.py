@@ -330,6 +330,16 @@ def test_leading_triplets_equal_those_of_a_full_decomposition(library, sizes):
     np.testing.assert_array_equal(lanczos.outliers.values, full.outliers.values)
 
 
+@pytest.mark.parametrize("library", LIBRARIES)
+@pytest.mark.parametrize("sizes", [{"n": 150, "N": 200}, {"n": 200, "N": 150}], ids=["n < N", "n > N"])
+def test_a_full_decomposition_is_the_same_on_every_device(library, sizes, monkeypatch):
+    monkeypatch.setattr(shifted, "DEVICE_BLOCK", 16)  # a device has only the lower triangle of the Gram matrix
+    p = problem(**sizes, d=80, step=one.Step(constant=2.0, exponent=0.35))
+    here, there = (measure_spectrum(p, 1, device=device) for device in ("cpu", library))
+    np.testing.assert_allclose(there.eigenvalues.values, here.eigenvalues.values, rtol=1e-9, atol=1e-12)
+    np.testing.assert_allclose(there.overlaps.values, here.overlaps.values, atol=1e-7)
+
+
 def test_lanczos_falls_back_when_eigenvalues_coincide():
     values, vectors = leading_eigenpairs(rows_of(np.eye(30)), 3)
     np.testing.assert_allclose(values, 1.0)
