@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from numpy.polynomial.hermite_e import hermeval
 
 import onestride as one
+from onestride._backend import stream
+from onestride.simulate.network import Network, draw_batch, draw_network, draw_teacher, gradient, step_batch
 from onestride.theory.learned import residual_moments
 from onestride.theory.profile import build_profile, quadratic_form, solve
 from tolerances import assert_agrees, assert_close
@@ -97,6 +100,30 @@ def test_measured_components_are_the_predicted_ones(changes):
         for j in range(len(a.degrees)):
             assert_agrees(1 + a.fraction[j], 1 + b.fraction.values[:, j], floor=0.05)
         assert_agrees(a.unexplained, b.unexplained.values, floor=0.06)
+
+
+@pytest.mark.parametrize("sizes", [{"n": 60, "N": 90}, {"n": 90, "N": 60}], ids=["n < N", "n > N"])
+@pytest.mark.parametrize("steps", [1, 2])
+def test_measured_components_are_those_of_plain_code(sizes, steps):
+    """Normal equations, least squares on H_0 … H_4, and the mean square of what is left, from their definitions."""
+    p = problem(**sizes, d=30, noise=0.3, gradient="full", teacher=[0, 1, 0.5, 0.2], steps=steps)
+    seed, rows = 4, 700
+    network, beta = draw_network(p, seed), draw_teacher(p, seed)
+    W = network.W0
+    for step in range(steps):
+        W = W + p.eta * gradient(p, Network(W, network.a), step_batch(p, seed, step)).G
+    data = draw_batch(p, seed, "ridge_inputs", "ridge_noise", p.n)
+    T = stream(seed, "test_inputs").standard_normal((rows, p.d))
+    H = np.stack([hermeval(T @ beta, np.eye(5)[k]) for k in range(5)], axis=1)
+    found = one.measure_learned(p, [seed], n_test=rows)
+    assert found.untrained is not None
+    for weights, measured in ((network.W0, found.untrained), (W, found)):
+        F = p.sigma(data.X @ weights.T)
+        a = np.linalg.solve(F.T @ F / p.n + p.ridge * np.eye(p.N), F.T @ data.y / p.n)
+        f = p.sigma(T @ weights.T) @ a
+        coefficients, left, _, _ = np.linalg.lstsq(H, f)
+        assert measured.unexplained.values[0] == pytest.approx(left[0] / (rows - 5), rel=1e-7)
+        np.testing.assert_allclose(measured.fraction.values[0], coefficients[1:4] / [1, 0.5, 0.2], rtol=1e-6)
 
 
 def test_measured_components_rebuild_the_test_error():

@@ -1,14 +1,21 @@
 """The simulation against brute force, identities and its own invariances."""
 
+from dataclasses import replace
+from inspect import isfunction, signature
+from types import ModuleType
+
 import numpy as np
 import pytest
 
 import onestride as one
 from onestride._backend import stream
+from onestride.simulate.equivalent import measure_equivalence, measure_expansions, measure_limit
+from onestride.simulate.gradient import measure_gradient
 from onestride.simulate.network import draw_batch, draw_network, draw_teacher, gradient, step_gradient
 from onestride.simulate.ridge import _from_svd, ridge_path
 from onestride.simulate.run import memory_needed
 from onestride.simulate.shifted import Rows, solve_gram
+from onestride.sweep.task import Task, perform
 
 QUANTITIES = ("train_loss", "train_mse", "test_error")
 
@@ -139,8 +146,27 @@ def test_equal_steps_are_measured_once():
     np.testing.assert_array_equal(s.test_error.values[:, 0], s.test_error.values[:, 2])
     alone = one.simulate_grid(problem(), [0.1], [1.0], 1, n_test=100)
     np.testing.assert_allclose(s.test_error.values[:, 1], alone.test_error.values[:, 0], rtol=1e-12)
-    still = one.simulate_grid(problem(step=one.Step.none()), same, [1.0], 1, n_test=100)
-    assert still.test_gain.values == pytest.approx(np.zeros((1, 3, 1)))
+
+
+@pytest.mark.parametrize("run", [one.simulate_grid, one.predict_grid, one.plan])
+def test_exponents_of_a_problem_without_a_step_are_refused_in_a_sentence(run):
+    p = problem(step=one.Step.none())
+    with pytest.raises(
+        one.InputError, match=r"exponents must be \[0\] .* takes no step .* got \[0.0, 0.3\]; give it one"
+    ):
+        run(p, [0.0, 0.3], [0.1])
+
+
+def test_a_problem_without_a_step_has_its_own_exponent():
+    p = problem(step=one.Step(constant=0, exponent=0.2))
+    assert one.simulate_grid(p, [0.2], [1.0], 1, n_test=100).test_gain.values == pytest.approx(np.zeros((1, 1, 1)))
+    assert one.predict_grid(p, [0.2], [1.0]).test_gain == pytest.approx(np.zeros((1, 1)))
+    task = Task(p, ((0.1, 0.1), (0.3, 0.1)), (0.1,), 0, "profile")
+    runs = [record.values for record in perform(task)]  # of a sweep with c = 0 on an axis: the same at every exponent
+    assert runs[0] == runs[1]
+    assert runs[0]["test_error"] == runs[0]["untrained_test_error"]
+    theory = [record.values for record in perform(replace(task, seed=None))]
+    assert theory[0]["test_error"] == theory[1]["test_error"] == theory[0]["untrained_test_error"]
 
 
 def test_features_after_the_step_equal_the_definition():
@@ -154,6 +180,64 @@ def test_features_after_the_step_equal_the_definition():
     T = stream(2, "test_inputs").standard_normal((300, p.d))
     error = ((p.target(T @ draw_teacher(p, 2)) - p.sigma(T @ W.T) @ a) ** 2).mean() + p.noise**2
     assert s.test_error.values[0] == pytest.approx(error, rel=1e-9)
+
+
+def ridge_errors(p, F, y, test, signal, free=0):
+    """Objective and test error of min (1/n)|y − Fw|² + λ|w|², the last `free` columns without a penalty."""
+    penalty = p.ridge * np.diag(np.arange(F.shape[1]) < F.shape[1] - free).astype(float)
+    w = np.linalg.solve(F.T @ F / p.n + penalty, F.T @ y / p.n)
+    return ((y - F @ w) ** 2).mean() + w @ penalty @ w, ((signal - test @ w) ** 2).mean() + p.noise**2
+
+
+def test_what_stands_for_the_features_is_that_of_plain_code():
+    """F, F_ℓ = F₀ + Σ c_k(c₁η)^k(X̃β)^k(a^k)ᵀ, the same with c₁X̃W₀ᵀ + c_{>1}Z for F₀, and the limit model."""
+    p, seed, ell = problem(n=50, d=20, N=40, step=one.Step(constant=1.5, exponent=0.3)), 3, 2
+    network = draw_network(p, seed)
+    step = step_gradient(p, network, seed)
+    batch, T = draw_batch(p, seed, "ridge_inputs", "ridge_noise", p.n), stream(seed, "test_inputs")
+    T, noise = T.standard_normal((2 * p.n, p.d)), stream(seed, "probe")
+    c, signal = p.sigma.coefficients, p.target(T @ draw_teacher(p, seed))
+    rest = np.sqrt(p.sigma.second_moment - c[1] ** 2)
+
+    def matrices(X):
+        pre, z = X @ network.W0.T, X @ step.beta
+        spikes = sum(c[k] * (c[1] * p.eta) ** k * np.outer(z**k, network.a**k) for k in range(1, ell + 1))
+        gauss = c[1] * pre + rest * noise.standard_normal(pre.shape)
+        return p.sigma(X @ (network.W0 + p.eta * step.G).T), p.sigma(pre) + spikes, gauss + spikes
+
+    train, test = matrices(batch.X), matrices(T)
+    plain = np.array([ridge_errors(p, F, batch.y, t, signal) for F, t in zip(train, test, strict=True)])
+    found = measure_equivalence(p, ell, [seed])
+    np.testing.assert_allclose(found.train_loss.values[0], plain[:, 0], rtol=1e-8)
+    np.testing.assert_allclose(found.test_error.values[0], plain[:, 1], rtol=1e-8)
+    gap = train[0] - train[1]
+    assert found.distance.values[0] == pytest.approx(np.linalg.norm(gap, 2) / np.sqrt(p.n), rel=1e-8)
+    assert found.column_means.values[0] == pytest.approx(np.linalg.norm(gap.mean(0)), rel=1e-8)
+    expansions = measure_expansions(p, ell, [seed])
+    np.testing.assert_allclose(expansions.test_error.values[0, [0, 1 + ell]], plain[:2, 1], rtol=1e-8)
+    assert expansions.column_means.values[0] == pytest.approx(np.linalg.norm(gap.mean(0)), rel=1e-8)
+    limit = measure_limit(p, 3, [seed])
+    for highest in range(4):
+        powers = [k for k in range(1, highest + 1) if c[k] != 0]
+        F, t = (
+            np.column_stack([p.sigma(X @ network.W0.T), *((X @ step.beta) ** k for k in powers)]) for X in (batch.X, T)
+        )
+        loss, error = ridge_errors(p, F, batch.y, t, signal, len(powers))
+        assert limit.train_loss.values[0, highest] == pytest.approx(loss, rel=1e-6)
+        assert limit.test_error.values[0, highest] == pytest.approx(error, rel=1e-6)
+
+
+@pytest.mark.parametrize("mode", ["full", "labels"])
+def test_distances_of_the_gradient_are_those_of_plain_code(mode):
+    p, seed = problem(gradient=mode, n_step=90), 2
+    network, batch = draw_network(p, seed), draw_batch(p, seed, "step_inputs", "step_noise", 90)
+    G, c1 = gradient(p, network, batch).G, p.sigma.coefficients[1]
+    residual = batch.y - p.sigma(batch.X @ network.W0.T) @ network.a
+    found = measure_gradient(p, [seed])
+    np.testing.assert_allclose(found.singular_values.values[0], np.linalg.svd(G)[1][:5], rtol=1e-8)
+    for r, distance in ((batch.y, found.distance_labels), (residual, found.distance_residual)):
+        away = np.linalg.norm(G - c1 * np.outer(network.a, batch.X.T @ r / 90), 2)
+        assert distance.values[0] == pytest.approx(away, rel=1e-8)
 
 
 def test_seed_alone_equals_seed_in_a_batch():
@@ -242,6 +326,18 @@ def test_sizes_beyond_memory_are_refused_before_anything_is_allocated():
     assert memory_needed(p) > 1e15
     with pytest.raises(one.InputError, match="GiB of memory"):
         one.simulate(p, seeds=1)
+
+
+def test_a_module_of_the_package_can_be_imported_by_its_full_name():
+    """`simulate` and `sweep` are functions, and the packages of their modules."""
+    import onestride.simulate.run as run
+    import onestride.sweep.drive as drive
+
+    assert isinstance(run, ModuleType)
+    assert run.simulate is one.simulate
+    assert drive.sweep is one.sweep
+    assert isfunction(one.simulate)
+    assert signature(one.simulate) == signature(run.simulate)
 
 
 def test_overflowing_features_are_refused_in_a_sentence():

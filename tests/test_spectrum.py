@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from numpy.polynomial.hermite_e import hermeval
 
 import onestride as one
+from onestride.simulate.network import draw_batch, draw_network, draw_teacher, step_gradient
 from onestride.theory.density import stieltjes, untrained_density, untrained_law
 from onestride.theory.outliers import find_outliers
 from tolerances import EXACT, assert_agrees, assert_close
@@ -263,8 +265,6 @@ def test_measured_seed_does_not_depend_on_the_batch(measured):
 @pytest.mark.parametrize("shape", [(120, 60, 200), (200, 60, 120)])
 def test_left_singular_vectors_are_the_same_from_either_side(shape):
     """FFᵀ for n ≤ N, FᵀF for n > N: the leading values and the total power agree with an SVD."""
-    from onestride.simulate.network import draw_batch, draw_network, step_gradient
-
     p = problem(0.45, shape=shape)
     m = one.measure_spectrum(p, 1, count=2)
     network = draw_network(p, 0)
@@ -273,6 +273,38 @@ def test_left_singular_vectors_are_the_same_from_either_side(shape):
     assert_close(m.eigenvalues.values[0][::-1], s**2 / p.n, rel=1e-6, abs_=1e-10)
     constant = U[:, :2].sum(0) ** 2 / p.n
     assert_close(m.overlaps.values[0, :, 0], constant, rel=1e-6)
+
+
+@pytest.mark.parametrize("shape", [(80, 30, 120), (120, 30, 80)], ids=["n < N", "n > N"])
+def test_measured_spectrum_is_that_of_plain_code(shape):
+    """Singular values, overlaps with powers and Hermite polynomials, and projections, from their definitions."""
+    p, seed = problem(0.4, shape=shape, activation="softplus", c=2.0, gradient="full", noise=0.2), 3
+    network, beta_star = draw_network(p, seed), draw_teacher(p, seed)
+    step = step_gradient(p, network, seed)
+    beta = step.beta / np.linalg.norm(step.beta)
+    X = draw_batch(p, seed, "ridge_inputs", None, p.n).X
+    U, s, _ = np.linalg.svd(p.sigma(X @ (network.W0 + p.eta * step.G).T), full_matrices=False)
+    edge = np.linalg.norm(p.sigma(X @ network.W0.T), 2) ** 2 / p.n
+
+    def overlap(columns):
+        return np.array([[(u @ h) ** 2 / (h @ h) for h in columns] for u in U.T[:3]])
+
+    def hermite(z):
+        return [hermeval(z, np.eye(5)[k]) for k in range(5)]
+
+    z = X @ beta
+    Q, _ = np.linalg.qr(np.stack([z**k for k in range(11)], axis=1))
+    share = (((Q.T @ U[:, :3]) ** 2).sum(0) - 11 / p.n) / (1 - 11 / p.n)
+    m = one.measure_spectrum(p, [seed], count=3)
+    assert_close(m.eigenvalues.values[0][::-1], s**2 / p.n, rel=1e-8, abs_=1e-12)
+    assert_close(m.leading.values[0], s[:3] ** 2 / p.n, rel=1e-9)
+    assert_close(m.untrained_edge.values, [edge], rel=1e-9)
+    assert_close(m.overlaps.values[0], overlap(hermite(z)), rel=1e-6, abs_=1e-9)
+    assert_close(m.teacher_overlaps.values[0], overlap(hermite(X @ beta_star)), rel=1e-6, abs_=1e-9)
+    assert_close(m.power_overlaps.values[0], overlap([z**k for k in range(1, 5)]), rel=1e-6, abs_=1e-9)
+    assert_close(m.on_direction.values[0], np.maximum(share, 0), rel=1e-6, abs_=1e-9)
+    assert_close(m.alignment.values, [beta @ beta_star], rel=1e-9)
+    assert_close(m.outliers.values, [((s[:3] ** 2 / p.n > edge) & (share > 0.5)).sum()], rel=0)
 
 
 @pytest.mark.slow

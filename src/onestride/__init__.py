@@ -78,7 +78,15 @@ def __getattr__(name: str) -> Any:
     if name not in _HOME:
         raise AttributeError(f"module 'onestride' has no attribute {name!r}")
     module = import_module(f"onestride.{_HOME[name]}")
-    return module if name in ("conventions", "estimator") else getattr(module, name)
+    return module if name in ("conventions", "estimator") else _with_modules(name, getattr(module, name))
+
+
+def _with_modules(name: str, found: Any) -> Any:
+    """A function named as a package, such as `simulate`, carries its modules: `import onestride.simulate.run as run`."""
+    package = sys.modules.get(f"onestride.{name}")
+    if hasattr(package, "__path__"):
+        vars(found).update({key: part for key, part in vars(package).items() if isinstance(part, ModuleType)})
+    return found
 
 
 class _Package(ModuleType):

@@ -238,7 +238,9 @@ class Backend:
         if self._is_torch:
             (C.addmm_ if C.ndim == 2 else C.baddbmm_)(A, B, alpha=scale)
         else:
-            C += scale * (A @ B)
+            product = A @ B
+            product *= scale
+            C += product
 
     def total_memory(self) -> float:
         """Bytes that the device has."""

@@ -332,3 +332,14 @@ def grid_axis(name: str, values: ArrayLike, *, positive: bool = False) -> np.nda
     if axis.ndim != 1 or not axis.size or not np.isfinite(axis).all() or (positive and not (axis > 0).all()):
         raise InputError(f"{name} must be a non-empty list of {allowed}, got {np.asarray(values).tolist()}")
     return axis
+
+
+def exponent_axis(problem: Problem, values: ArrayLike) -> np.ndarray:
+    """The exponents of a grid; a problem that takes no step (c = 0) has none but its own."""
+    axis = grid_axis("exponents", values)
+    if problem.step.constant == 0 and (axis != problem.step.exponent).any():
+        raise InputError(
+            f"exponents must be [{problem.step.exponent:g}] for a problem that takes no step (η = c·n^α with c = 0), "
+            f"got {axis.tolist()}; give it one: step=Step(constant=1)"
+        )
+    return axis

@@ -12,7 +12,7 @@ Which method runs follows from it:
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -20,8 +20,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from onestride._backend import current, using
-from onestride.problem import Problem, grid_axis
-from onestride.simulate.run import memory_needed, test_rows
+from onestride.problem import Problem, exponent_axis, grid_axis
+from onestride.simulate.memory import memory_needed, sizes
+from onestride.simulate.run import seed_tuple, test_rows
 from onestride.simulate.shifted import CHOLESKY_UP_TO, DIRECT_BELOW, factors, tridiagonal_solver
 from onestride.simulate.streamed import worth_streaming
 
@@ -78,8 +79,8 @@ def operations(
     gradient 4n₀dN; X̃W₀ᵀ and X̃Gᵀ for n + n_test samples 4(n + n_test)dN; per step size a symmetric Gram matrix nNm,
     m = min(n, N), a factorisation, and passes over F. Several steps have no products in common.
     """
-    n, d, N, n0, tests = problem.n, problem.d, problem.N, problem.step_samples, test_rows(problem, n_test)
-    m, steps = min(n, N), exponents + untrained
+    n, d, N, n0, m, _ = sizes(problem)
+    tests, steps = float(test_rows(problem, n_test)), exponents + untrained
     several = problem.steps > 1
     gradient = 4.0 * n0 * d * N * (problem.steps * exponents if several else 1)
     features = 2.0 * (n + tests) * d * N * (steps if several else 2)
@@ -100,19 +101,19 @@ def plan(
     problem: Problem,
     exponents: ArrayLike | None = None,
     ridges: ArrayLike | None = None,
-    seeds: int = 8,
+    seeds: int | Iterable[int] = 8,
     *,
     n_test: int | None = None,
     device: str | None = None,
     untrained: bool = True,
 ) -> Plan:
     """Time and memory of `simulate_grid` with the same arguments, before starting: counted, then timed in the small."""
-    alphas = grid_axis("exponents", [problem.step.exponent] if exponents is None else exponents)
+    alphas = exponent_axis(problem, [problem.step.exponent] if exponents is None else exponents)
     lams = grid_axis("ridges", [problem.ridge] if ridges is None else ridges, positive=True)
-    steps = alphas.size + untrained
+    steps, seeds = alphas.size + untrained, len(seed_tuple(seeds))
     with using(device) as backend:
         count = operations(problem, alphas.size, lams.size, n_test, untrained=untrained)
-        memory = memory_needed(problem, steps)
+        memory = memory_needed(problem, steps, lams.size, test_rows(problem, n_test))
         rates = _rates(problem, lams.size)
         direct = min(problem.n, problem.N) < DIRECT_BELOW or worth_streaming(problem, steps)
     exact = rates["float64 product"]

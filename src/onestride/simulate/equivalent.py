@@ -12,13 +12,13 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from scipy.linalg import cho_factor, cho_solve
 
-from onestride._backend import current, map_tiles, require_memory, stream
+from onestride._backend import current, map_tiles, stream
 from onestride._numerics import Array
 from onestride.problem import Problem
 from onestride.result import Estimate
 from onestride.simulate.gradient import largest_singular_values
+from onestride.simulate.memory import expansion_memory, limit_memory, require
 from onestride.simulate.network import (
     Gradient,
     Network,
@@ -29,7 +29,8 @@ from onestride.simulate.network import (
     step_gradient,
 )
 from onestride.simulate.ridge import ridge_path
-from onestride.simulate.run import memory_needed, seed_tuple
+from onestride.simulate.run import seed_tuple
+from onestride.simulate.shifted import host_cholesky
 
 HIGHEST = 4
 VARIANTS = ("F", *(f"F_{ell}" for ell in range(HIGHEST + 1)), "Gaussian F_0", "Gaussian F_window")
@@ -86,7 +87,7 @@ class MeasuredLimit:
 
 def measure_expansions(problem: Problem, window: int, seeds: int | Iterable[int] = 4) -> MeasuredExpansions:
     """Fit F, F_0 … F_4, the Gaussian equivalent of F_0, and the same plus the spikes k ≤ `window`."""
-    seed_list = _checked(problem, "the expansion F_ℓ", seeds)
+    seed_list = _checked(problem, "the expansion F_ℓ", seeds, expansion_memory(problem, 0))
     rows = [_expansions(problem, window, seed) for seed in seed_list]
     loss, test, means = (Estimate(np.array(column)) for column in zip(*rows, strict=True))
     return MeasuredExpansions(problem, window, seed_list, loss, test, means)
@@ -94,7 +95,7 @@ def measure_expansions(problem: Problem, window: int, seeds: int | Iterable[int]
 
 def measure_equivalence(problem: Problem, ell: int, seeds: int | Iterable[int] = 4) -> MeasuredEquivalence:
     """Fit the ridge regression on F, on F_ℓ and on the Gaussian equivalent, on the same data."""
-    seed_list = _checked(problem, "the expansion F_ℓ", seeds)
+    seed_list = _checked(problem, "the expansion F_ℓ", seeds, expansion_memory(problem, 3))
     rows = [_equivalence(problem, ell, seed) for seed in seed_list]
     distances, loss, test = (Estimate(np.array(column)) for column in zip(*rows, strict=True))
     return MeasuredEquivalence(problem, ell, seed_list, distances[0], distances[1], distances[2], loss, test)
@@ -102,15 +103,15 @@ def measure_equivalence(problem: Problem, ell: int, seeds: int | Iterable[int] =
 
 def measure_limit(problem: Problem, highest: int, seeds: int | Iterable[int] = 4) -> MeasuredLimit:
     """Fit the limit model for ℓ = 0 … highest; ℓ = 0 is the random features model."""
-    seed_list = _checked(problem, "the limit model", seeds, 16.0 * problem.n**2)
+    seed_list = _checked(problem, "the limit model", seeds, limit_memory(problem))
     rows = [_limit(problem, highest, seed) for seed in seed_list]
     loss, test = (Estimate(np.array(column)) for column in zip(*rows, strict=True))
     return MeasuredLimit(problem, seed_list, loss, test)
 
 
-def _checked(problem: Problem, what: str, seeds: int | Iterable[int], extra: float = 0.0) -> tuple[int, ...]:
+def _checked(problem: Problem, what: str, seeds: int | Iterable[int], memory: float) -> tuple[int, ...]:
     require_single(problem, what)
-    require_memory(memory_needed(problem) + extra, f"n = {problem.n}, d = {problem.d}, N = {problem.N}")
+    require(problem, memory)
     return seed_tuple(seeds)
 
 
@@ -203,12 +204,9 @@ def _limit(problem: Problem, highest: int, seed: int) -> tuple[Array, Array]:
     beta = beta / np.linalg.norm(beta)
     batch = draw_batch(problem, seed, "ridge_inputs", "ridge_noise", n)
     F0 = sigma(batch.X @ network.W0.T)
-    gram = F0 @ F0.T
-    gram.flat[:: n + 1] += problem.ridge * n
-    factor = cho_factor(gram, lower=True, overwrite_a=True)
     powers = [k for k in range(1, highest + 1) if sigma.coefficients[k] != 0]
     P = np.stack([np.ones(n), *((batch.X @ beta) ** k for k in powers)], axis=1)[:, 1:]
-    solved = cho_solve(factor, np.column_stack([batch.y, P]))
+    solved = host_cholesky(F0 @ F0.T, problem.ridge * n)(np.column_stack([batch.y, P]))
     losses, readouts, weights = [], [], []
     for ell in range(highest + 1):
         count = sum(k <= ell for k in powers)

@@ -89,6 +89,23 @@ def fitted_rows(trained: Trained, samples: Callable[[], Iterator[Batch]]) -> Ite
             yield _stored(map_tiles(f, pre, shift, out=F))
 
 
+def feature_rows(problem: Problem, X: Array, W: Any) -> Rows:
+    """The rows of F = σ(XWᵀ), or of Fᵀ when n ≤ N, the longer axis first; made anew when there is no room for them."""
+    backend, sigma = current(), problem.sigma
+    left, right = backend.put(X), backend.put(W)
+    if left.shape[0] <= right.shape[0]:
+        left, right = right, left
+
+    def tile(rows: slice) -> Any:
+        F = left[rows, :] @ right.T
+        return map_tiles(sigma, F, out=F)
+
+    length, width = left.shape[0], right.shape[0]
+    return (
+        _stored(tile(slice(0, length))) if fits(8.0 * length * width + 20.0 * width**2) else Rows(length, width, tile)
+    )
+
+
 def features(trained: Trained) -> Callable[[Array], Iterator[Any]]:
     """A function from inputs to the features after each η, one after the other, on the device."""
     sigma, backend = trained.problem.sigma, current()

@@ -16,6 +16,7 @@ from onestride.simulate.shifted import Rows
 SPARE = 4  # extra columns of the block: they let the wanted ones converge
 MAX_BLOCKS = 100
 CHECK_EVERY = 4
+PROBES, STEPS = 8, 80  # of the quadrature
 
 
 def leading_eigenpairs(rows: Rows, count: int, *, tolerance: float = 1e-9) -> tuple[Array, Any]:
@@ -61,7 +62,9 @@ def _orthonormal(block: Any) -> Any:
     return current().xp.linalg.qr(block)[0]
 
 
-def lanczos_quadrature(rows: Rows, generator: np.random.Generator, *, probes: int = 8, steps: int = 80) -> Array:
+def lanczos_quadrature(
+    rows: Rows, generator: np.random.Generator, *, probes: int = PROBES, steps: int = STEPS
+) -> Array:
     """Nodes and weights (2 × probes·steps) with Σ w f(θ) ≈ (1/m) tr f(BᵀB): stochastic Lanczos quadrature.
 
     Each probe is a random unit vector; its Lanczos matrix of `steps` steps gives nodes θ (eigenvalues) and weights (squared

@@ -9,15 +9,17 @@ from typing import Any
 
 import numpy as np
 
-from onestride._backend import current, map_tiles, require_memory, using
+from onestride._backend import current, map_tiles, using
 from onestride._numerics import Array, hermite_table
 from onestride.functions import InputError
 from onestride.problem import Problem
 from onestride.result import Estimate
 from onestride.result import _plain as plain
+from onestride.simulate.features import feature_rows
+from onestride.simulate.memory import learned_memory, require
 from onestride.simulate.network import draw_batch, draw_network, draw_teacher, held_out_tiles, trained_weights
-from onestride.simulate.ridge import ridge_path
-from onestride.simulate.run import memory_needed, seed_tuple
+from onestride.simulate.ridge import fit_rows
+from onestride.simulate.run import seed_tuple, test_rows
 
 DEGREE = 4  # components H_1 … H_4; the constant is kept out of "unexplained" too
 
@@ -64,7 +66,7 @@ def measure_learned(
     component does not leak into another.
     """
     seed_list = seed_tuple(seeds)
-    rows = max(4 * problem.n, 4000) if n_test is None else n_test
+    rows = max(4 * problem.n, 4000) if n_test is None else test_rows(problem, n_test)
     if rows <= DEGREE + 1:
         raise InputError(f"n_test must be above {DEGREE + 1}, got {n_test}")
     if problem.directions > 1:
@@ -72,7 +74,7 @@ def measure_learned(
     degrees = teacher_degrees(problem)
     values = np.empty((len(seed_list), 2, len(degrees) + 1))
     with using(device):
-        require_memory(memory_needed(problem), f"n = {problem.n}, d = {problem.d}, N = {problem.N}")
+        require(problem, learned_memory(problem, rows), n_test=n_test)
         for i, seed in enumerate(seed_list):
             values[i] = _one_seed(problem, seed, degrees, rows)
             if progress is not None:
@@ -101,16 +103,16 @@ def _one_seed(problem: Problem, seed: int, degrees: tuple[int, ...], n_test: int
     ridge = np.array([problem.ridge])
     put, get = current().put, current().get
     readouts = [
-        ridge_path(map_tiles(sigma, put(batch.X) @ put(W).T), batch.y, ridge).coefficients[:, 0] for W in weights
+        fit_rows(feature_rows(problem, batch.X, W), put(batch.y), ridge, dual=problem.n <= problem.N).coefficients[:, 0]
+        for W in weights
     ]
+    del batch
 
     gram = np.zeros((DEGREE + 1, DEGREE + 1))
     moments, power = np.zeros((DEGREE + 1, 2)), np.zeros(2)
     for X, _ in held_out_tiles(problem, seed, n_test):
         h = hermite_table(X @ beta_star, DEGREE)
-        f = np.stack(
-            [get(map_tiles(sigma, put(X) @ put(W).T) @ put(a)) for W, a in zip(weights, readouts, strict=True)]
-        )
+        f = np.stack([get(map_tiles(sigma, put(X) @ put(W).T) @ a) for W, a in zip(weights, readouts, strict=True)])
         gram += h @ h.T
         moments += h @ f.T
         power += (f**2).sum(1)

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from onestride._backend import Role, current, map_tiles, prefetched, row_blocks, stream, tiles
+from onestride._backend import Backend, Role, current, map_tiles, prefetched, row_blocks, stream, tiles
 from onestride._errors import InputError
 from onestride._numerics import Array
 from onestride.problem import Problem
@@ -113,16 +113,18 @@ def draw_network(problem: Problem, seed: int, *, to_host: bool = True, drawn: It
     return Network(W0, a / np.sqrt(N))
 
 
-def draw_inputs(problem: Problem, generator: np.random.Generator, rows: int, out: Array | None = None) -> Array:
-    """`rows` samples of the law `problem.inputs`, as rows, in `out` if that can be; every law has E|x|² = d."""
+def draw_inputs(problem: Problem, generator: np.random.Generator, rows: int, backend: Backend | None = None) -> Array:
+    """`rows` samples of the law `problem.inputs`, as rows, where the backend likes them; every law has E|x|² = d."""
     shape, freedom = (rows, problem.d), STUDENT_FREEDOM
     if problem.inputs == "uniform":
         return generator.uniform(-np.sqrt(3), np.sqrt(3), shape)
     if problem.inputs == "rademacher":
         return generator.choice([-1.0, 1.0], shape)
     if problem.inputs == "student":
-        return generator.standard_t(freedom, shape) * np.sqrt((freedom - 2) / freedom)
-    X = generator.standard_normal(shape, out=out)
+        X = generator.standard_t(freedom, shape)
+        X *= np.sqrt((freedom - 2) / freedom)
+        return X
+    X = generator.standard_normal(out=(backend or current()).host_empty(*shape))
     if problem.inputs == "elliptic":
         X *= np.sqrt((freedom - 2) / generator.chisquare(freedom, (rows, 1)))
     elif problem.inputs == "ar1":
@@ -136,11 +138,12 @@ def draw_inputs(problem: Problem, generator: np.random.Generator, rows: int, out
 
 def draw_batch(problem: Problem, seed: int, inputs: Role, noise: Role | None, rows: int, part: int = 0) -> Batch:
     """`rows` fresh samples; without a noise stream y is the noiseless signal. `part` as in `stream`."""
+    drawn, blocks = batch_blocks(problem, seed, inputs, noise, rows, part), row_blocks(rows, problem.d)
+    if len(blocks) == 1:
+        (batch,) = drawn
+        return batch
     X, signal, y = np.empty((rows, problem.d)), np.empty(rows), np.empty(rows)
-    blocks = row_blocks(rows, problem.d)
-    for block, batch in zip(blocks, batch_blocks(problem, seed, inputs, noise, rows, part), strict=True):
-        if len(blocks) == 1:
-            return batch
+    for block, batch in zip(blocks, drawn, strict=True):
         X[block], signal[block], y[block] = batch.X, batch.signal, batch.y
     return Batch(X, signal, y)
 
@@ -169,8 +172,7 @@ def batch_tasks(
 
     def draw(k: int) -> Batch:
         size = blocks[k].stop - blocks[k].start
-        out = backend.host_empty(size, problem.d)
-        X = draw_inputs(problem, stream(seed, inputs, part, k), size, out)
+        X = draw_inputs(problem, stream(seed, inputs, part, k), size, backend)
         signal = labels(problem, directions, X)
         return Batch(X, signal, signal if errors is None else signal + errors[blocks[k]])
 
@@ -226,8 +228,11 @@ def gradient_sums(problem: Problem, network: Network, batches: Iterable[Batch]) 
 
 def step_batch(problem: Problem, seed: int, step: int = 0) -> Batch:
     """The samples of a step, counted from 0; a reused batch is the first one."""
-    part = step if problem.batch == "fresh" else 0
-    return draw_batch(problem, seed, "step_inputs", "step_noise", problem.step_samples, part)
+    return draw_batch(problem, seed, "step_inputs", "step_noise", problem.step_samples, _part(problem, step))
+
+
+def _part(problem: Problem, step: int) -> int:
+    return step if problem.batch == "fresh" else 0
 
 
 def step_gradient(problem: Problem, network: Network, seed: int) -> Gradient:
@@ -235,16 +240,20 @@ def step_gradient(problem: Problem, network: Network, seed: int) -> Gradient:
     return gradient_over(problem, network, step_blocks(problem, seed))
 
 
-def step_blocks(problem: Problem, seed: int, only: Iterable[int] | None = None) -> Iterator[Batch]:
-    """The batch of the first step, block by block."""
-    return batch_blocks(problem, seed, "step_inputs", "step_noise", problem.step_samples, only=only)
+def step_blocks(problem: Problem, seed: int, only: Iterable[int] | None = None, step: int = 0) -> Iterator[Batch]:
+    """The samples of `step_batch` block by block."""
+    rows, part = problem.step_samples, _part(problem, step)
+    return batch_blocks(problem, seed, "step_inputs", "step_noise", rows, part, only)
 
 
 def weights_path(problem: Problem, network: Network, seed: int, eta: float) -> Iterator[Array]:
     """W₁, W₂, … after each of `problem.steps` steps W_{t+1} = W_t + ηG(W_t); a stays at its initial value."""
     W = network.W0
     for step in range(problem.steps):
-        W = W + eta * gradient(problem, Network(W, network.a), step_batch(problem, seed, step)).G
+        G = gradient_over(problem, Network(W, network.a), step_blocks(problem, seed, step=step)).G
+        G *= eta
+        G += W
+        W = G
         yield W
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from onestride._backend import current
+from onestride._backend import current, require_memory
 from onestride._numerics import Array
 from onestride.simulate.shifted import IllConditionedError, Rows, solve_shifted
 
@@ -57,6 +57,7 @@ def fit_rows(B: Rows, y: Any, ridges: Array, *, dual: bool) -> RidgePath:
 def _from_svd(B: Rows, y: Any, ridges: Array, *, dual: bool) -> RidgePath:
     """â = V s(s² + λn)⁻¹ Uᵀy: the accurate route for tiny penalties."""
     backend, xp = current(), current().xp
+    require_memory(8.0 * 4 * B.width * (B.length + B.width), f"a penalty as small as λ = {ridges.min():.3g}")
     F = xp.concat([tile for _, tile in B], axis=0)
     F = F.T if dual else F
     U, s, Vt = xp.linalg.svd(F, full_matrices=False)

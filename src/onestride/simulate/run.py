@@ -11,14 +11,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from onestride._backend import DEVICE_ROWS, current, fits, prefetched, require_memory, using
+from onestride._backend import current, prefetched, using
 from onestride._numerics import Array
 from onestride.functions import InputError
-from onestride.problem import Problem, grid_axis
+from onestride.problem import Problem, exponent_axis, grid_axis
 from onestride.result import QUANTITIES, Estimate, Simulation
 from onestride.simulate.features import (
     Trained,
-    device_memory,
     features,
     fitted_rows,
     holds_weights,
@@ -26,6 +25,7 @@ from onestride.simulate.features import (
     train_further,
     train_once,
 )
+from onestride.simulate.memory import LARGEST, memory_needed, require
 from onestride.simulate.network import (
     Batch,
     batch_blocks,
@@ -79,7 +79,7 @@ def simulate_grid(
 ) -> Simulation:
     """Measure every exponent and penalty on common random numbers; estimates have axes (seeds, exponents, penalties).
 
-    A problem without a step (the default) is the same at every exponent and is measured once.
+    A problem without a step (the default, c = 0) has no exponents but its own: others are refused, not ignored.
 
     Per seed, XW₀ᵀ, X̃W₀ᵀ and X̃Gᵀ are formed once and one factorisation per exponent serves every penalty; `plan` tells
     time and memory beforehand.
@@ -94,7 +94,7 @@ def simulate_grid(
     untrained
         Whether to measure the network without the step too (`.untrained`, and the gains that need it).
     """
-    alphas, lams = grid_axis("exponents", exponents), grid_axis("ridges", ridges, positive=True)
+    alphas, lams = exponent_axis(problem, exponents), grid_axis("ridges", ridges, positive=True)
     seed_list = seed_tuple(seeds)
     rows = test_rows(problem, n_test)
     sizes = [problem.step.replace(exponent=float(a)).size(problem.n) for a in alphas]
@@ -102,7 +102,7 @@ def simulate_grid(
     total = len(seed_list) * etas.size
     values = np.empty((len(QUANTITIES), len(seed_list), etas.size, lams.size))
     with using(device, dtype) as backend:
-        require_memory(memory_needed(problem, etas.size), f"n = {problem.n}, d = {problem.d}, N = {problem.N}")
+        require(problem, memory_needed(problem, etas.size, lams.size, rows), n_test=n_test)
         for i, seed in enumerate(seed_list):
 
             def tick(k: int, done: int = i * etas.size) -> None:
@@ -128,21 +128,6 @@ def _spot_check(
     with using(device, "float64"):
         exact = _one_seed(problem, etas, ridges, seed, n_test, None, lambda _: None)
     return float(np.max(np.abs(found / exact - 1)))
-
-
-def memory_needed(problem: Problem, steps: int = 2) -> float:
-    """Bytes: X̃W₀ᵀ, X̃Gᵀ and, if there is room, F, two min(n, N)² arrays, W₀ and G, the batches, and tiles.
-
-    When n ≫ N rows stream: one N × N array for each of `steps` step sizes in their place.
-    """
-    n, d, N, n0 = problem.n, problem.d, problem.N, problem.step_samples
-    tiled = 2.0 * N * d * 8 + 8 * 64 * 2**20
-    if worth_streaming(problem, steps):
-        return tiled + 8.0 * (steps + 2) * N**2 + 4 * 8 * 2**24
-    if not current().on_host:
-        return max(device_memory(problem), tiled + 8.0 * 6 * DEVICE_ROWS * N)
-    least = tiled + 8 * (2.0 * n * N + 2.0 * min(n, N) ** 2 + min(max(n, n0) * d, 4 * 2**24) + n * d)
-    return least + 8.0 * n * N if fits(least + 8.0 * n * N) else least
 
 
 def _one_seed(
@@ -249,9 +234,11 @@ def _test_error(
 
 def test_rows(problem: Problem, n_test: int | None) -> int:
     """Number of test samples: as asked for, else 2n and at least 2000."""
-    if n_test is not None and n_test < 1:
-        raise InputError(f"n_test must be 1 or more, got {n_test}")
-    return max(2 * problem.n, 2000) if n_test is None else n_test
+    if n_test is None:
+        return max(2 * problem.n, 2000)
+    if isinstance(n_test, bool) or not isinstance(n_test, int | np.integer) or not 1 <= n_test <= LARGEST:
+        raise InputError(f"n_test must be a whole number from 1 to 10^100, got {str(n_test)[:40]}")
+    return int(n_test)
 
 
 def seed_tuple(seeds: int | Iterable[int]) -> tuple[int, ...]:

@@ -185,7 +185,7 @@ def factors(K: Any, shifts: Array, *, last: bool) -> Solver | None:
             return _device_cholesky(K, shifts, last=last)
         if shifts.size > CHOLESKY_UP_TO:
             return tridiagonal_solver(K, shifts)
-        solvers = [_host_cholesky(K if last and s == shifts[-1] else K.copy(order="F"), s) for s in shifts]
+        solvers = [host_cholesky(K if last and s == shifts[-1] else K.copy(order="F"), s) for s in shifts]
     except Exception as error:  # each library has its own class for "not positive definite"
         if any(word in str(error).lower() for word in ("positive", "cholesky")):
             return None
@@ -193,7 +193,8 @@ def factors(K: Any, shifts: Array, *, last: bool) -> Solver | None:
     return lambda R: np.concatenate([solve(R[:, j : j + 1]) for j, solve in enumerate(solvers)], axis=1)
 
 
-def _host_cholesky(K: Array, shift: float) -> Solver:
+def host_cholesky(K: Array, shift: float) -> Solver:
+    """A function that applies (K + s)⁻¹; K, whole or its upper triangle by columns, is overwritten."""
     K.flat[:: K.shape[0] + 1] += shift
     factor = cho_factor(_columns(K), lower=False, overwrite_a=True, check_finite=False)
     return lambda R: cho_solve(factor, R, check_finite=False)

@@ -9,15 +9,17 @@ from typing import Any
 import numpy as np
 from scipy.linalg import eigh
 
-from onestride._backend import current, map_tiles, require_memory, stream, using
+from onestride._backend import current, stream, using
 from onestride._numerics import Array, gauss_density, hermite_table
 from onestride.functions import InputError
 from onestride.problem import Problem
 from onestride.result import Estimate
 from onestride.result import _plain as plain
+from onestride.simulate.features import feature_rows
 from onestride.simulate.krylov import lanczos_quadrature, leading_eigenpairs
+from onestride.simulate.memory import density_memory, require, spectrum_memory
 from onestride.simulate.network import draw_batch, draw_network, draw_teacher, gradient, step_gradient, trained_weights
-from onestride.simulate.run import memory_needed, seed_tuple
+from onestride.simulate.run import seed_tuple
 from onestride.simulate.shifted import Rows
 
 HIGHEST_OVERLAP = 4  # overlaps are measured with H_0 … H_4
@@ -114,7 +116,7 @@ def measure_spectrum(
         raise InputError(f"count must be a whole number from 1 to min(n, N) = {top}, got {count!r}")
     rows: list[dict[str, Array]] = []
     with using(device):
-        require_memory(memory_needed(problem), f"n = {problem.n}, d = {problem.d}, N = {problem.N}")
+        require(problem, spectrum_memory(problem, int(count), full=full))
         for i, seed in enumerate(seed_list):
             rows.append(_one_seed(problem, seed, int(count), full))
             if progress is not None:
@@ -126,11 +128,12 @@ def _one_seed(problem: Problem, seed: int, count: int, full: bool) -> dict[str, 
     n = problem.n
     beta_star = draw_teacher(problem, seed)
     network = draw_network(problem, seed)
-    step = step_gradient(problem, network, seed)
+    beta = step_gradient(problem, network, seed).beta
+    beta = beta / np.linalg.norm(beta)
     X = draw_batch(problem, seed, "ridge_inputs", None, n).X
-    beta = step.beta / np.linalg.norm(step.beta)
-    before, _ = decompose(_features(problem, X, network.W0), 0, full=full)
-    after, vectors = decompose(_features(problem, X, trained_weights(problem, network, seed)), count, full=full)
+    before, _ = decompose_rows(feature_rows(problem, X, network.W0), n, 0, full=full)
+    W = trained_weights(problem, network, seed)
+    after, vectors = decompose_rows(feature_rows(problem, X, W), n, count, full=full)
     polynomials = hermite_table(X @ beta, DIRECTION_DEGREE)
     basis, _ = np.linalg.qr(polynomials.T)
     chance = (DIRECTION_DEGREE + 1) / n
@@ -152,36 +155,41 @@ def decompose(F: Any, count: int, *, full: bool = True) -> tuple[Array, Array]:
 
     All min(n, N) eigenvalues, or only as many as vectors unless `full`: then from products with F alone.
     """
-    backend, xp = current(), current().xp
-    F = backend.put(F)
+    F = current().put(F)
     n, N = F.shape
-    if not np.isfinite(float(xp.sum(F))):
+    B = F.T if n <= N else F
+    return decompose_rows(Rows(max(n, N), min(n, N), lambda rows: B[rows, :]), n, count, full=full)
+
+
+def decompose_rows(rows: Rows, n: int, count: int, *, full: bool = True) -> tuple[Array, Array]:
+    """The same from the rows of Fᵀ when n ≤ N, else of F."""
+    backend, xp = current(), current().xp
+    if not all(np.isfinite(float(xp.sum(tile))) for _, tile in rows):
         raise InputError("the activation overflows on the features of this step; use a smaller exponent or constant")
     if full:
-        gram = (F @ F.T if n <= N else F.T @ F) / n
-        m = gram.shape[0]
-        if backend.on_host:
-            values = np.linalg.eigvalsh(gram)
-            vectors = np.empty((m, 0))
-            if count:
-                _, vectors = eigh(gram, subset_by_index=[m - count, m - 1], overwrite_a=True, check_finite=False)
-                vectors = vectors[:, ::-1]
-        else:
-            values, vectors = xp.linalg.eigh(gram)
-            vectors = xp.flip(vectors[:, m - count :], axis=1)
-        values = np.maximum(backend.get(values), 0.0)
+        values, vectors = _eigenpairs(rows.gram(backend.dtype), count)
     else:
-        B = F.T if n <= N else F
-        top, vectors = leading_eigenpairs(Rows(max(n, N), min(n, N), lambda rows: B[rows, :]), max(count, 1))
-        values, vectors = top[::-1] / n, vectors[:, :count]
-    if n > N:  # right singular vectors: u = Fv/|Fv|
-        vectors = F @ vectors
+        values, vectors = leading_eigenpairs(rows, max(count, 1))
+        values, vectors = values[::-1], vectors[:, :count]
+    if n == rows.length:  # right singular vectors: u = Fv/|Fv|
+        vectors = rows @ vectors
         vectors = vectors / xp.sqrt(xp.sum(vectors * vectors, axis=0))
-    return values, backend.get(vectors)
+    return values / n, backend.get(vectors)
 
 
-def _features(problem: Problem, X: Array, W: Any) -> Any:
-    return map_tiles(problem.sigma, current().put(X) @ current().put(W).T)
+def _eigenpairs(K: Any, count: int) -> tuple[Array, Any]:
+    """All eigenvalues of K, increasing, and the `count` last vectors, the largest first; K as `Rows.gram` leaves it."""
+    backend, xp, m = current(), current().xp, K.shape[0]
+    if backend.on_host:
+        values, vectors = eigh(K, lower=False, eigvals_only=True, check_finite=False), np.empty((m, 0))
+        if count:
+            wanted = [m - count, m - 1]
+            _, vectors = eigh(K, lower=False, subset_by_index=wanted, overwrite_a=True, check_finite=False)
+        vectors = vectors[:, ::-1]
+    else:
+        values, vectors = xp.linalg.eigh(K)
+        vectors = xp.flip(vectors[:, m - count :], axis=1)
+    return np.maximum(backend.get(values), 0.0), vectors
 
 
 def _overlaps(vectors: Array, polynomials: Array) -> Array:
@@ -192,10 +200,11 @@ def _overlaps(vectors: Array, polynomials: Array) -> Array:
 
 def leading_vectors(problem: Problem, seed: int, count: int) -> tuple[Array, Array]:
     """X̃β/|β| (n) and the `count` leading left singular vectors of F (n × count, unit columns) of one draw."""
+    require(problem, spectrum_memory(problem, count, full=True))
     network = draw_network(problem, seed)
     step = step_gradient(problem, network, seed)
     X = draw_batch(problem, seed, "ridge_inputs", None, problem.n).X
-    _, vectors = decompose(_features(problem, X, network.W0 + problem.eta * step.G), count)
+    _, vectors = decompose_rows(feature_rows(problem, X, network.W0 + problem.eta * step.G), problem.n, count)
     return X @ step.beta / np.linalg.norm(step.beta), vectors
 
 
@@ -208,7 +217,7 @@ def largest_sample_share(problem: Problem, seed: int, k: int) -> float:
     batch = draw_batch(problem, seed, "step_inputs", "step_noise", problem.step_samples)
     step = gradient(problem, network, batch)
     X = draw_batch(problem, seed, "ridge_inputs", None, problem.n).X
-    _, vectors = decompose(_features(problem, X, network.W0 + problem.eta * step.G), k)
+    _, vectors = decompose_rows(feature_rows(problem, X, network.W0 + problem.eta * step.G), problem.n, k)
     powers = np.vander(X @ batch.X[np.abs(step.residual).argmax()] / np.sqrt(problem.d), 4)[:, :3]
     basis, _ = np.linalg.qr(powers - powers.mean(0))
     return float(((basis.T @ vectors[:, k - 1]) ** 2).sum())
@@ -248,12 +257,12 @@ def measure_density(
     seed_list = seed_tuple(seeds)
     pairs = []
     with using(device):
-        require_memory(memory_needed(problem), f"n = {problem.n}, d = {problem.d}, N = {problem.N}")
+        require(problem, density_memory(problem))
         for seed in seed_list:
             network = draw_network(problem, seed)
             X = draw_batch(problem, seed, "ridge_inputs", None, problem.n).X
             weights = (network.W0, trained_weights(problem, network, seed))
-            pairs.append([_quadrature(_features(problem, X, W), seed) for W in weights])
+            pairs.append([_quadrature(feature_rows(problem, X, W), problem.n, seed) for W in weights])
     top = max(float(before[0].max()) for before, _ in pairs)
     width = 0.02 * top if width is None else width
     if not width > 0:
@@ -267,9 +276,6 @@ def measure_density(
     return MeasuredDensity(problem, seed_list, points, width, smooth(1), smooth(0))
 
 
-def _quadrature(F: Any, seed: int) -> Array:
-    n, N = F.shape
-    B = F.T if n <= N else F
-    rows = Rows(max(n, N), min(n, N), lambda part: B[part, :])
+def _quadrature(rows: Rows, n: int, seed: int) -> Array:
     nodes, weights = lanczos_quadrature(rows, stream(seed, "probe"))
-    return np.stack([nodes / n, weights * min(n, N) / n])
+    return np.stack([nodes / n, weights * rows.width / n])

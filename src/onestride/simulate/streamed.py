@@ -6,6 +6,7 @@ the workers of any executor, and added.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Executor
 from dataclasses import replace
@@ -83,16 +84,16 @@ def _gram_part(trained: Trained, seed: int, backend: Backend, blocks: list[int])
     """FᵀF and Fᵀy for each η, and |y|², over some row blocks."""
     problem, steps, N = trained.problem, trained.etas.size, trained.problem.N
     with using(backend.device, backend.dtype):
-        grams, moments, power = [backend.zeros(N, N) for _ in range(steps)], backend.zeros(steps, N), 0.0
+        grams, moments, power = backend.zeros(steps, N, N), backend.zeros(steps, N), 0.0
         of = features(trained)
         for batch in batch_blocks(problem, seed, "ridge_inputs", "ridge_noise", problem.n, only=blocks):
             power += float(batch.y @ batch.y)
             for rows in tiles(batch.y.size, N):
                 y = backend.put(batch.y[rows])
                 for k, F in enumerate(of(batch.X[rows])):
-                    backend.add_product(grams[k], F.T, F)
+                    backend.add_product(grams[k, :, :], F.T, F)
                     moments[k, :] += F.T @ y
-        return np.stack([backend.get(K) for K in grams]), backend.get(moments), np.array(power)
+        return backend.get(grams), backend.get(moments), np.array(power)
 
 
 def _summed(
@@ -111,9 +112,16 @@ def _summed(
     if executor is None:
         results = (work(task) for task in tasks)
     else:
-        results = (future.result() for future in [executor.submit(work, task) for task in tasks])
+        futures = deque(executor.submit(work, task) for task in tasks)
+        results = (futures.popleft().result() for _ in tasks)  # a result that is added is forgotten
     total: tuple[Array, ...] | None = None
-    for k, part in enumerate(results):
-        total = part if total is None else tuple(a + b for a, b in zip(total, part, strict=True))
-        tell((k + 1) / len(tasks))
+    done = 0
+    for part in results:
+        if total is None:
+            total = tuple(np.array(array) for array in part) if executor else part
+        else:
+            for array, more in zip(total, part, strict=True):
+                array += more
+        del part  # its memory is the next one's
+        tell((done := done + 1) / len(tasks))
     return total

@@ -116,23 +116,32 @@ def _attempt(task: Task, exponents: list[float], ridges: list[float]) -> tuple[V
     return values, reasons
 
 
+def _asked(task: Task, exponents: list[float]) -> tuple[list[float], list[int]]:
+    """The exponents to compute, and the row of each one asked for: without a step (c = 0) all are the problem's own."""
+    if task.problem.step.constant == 0:
+        return [task.problem.step.exponent], [0] * len(exponents)
+    return exponents, list(range(len(exponents)))
+
+
 def _simulated(task: Task, exponents: list[float], ridges: list[float]) -> Values:
     assert task.seed is not None
-    grid = simulate_grid(task.problem, exponents, ridges, [task.seed], device=task.device)
+    asked, rows = _asked(task, exponents)
+    grid = simulate_grid(task.problem, asked, ridges, [task.seed], device=task.device)
     before = grid.untrained
     assert before is not None
     return {
         (exponent, ridge): {name: float(getattr(grid, name).values[0, i, j]) for name in QUANTITIES}
         | {f"untrained_{name}": float(getattr(before, name).values[0, i, j]) for name in QUANTITIES}
-        for i, exponent in enumerate(exponents)
+        for i, exponent in zip(rows, exponents, strict=True)
         for j, ridge in enumerate(ridges)
     }
 
 
 def _predicted(task: Task, exponents: list[float], ridges: list[float]) -> Values:
-    grid = predict_grid(task.problem, exponents, ridges, method=task.method)
+    asked, rows = _asked(task, exponents)
+    grid = predict_grid(task.problem, asked, ridges, method=task.method)
     values: Values = {}
-    for i, exponent in enumerate(exponents):
+    for i, exponent in zip(rows, exponents, strict=True):
         for j, ridge in enumerate(ridges):
             prediction = grid[i, j]
             before = prediction.untrained or prediction

@@ -5,7 +5,7 @@ from __future__ import annotations
 from numpy.typing import ArrayLike
 
 from onestride.functions import InputError
-from onestride.problem import Problem, Step, grid_axis
+from onestride.problem import Problem, Step, exponent_axis, grid_axis
 from onestride.result import Errors, Prediction, PredictionGrid, Status, TheoryError
 from onestride.theory import finite_step, plateau, profile
 from onestride.theory.reliability import mark
@@ -66,6 +66,7 @@ def predict_grid(
 
     Cells without a theory are NaN; those known to be off by more than 5 % keep their numbers with the status
     `INACCURATE` and a sentence (`.trained.message`, or the message of `grid[i, j]`).
+    A problem without a step (the default, c = 0) has no exponents but its own: others are refused, not ignored.
     """
     if method not in METHODS:
         raise InputError(f"method must be one of {', '.join(METHODS)}, got {method!r}")
@@ -75,7 +76,7 @@ def predict_grid(
             f"level must be one of {', '.join(profile.LEVELS)} and goes with method='profile', "
             f"got level={level!r} with method={method!r}"
         )
-    alphas, lams = grid_axis("exponents", exponents), grid_axis("ridges", ridges, positive=True)
+    alphas, lams = exponent_axis(problem, exponents), grid_axis("ridges", ridges, positive=True)
     steps = [problem.step.replace(exponent=float(a)) for a in alphas]
     level = level or profile.BEST_LEVEL
 

@@ -157,7 +157,8 @@ def _plateaus(problem: Problem) -> dict[str, Any]:
     """Both errors in every window ℓ = 1 … 6 as n → ∞, and the ends of the windows."""
     ells = range(1, HIGHEST_WINDOW + 1)
     ends = [((ell - 1) / (2 * ell), ell / (2 * ell + 2)) for ell in ells]
-    grid = predict_grid(problem, [(a + b) / 2 for a, b in ends], [problem.ridge], method="plateau")
+    middles = [(a + b) / 2 if problem.step.constant else problem.step.exponent for a, b in ends]
+    grid = predict_grid(problem, middles, [problem.ridge], method="plateau")
     return {"windows": ends} | {name: _plain(getattr(grid, name)[:, 0]) for name in LIMIT_NAMES}
 
 
