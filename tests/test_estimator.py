@@ -90,7 +90,7 @@ def test_step_is_the_gradient_of_the_fitted_network(activation):
     rng = np.random.default_rng(3)
     Z, Y, w = rng.standard_normal((30, 4)), rng.standard_normal((30, 2)), rng.uniform(0.5, 2, 30)
     settings = Settings(7, activation, True, "shared", 1, 1.0, 0.0, np.ones(1))
-    layer = draw_layer(4, settings, rng, Z.dtype)
+    layer = draw_layer(np.ones(4, bool), settings, rng, Z.dtype)
     c = rng.standard_normal((11, 2))
 
     def loss(W):
@@ -317,9 +317,9 @@ def test_torch_tensors_are_accepted():
         ({"steps": 1.5}, "steps must be a whole number, 1 or more, got 1.5"),
         ({"step_size": -1}, "step_size must be 'auto' or a finite number, 0 or more, got -1"),
         ({"step_size": "big"}, "step_size must be 'auto' or a finite number, 0 or more, got 'big'"),
-        ({"input_scale": 0}, "input_scale must be 'auto' or a finite number, above 0, got 0"),
+        ({"input_scale": 0}, "input_scale must be 'auto' or a finite number, from 1e-6 to 1e6, got 0"),
         ({"gradient": "adam"}, "gradient must be 'shared' or 'neurons', got 'adam'"),
-        ({"alphas": [1, -1]}, r"alphas must be a list of finite numbers above 0, got \[1, -1\]"),
+        ({"alphas": [1, -1]}, r"alphas must be a list of numbers above 0, up to 1e\+100, got \[1, -1\]"),
         ({"skip": "yes"}, "skip must be True or False, got 'yes'"),
         ({"activation": "reul"}, "no function is called 'reul'; did you mean 'relu'?"),
     ],
