@@ -81,7 +81,8 @@ def location_and_scale(A: Array, weights: Array) -> tuple[Array, Array]:
     """
     unit = magnitude(A)
     scaled, share = np.ldexp(A.astype(np.float64), -unit), weights / weights.sum()
-    mean = share @ scaled
+    low = scaled.min(axis=0)
+    mean = low + share @ (scaled - low)  # of a constant exactly that
     scale = np.ldexp(np.sqrt(share @ np.square(scaled - mean)), unit)
     constant = (np.ptp(scaled, axis=0) <= _ROUNDING * np.finfo(A.dtype).eps) | (scale == 0)
     return np.ldexp(mean, unit), np.where(constant, np.inf, scale)
