@@ -254,34 +254,40 @@ def test_fit_is_the_recipe_step_by_step(seed):
 def test_leave_one_out_flatters_a_step_on_noise_and_held_out_rows_do_not(gradient, seed):
     """The left-out row has shaped the features; only rows that built nothing tell what fresh rows will say.
 
-    Mean over six seeds; of twelve, leave-one-out over fresh error was 0.45 to 0.99 (shared), 0.32 to 0.61 (neurons).
+    Leave-one-out over fresh error on one table: 0.68 ± 0.16 (shared), 0.42 ± 0.08 (neurons); held-out error 1.01 ± 0.02 (mean
+    ± standard deviation over 360 tables). Means over twelve independent tables; bounds five standard deviations away or more.
     """
     ratios, honest = [], []
-    for table in range(6):
+    for table in range(12):
         rng = draws(seed, table)
         X, y = rng.standard_normal((200, 60)), rng.standard_normal(200)
         fresh, z = rng.standard_normal((2000, 60)), rng.standard_normal(2000)
-        model = OneStepRegressor(64, step_size=3, gradient=gradient, input_scale=1, alphas=[0.1], random_state=seed)
+        model = OneStepRegressor(64, step_size=3, gradient=gradient, input_scale=1, alphas=[0.1], random_state=table)
         model.fit(X, y)
         ratios.append(model.loo_error_ / np.mean((model.predict(fresh) - z) ** 2))
         judged = clone(model).set_params(step_size="auto", alphas=None).fit(X, y)
         assert judged.held_out_.steps == (0, 1, 3)
         honest.append(min(judged.held_out_.errors))
-    assert np.mean(ratios) < 0.8
-    assert np.mean(honest) > 0.95  # of the target's variance: nothing to learn, and it shows
+    assert np.mean(ratios) < {"shared": 0.92, "neurons": 0.55}[gradient]
+    assert np.mean(honest) > 0.97  # of the target's variance: nothing to learn, and it shows
 
 
 def test_a_step_gains_on_fresh_rows_where_inputs_are_irrelevant(seed):
+    """Five of twenty inputs matter.
+
+    Over 60 seeds (mean ± standard deviation): error ratio 0.46 ± 0.07, importance of the five 0.978 ± 0.005, their share of
+    the direction 0.958 ± 0.019. Each bound is five standard deviations away.
+    """
     X, y = friedman(seed, 3000, 20)
     plain = OneStepRegressor(256, step_size=0, random_state=seed).fit(X[:1500], y[:1500])
     model = OneStepRegressor(256, random_state=seed).fit(X[:1500], y[:1500])
     errors = [np.mean((m.predict(X[1500:]) - y[1500:]) ** 2) for m in (plain, model)]
     assert model.step_size_ > 0
-    assert errors[1] < 0.8 * errors[0]
+    assert errors[1] < 0.82 * errors[0]
     assert model.feature_importances_.sum() == pytest.approx(1)
-    assert model.feature_importances_[:5].sum() > 0.97  # the other fifteen inputs are noise
+    assert model.feature_importances_[:5].sum() > 0.95  # the other fifteen inputs are noise
     assert np.linalg.norm(model.direction_) == pytest.approx(1)
-    assert np.square(model.direction_[:5]).sum() > 0.9
+    assert np.square(model.direction_[:5]).sum() > 0.86
 
 
 def test_too_few_rows_mean_no_step(seed):
@@ -419,21 +425,25 @@ def test_constant_columns_and_constant_target_are_harmless(seed):
 
 @pytest.mark.parametrize("classes", [2, 3])
 def test_string_labels_and_probabilities(classes, seed):
+    """Fitted on 600 rows, judged on 3,000.
+
+    Over 100 seeds, three classes: accuracy 0.790 ± 0.015, loss 0.52 ± 0.04 of that of the shares, confidence minus accuracy
+    0.026 ± 0.013 (mean ± standard deviation), two classes better. Each bound is five standard deviations away or more.
+    """
     rng = draws(seed, 7)
-    X = rng.standard_normal((900, 5))
+    X = rng.standard_normal((3600, 5))
     chance = 1 / (1 + np.exp(-8 * X[:, 0] * X[:, 1]))
-    code = (rng.random(900) < chance).astype(int) + (classes == 3) * (X[:, 2] > 1)
+    code = (rng.random(3600) < chance).astype(int) + (classes == 3) * (X[:, 2] > 1)
     y = np.array(["ant", "bee", "cat"])[code]
     model = OneStepClassifier(128, random_state=seed).fit(X[:600], y[:600])
-    P, predicted = model.predict_proba(X[600:]), model.predict(X[600:])
+    P, predicted, truth = model.predict_proba(X[600:]), model.predict(X[600:]), y[600:]
     np.testing.assert_allclose(P.sum(1), 1)
     assert (model.classes_[P.argmax(1)] == predicted).all()
-    assert (predicted == y[600:]).mean() > 0.7
-    loss = -np.log(P[np.arange(300), np.searchsorted(model.classes_, y[600:])]).mean()
+    assert (predicted == truth).mean() > 0.71
+    loss = -np.log(P[np.arange(3000), np.searchsorted(model.classes_, truth)]).mean()
     shares = np.array([(y[:600] == label).mean() for label in model.classes_])
-    assert loss < 0.9 * -(shares * np.log(shares)).sum()  # better than always saying the shares
-    gap = P.max(1).mean() - (predicted == y[600:]).mean()
-    assert abs(gap) < 0.07  # confidence is near accuracy: standard error 0.025
+    assert loss < 0.8 * -(shares * np.log(shares)).sum()  # better than always saying the shares
+    assert abs(P.max(1).mean() - (predicted == truth).mean()) < 0.1  # confidence is near accuracy
 
 
 # ---------------------------------------------------------------- scikit-learn's world
@@ -746,7 +756,11 @@ def test_explanation_of_a_step_that_helps_names_what_was_measured(seed):
 
 
 def test_explanation_finds_the_hermite_profile_of_a_single_index_table(seed):
-    """y = (H₁ + H₂/2 + noise/2)/√1.75 along one direction: what the twin assumes holds, so its error is the measured one."""
+    """y = (H₁ + H₂/2 + noise/2)/√1.75 along one direction, as the twin assumes.
+
+    The direction is learned, not given, which shrinks c₁ and c₂ a little. Over 100 seeds the four deviate by −0.026 ± 0.018,
+    −0.028 ± 0.019, −0.005 ± 0.015, −0.008 ± 0.005 (mean ± standard deviation); tolerances: the mean and five of these.
+    """
     rng = draws(seed, 11)
     X = rng.standard_normal((1000, 20))
     z = X[:, 0]
@@ -755,15 +769,18 @@ def test_explanation_finds_the_hermite_profile_of_a_single_index_table(seed):
         .fit(X, z + 0.5 * (z * z - 1) + 0.5 * rng.standard_normal(1000))
         .explain()
     )
-    np.testing.assert_allclose(e.facts.hermite[:2], np.array([1, 0.5]) / np.sqrt(1.75), atol=0.08)
-    np.testing.assert_allclose(e.facts.hermite[2:], 0, atol=0.05)
+    deviation = np.array(e.facts.hermite) - np.array([1, 0.5, 0, 0]) / np.sqrt(1.75)
+    assert (np.abs(deviation) < [0.12, 0.125, 0.08, 0.035]).all()
     assert e.problem.d == 20
 
 
 def test_explanation_says_that_there_is_no_linear_signal(seed):
-    """x₁x₂: information exponent two, the literal first step has nothing to follow."""
+    """x₁x₂: information exponent two, the literal first step has nothing to follow.
+
+    The linear share passes 0.02 by luck in fewer than one of 1,000 tables of this size: of 1,500 the largest was 0.015.
+    """
     rng = draws(seed, 8)
-    X = rng.standard_normal((800, 12))
+    X = rng.standard_normal((1600, 12))
     e = OneStepRegressor(128, random_state=seed).fit(X, X[:, 0] * X[:, 1]).explain()
     assert any("No linear signal" in reason for reason in e.reasons)
     assert e.facts.linear_share < 0.02
