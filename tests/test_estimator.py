@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 from scipy.sparse import csr_matrix
 from scipy.special import log_softmax, softmax
+from scipy.stats import norm, rankdata
 from sklearn.base import clone
 from sklearn.datasets import make_friedman1
 from sklearn.exceptions import NotFittedError
@@ -370,16 +371,59 @@ def test_temperature_minimises_the_weighted_loss_of_left_out_outputs(classes, se
     np.testing.assert_allclose(model.predict_proba(X), softmax(outputs / at, axis=1), rtol=1e-9)
 
 
-def test_facts_of_an_explanation_count_weights(seed):
+def test_facts_of_an_explanation_are_those_of_the_table_by_weight(seed):
+    """Each number once more from features, inputs and target, with NumPy alone."""
     X, y, w = weighted_table(seed, 19)
-    alphas = np.logspace(-3, 3, 7)
-    facts = OneStepRegressor(SMALL, alphas=alphas, random_state=seed).fit(X, y, sample_weight=w).explain().facts
+    options = {"width": SMALL, "input_scale": 1, "alphas": np.logspace(-3, 3, 7), "random_state": seed}
+    model = OneStepRegressor(step_size=1, **options).fit(X, y, sample_weight=w)
+    facts, share = model.explain().facts, w / w.sum()
+    Y = y - share @ y
+
+    def spectrum(step_size):
+        F = OneStepFeatures(step_size=step_size, **options).fit(X, y, sample_weight=w).transform(X)
+        left, values, _ = np.linalg.svd((F - share @ F) * np.sqrt(share)[:, None], full_matrices=False)
+        aligned = np.square(left[:, :5].T @ (np.sqrt(share) * Y)).sum() / (share @ np.square(Y))
+        return np.square(values), aligned
+
+    (after, aligned), (before, aligned_before) = spectrum(1), spectrum(0)
+    np.testing.assert_allclose(facts.eigenvalues, after[:5], rtol=1e-6)
+    np.testing.assert_allclose(facts.untrained_eigenvalues, before[:5], rtol=1e-6)
+    assert facts.spikes == (after > before[0]).sum()
+    assert (facts.aligned, facts.untrained_aligned) == pytest.approx((aligned, aligned_before))
+
     Z = StandardScaler().fit(X, sample_weight=w).transform(X)
     covariance = np.cov(Z.T, aweights=w, ddof=0)
     assert facts.effective_dimension == pytest.approx(np.trace(covariance) ** 2 / np.square(covariance).sum())
-    Y = (y - np.average(y, weights=w))[:, None]
-    share = best_penalty(ridge_path(Z, Y, w), alphas)[1] / np.average(np.square(Y[:, 0]), weights=w)
-    assert facts.linear_share == pytest.approx(1 - share)
+    left_out = best_penalty(ridge_path(Z, Y[:, None], w), options["alphas"])[1]
+    assert facts.linear_share == pytest.approx(1 - left_out / (share @ np.square(Y)))
+    z = norm.ppf((rankdata(Z @ model.direction_) - 0.5) / len(y))
+    hermite = np.array([z, z**2 - 1, z**3 - 3 * z, z**4 - 6 * z**2 + 3])
+    factorials = np.array([1, 2, 6, 24])
+    expected = hermite @ (share * Y) / factorials / np.sqrt(share @ np.square(Y))
+    np.testing.assert_allclose(facts.hermite, expected, atol=1e-8)
+    np.testing.assert_allclose(facts.hermite_null, np.sqrt(6 / 150 / factorials))
+
+
+@pytest.mark.parametrize("whiten", [False, True])
+def test_direction_is_where_the_step_moves_the_layer_most(whiten, seed):
+    """From the features alone: W before and after by the network's own coordinates, in standardised columns."""
+    X, y, w = weighted_table(seed, 21)
+    options = {"whiten": whiten, "input_scale": 1, "gradient": "neurons", "alphas": [1.0], "random_state": seed}
+    model = OneStepRegressor(SMALL, step_size=1, **options).fit(X, y, sample_weight=w)
+    plain = OneStepRegressor(SMALL, step_size=0, **options).fit(X, y, sample_weight=w)
+    before, after = plain._network.layer.W, model._network.layer.W
+    # after = s(before + ΔW) with |ΔW| = |before| = |after|: the s that gives ΔW this length
+    cosine = (before * after).sum() / np.square(before).sum()
+    change = after * 2 * cosine - before
+    _, _, right = np.linalg.svd(change)
+    Z = StandardScaler().fit(X, sample_weight=w).transform(X)
+    coordinates = OneStepFeatures(1, step_size=0, whiten=whiten).fit(X, y, sample_weight=w).transform(X)[:, 1:]
+    rotation = np.linalg.lstsq(Z, coordinates, rcond=None)[0]
+    expected = rotation @ right[0]
+    expected /= np.linalg.norm(expected)
+    assert abs(expected @ model.direction_) == pytest.approx(1, abs=1e-8)
+    if not whiten:
+        assert model.direction_[np.argmax(np.abs(model.direction_))] > 0
 
 
 def test_order_of_rows_does_not_matter(seed):
@@ -681,7 +725,7 @@ def test_class_without_weight_is_never_predicted(seed):
 
 @pytest.mark.parametrize("coefficients", [[0, 1, 0.5], (0.0, 1.0, 0.5), np.array([0, 1, 0.5])])
 def test_activation_may_be_a_list_of_hermite_coefficients(coefficients, seed):
-    X, y = friedman(seed, 300, 20)
+    X, y = single_index(seed, 24)
     model = OneStepRegressor(SMALL, activation=coefficients, random_state=seed).fit(X, y)
     registered = onestride.register("linear_plus_square", lambda z: z + (z * z - 1) / 2, lambda z: 1 + z)
     named = OneStepRegressor(SMALL, activation=registered.name, random_state=seed).fit(X, y)
@@ -691,7 +735,7 @@ def test_activation_may_be_a_list_of_hermite_coefficients(coefficients, seed):
 
 
 def test_explanation_needs_an_activation_with_a_linear_part_and_a_name(seed):
-    X, y = friedman(seed, 300, 20)
+    X, y = single_index(seed, 24)
     even = OneStepRegressor(SMALL, activation=[0, 0, 1], random_state=seed).fit(X, y).explain()
     assert even.problem is None
     assert "c₁ = 0" in even.theory_message
@@ -755,20 +799,21 @@ def test_explanation_of_a_step_that_helps_names_what_was_measured(seed):
     assert json.loads(json.dumps(e.to_dict()))["helps"] is True
 
 
+def single_index(seed, stream):
+    """H₁ + H₂/2 + noise/2 of the first of twenty normal inputs."""
+    rng = draws(seed, stream)
+    X = rng.standard_normal((1000, 20))
+    return X, X[:, 0] + 0.5 * (X[:, 0] ** 2 - 1) + 0.5 * rng.standard_normal(1000)
+
+
 def test_explanation_finds_the_hermite_profile_of_a_single_index_table(seed):
     """y = (H₁ + H₂/2 + noise/2)/√1.75 along one direction, as the twin assumes.
 
     The direction is learned, not given, which shrinks c₁ and c₂ a little. Over 100 seeds the four deviate by −0.026 ± 0.018,
     −0.028 ± 0.019, −0.005 ± 0.015, −0.008 ± 0.005 (mean ± standard deviation); tolerances: the mean and five of these.
     """
-    rng = draws(seed, 11)
-    X = rng.standard_normal((1000, 20))
-    z = X[:, 0]
-    e = (
-        OneStepRegressor(128, step_size=0, random_state=seed)
-        .fit(X, z + 0.5 * (z * z - 1) + 0.5 * rng.standard_normal(1000))
-        .explain()
-    )
+    X, y = single_index(seed, 11)
+    e = OneStepRegressor(128, step_size=0, random_state=seed).fit(X, y).explain()
     deviation = np.array(e.facts.hermite) - np.array([1, 0.5, 0, 0]) / np.sqrt(1.75)
     assert (np.abs(deviation) < [0.12, 0.125, 0.08, 0.035]).all()
     assert e.problem.d == 20
@@ -807,6 +852,34 @@ def test_explanation_of_a_linear_target_says_that_the_skip_connection_has_it(see
         assert any("target is linear" in reason for reason in e.reasons)
 
 
+def test_twin_has_the_variance_of_the_table_and_moves_its_neurons_as_far(seed):
+    X, y = single_index(seed, 22)
+    e = OneStepRegressor(64, step_size=2, random_state=seed).fit(X, y).explain()
+    problem, c = e.problem, np.array(e.problem.teacher)
+    assert problem.noise**2 + (np.array([1, 1, 2, 6, 24]) * c**2).sum() == pytest.approx(1)
+    moved = erf_slope() * problem.step.constant * np.sqrt(c[1] ** 2 + problem.d / problem.n) / np.sqrt(problem.N)
+    assert moved == pytest.approx(2)
+    assert (problem.n, problem.N) == (1000, 64)
+
+
+def erf_slope():
+    """c₁ of erf: E erf'(Z) = 2/√(3π)."""
+    return 2 / np.sqrt(3 * np.pi)
+
+
+def test_verdict_says_which_way_the_best_step_went(seed):
+    X, y = friedman(seed, 100)
+    facts = OneStepRegressor(SMALL, step_size=0, random_state=seed).fit(X, y).explain().facts
+    for gain, word in ((0.01, "lowers"), (-0.01, "raises")):
+        held_out = HeldOut((0.0, 1.0, 3.0), (0.5, 0.5 - gain, 0.6), (0.0, gain, -0.1), (0.0, 0.02, 0.02))
+        e = _explain.explain_fit(replace(facts, held_out=held_out))
+        assert f"the best one {word} the held-out error by 2.0% (± 4.0%), so none was taken" in e.verdict
+        assert e.facts.error == 0.5
+        assert e.facts.signal_to_noise == 1
+    perfect = HeldOut((0.0, 1.0), (0.0, 0.0), (0.0, 0.0), (0.0, 0.0))
+    assert "0.0%" in _explain.explain_fit(replace(facts, held_out=perfect)).verdict
+
+
 def test_explanation_of_noise_and_of_a_step_that_was_asked_for(seed):
     rng = draws(seed, 10)
     X, y = rng.standard_normal((300, 10)), rng.standard_normal(300)
@@ -823,7 +896,7 @@ def test_explanation_of_noise_and_of_a_step_that_was_asked_for(seed):
 @pytest.mark.parametrize("cells", [slice(None), slice(0, 4)])
 def test_explanation_shows_no_number_that_theory_marks(stage, cells, seed, monkeypatch):
     """All penalties marked: the sentence in place of numbers. Some: the best of the others, and the sentence."""
-    X, y = friedman(seed, 600, 15)
+    X, y = single_index(seed, 23)
     model = OneStepRegressor(SMALL, random_state=seed).fit(X, y)
     true = _explain.predict_grid
     sentence = "known to be off, says the test"
