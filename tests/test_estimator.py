@@ -165,9 +165,9 @@ def test_held_out_errors_are_those_of_networks_that_never_saw_the_rows(kind, jud
     settings = Settings(7, "erf", True, kind, 2, None, None, np.ones(1))
     layer = draw_layer(np.ones(4, bool), settings, rng, Z.dtype)
     monkeypatch.setattr(_network, "ENOUGH_ROWS", n if judged == 3 else n - 1)
-    held_out = _network.judge_steps(layer, Z, Y, w, alpha, settings, np.random.default_rng(seed))
+    held_out = _network.judge_steps(layer, Z, Y, w, alpha, settings, draws(seed, 30))
 
-    fold = np.random.default_rng(seed).permutation(n) % 3
+    fold = draws(seed, 30).permutation(n) % 3
     losses = np.full((3, 5, n), np.nan)
     for k in range(judged):
         rest, out = fold != k, fold == k
@@ -218,14 +218,14 @@ def test_fit_is_the_recipe_step_by_step(seed):
     order = np.lexsort(X.T[::-1])  # distinct rows are sorted, which fixes the folds
     X, y, w = X[order], y[order], w[order]
     alphas = np.logspace(-3, 2, 6)
-    model = OneStepRegressor(20, alphas=alphas, steps=2, random_state=seed).fit(X, y, sample_weight=w)
+    model = OneStepRegressor(20, alphas=alphas, steps=2, random_state=seed + 1).fit(X, y, sample_weight=w)
 
     Z = StandardScaler().fit(X, sample_weight=w).transform(X)
     mean = np.average(y, weights=w)
     spread = np.sqrt(np.average(np.square(y - mean), weights=w))
     Y = ((y - mean) / spread)[:, None]
     settings = Settings(20, "erf", True, "shared", 2, None, None, alphas)
-    generator = np.random.default_rng(np.random.RandomState(seed).randint(np.iinfo(np.int32).max))
+    generator = np.random.default_rng(np.random.RandomState(seed + 1).randint(np.iinfo(np.int32).max))
     unit = draw_layer(np.ones(10, bool), settings, generator, Z.dtype)
 
     def stage(layer):
@@ -249,6 +249,16 @@ def test_fit_is_the_recipe_step_by_step(seed):
     np.testing.assert_allclose(model.held_out_.errors, held_out.errors, rtol=1e-6)
     expected = mean + spread * final.predict(layer.design(Z)).ravel()
     np.testing.assert_allclose(model.predict(X), expected, rtol=1e-5, atol=1e-5 * spread)
+
+
+def test_random_state_draws_weights_biases_and_held_out_rows(seed):
+    X, y = friedman(seed, 100)
+    one, same, other = (OneStepRegressor(SMALL, input_scale=1, random_state=seed + k).fit(X, y) for k in (1, 1, 2))
+    np.testing.assert_array_equal(one.predict(X), same.predict(X))
+    assert one.held_out_ == same.held_out_ != other.held_out_
+    layers = [OneStepFeatures(SMALL, step_size=0, random_state=seed + k).fit(X)._network.layer for k in (1, 2)]
+    assert not np.intersect1d(layers[0].W, layers[1].W).size
+    assert not np.intersect1d(layers[0].b, layers[1].b).size
 
 
 @pytest.mark.parametrize("gradient", ["shared", "neurons"])
