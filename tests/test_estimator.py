@@ -210,7 +210,8 @@ def test_a_step_goes_down_the_loss_of_the_network_that_takes_it(seed):
     assert loss(type(layer)(layer.W + 1e-4 * change, layer.b, "tanh", True)) < loss(layer)
 
 
-def test_fit_is_the_recipe_step_by_step(seed):
+@pytest.mark.parametrize("step_size", ["auto", 1.0])
+def test_fit_is_the_recipe_step_by_step(step_size, seed):
     """The whole fit again from its parts: scale and penalty by leave-one-out, the step from 100 times that penalty."""
     X, y = friedman(seed, 150)
     rng = draws(seed, 14)
@@ -218,7 +219,8 @@ def test_fit_is_the_recipe_step_by_step(seed):
     order = np.lexsort(X.T[::-1])  # distinct rows are sorted, which fixes the folds
     X, y, w = X[order], y[order], w[order]
     alphas = np.logspace(-3, 2, 6)
-    model = OneStepRegressor(20, alphas=alphas, steps=2, random_state=seed + 1).fit(X, y, sample_weight=w)
+    model = OneStepRegressor(20, step_size=step_size, alphas=alphas, steps=2, random_state=seed + 1)
+    model.fit(X, y, sample_weight=w)
 
     Z = StandardScaler().fit(X, sample_weight=w).transform(X)
     mean = np.average(y, weights=w)
@@ -234,8 +236,10 @@ def test_fit_is_the_recipe_step_by_step(seed):
 
     scaled = [(*stage(type(unit)(scale * unit.W, unit.b, "erf", True)), scale) for scale in (0.25, 0.5, 1.0, 2.0, 4.0)]
     error, alpha, layer, scale = min(scaled, key=lambda s: s[0])
-    held_out = _network.judge_steps(layer, Z, Y, w, alpha, settings, generator)
-    rho = held_out.choice()
+    held_out = HeldOut()
+    if step_size == "auto":
+        held_out = _network.judge_steps(layer, Z, Y, w, alpha, settings, generator)
+    rho = held_out.choice() if held_out.steps else step_size
     for _ in range(2 if rho else 0):
         strong = Ridge(alpha=100 * alpha).fit(layer.design(Z), Y, w)
         residual = Y - strong.predict(layer.design(Z)).reshape(-1, 1)
