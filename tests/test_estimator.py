@@ -89,6 +89,17 @@ def test_penalty_and_scores_are_those_of_ridgecv(n, p, seed):
     assert best_penalty(path, alphas)[0] == pytest.approx(peer.alpha_)
 
 
+def test_penalty_is_chosen_by_weight(seed):
+    """Two halves with targets of opposite kinds: the half that counts decides."""
+    rng = draws(seed, 25)
+    F = rng.standard_normal((80, 5))
+    y = np.where(np.arange(80) < 40, F @ np.ones(5), 3 * rng.standard_normal(80))
+    w, alphas = np.where(np.arange(80) < 40, 1.0, 1e-3), np.array([1e-3, 1e3])
+    path = ridge_path(F, y[:, None], w)
+    left_out = np.square(path.left_out(alphas))[:, :, 0]
+    assert best_penalty(path, alphas) == pytest.approx((1e-3, np.average(left_out[0], weights=w)))
+
+
 @pytest.mark.parametrize(("n", "p"), [(40, 15), (20, 35)])
 def test_cholesky_and_eigenvectors_give_the_same_ridge(n, p, seed):
     rng = draws(seed, 2)
