@@ -221,6 +221,13 @@ def test_a_step_goes_down_the_loss_of_the_network_that_takes_it(seed):
     assert loss(type(layer)(layer.W + 1e-4 * change, layer.b, "tanh", True)) < loss(layer)
 
 
+def test_the_penalty_of_each_step_is_the_best_by_weight():
+    losses = np.array([[[1.0, 0.0], [0.0, 2.0]]] * 3)  # steps × penalties × rows
+    assert _network._paired(losses, np.array([3.0, 1.0])).errors == (0.5, 0.5, 0.5)
+    assert _network._paired(losses, np.array([1.0, 1.0])).errors == (0.5, 0.5, 0.5)
+    assert _network._paired(losses, np.array([1.0, 3.0])).errors == (0.25, 0.25, 0.25)
+
+
 @pytest.mark.parametrize("step_size", ["auto", 1.0])
 def test_fit_is_the_recipe_step_by_step(step_size, seed):
     """The whole fit again from its parts: scale and penalty by leave-one-out, the step from 100 times that penalty."""
