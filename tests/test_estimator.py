@@ -785,6 +785,10 @@ def test_constant_columns_count_for_nothing(seed):
         np.testing.assert_allclose(model.predict(changed), model.predict(wide), rtol=1e-12)
         assert model.feature_importances_[2] == 0
         assert model.direction_[2] == 0
+    layer = OneStepFeatures(SMALL, step_size=0, input_scale=2, random_state=seed).fit(wide)._network.layer
+    np.testing.assert_allclose(
+        np.linalg.norm(np.delete(layer.W, 2, axis=1), axis=1), 2
+    )  # all of a row's length is used
     only = OneStepRegressor(SMALL, whiten=True, random_state=seed).fit(np.ones((20, 2)), y[:20])
     np.testing.assert_allclose(only.predict(np.ones((2, 2))), y[:20].mean())
 
