@@ -421,6 +421,8 @@ def test_facts_of_an_explanation_are_those_of_the_table_by_weight(seed):
     np.testing.assert_allclose(facts.eigenvalues, after[:5], rtol=1e-6)
     np.testing.assert_allclose(facts.untrained_eigenvalues, before[:5], rtol=1e-6)
     assert facts.spikes == (after > before[0]).sum()
+    gentle = OneStepRegressor(step_size=0.2, **options).fit(X, y, sample_weight=w).explain().facts
+    assert gentle.spikes == (spectrum(0.2)[0] > before[0]).sum()
     assert (facts.aligned, facts.untrained_aligned) == pytest.approx((aligned, aligned_before))
 
     Z = StandardScaler().fit(X, sample_weight=w).transform(X)
@@ -434,6 +436,11 @@ def test_facts_of_an_explanation_are_those_of_the_table_by_weight(seed):
     expected = hermite @ (share * Y) / factorials / np.sqrt(share @ np.square(Y))
     np.testing.assert_allclose(facts.hermite, expected, atol=1e-8)
     np.testing.assert_allclose(facts.hermite_null, np.sqrt(6 / 150 / factorials))
+
+
+def test_direction_points_along_its_largest_entry():
+    for sign in (1, -1):
+        np.testing.assert_allclose(_network._leading(sign * np.outer([1, 2], [0.6, -0.8])), [-0.6, 0.8])
 
 
 @pytest.mark.parametrize("whiten", [False, True])
