@@ -421,8 +421,6 @@ def test_facts_of_an_explanation_are_those_of_the_table_by_weight(seed):
     np.testing.assert_allclose(facts.eigenvalues, after[:5], rtol=1e-6)
     np.testing.assert_allclose(facts.untrained_eigenvalues, before[:5], rtol=1e-6)
     assert facts.spikes == (after > before[0]).sum()
-    gentle = OneStepRegressor(step_size=0.2, **options).fit(X, y, sample_weight=w).explain().facts
-    assert gentle.spikes == (spectrum(0.2)[0] > before[0]).sum()
     assert (facts.aligned, facts.untrained_aligned) == pytest.approx((aligned, aligned_before))
 
     Z = StandardScaler().fit(X, sample_weight=w).transform(X)
@@ -436,6 +434,18 @@ def test_facts_of_an_explanation_are_those_of_the_table_by_weight(seed):
     expected = hermite @ (share * Y) / factorials / np.sqrt(share @ np.square(Y))
     np.testing.assert_allclose(facts.hermite, expected, atol=1e-8)
     np.testing.assert_allclose(facts.hermite_null, np.sqrt(6 / 150 / factorials))
+
+
+def test_spikes_are_eigenvalues_above_all_of_those_without_a_step(seed):
+    """A gentle step in features without skip connection: several eigenvalues stay close below the edge."""
+    X, y = friedman(seed, 200)
+    options = {"width": SMALL, "input_scale": 1, "alphas": [1.0], "skip": False, "random_state": seed}
+    after, before = (
+        np.linalg.eigvalsh(np.cov(OneStepFeatures(step_size=rho, **options).fit(X, y).transform(X).T))
+        for rho in (0.5, 0)
+    )
+    assert (after > 0.5 * before[-1]).sum() > (after > before[-1]).sum()
+    assert OneStepRegressor(step_size=0.5, **options).fit(X, y).explain().facts.spikes == (after > before[-1]).sum()
 
 
 def test_direction_points_along_its_largest_entry():
