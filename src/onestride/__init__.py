@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import sys
 from importlib import import_module
+from importlib.util import find_spec
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
@@ -71,13 +72,21 @@ _HOME = {
     "OneStepRegressor": "estimator",
     "OneStepClassifier": "estimator",
 }
-__all__ = [*_HOME, "__version__"]  # pyright: ignore[reportUnsupportedDunderAll]
+# Without scikit-learn the estimators are not there, and `from onestride import *` and `dir` do not promise them.
+_MISSING = () if find_spec("sklearn") else tuple(name for name, home in _HOME.items() if home == "estimator")
+__all__ = [*(name for name in _HOME if name not in _MISSING), "__version__"]  # pyright: ignore[reportUnsupportedDunderAll]
 
 
 def __getattr__(name: str) -> Any:
     if name not in _HOME:
         raise AttributeError(f"module 'onestride' has no attribute {name!r}")
-    module = import_module(f"onestride.{_HOME[name]}")
+    try:
+        module = import_module(f"onestride.{_HOME[name]}")
+    except ImportError as error:
+        asked_by_import = sys._getframe(1).f_code.co_name == "_handle_fromlist"  # an import would hide our sentence
+        if _HOME[name] != "estimator" or asked_by_import:
+            raise
+        raise AttributeError(str(error)) from error
     return module if name in ("conventions", "estimator") else _with_modules(name, getattr(module, name))
 
 

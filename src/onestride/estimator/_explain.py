@@ -9,12 +9,13 @@ from typing import Any
 import numpy as np
 from scipy.stats import norm, rankdata
 
+from onestride._errors import InputError
 from onestride._numerics import Array, hermite_table
 from onestride.estimator._network import STEPS, Fit, HeldOut
 from onestride.estimator._ridge import RidgePath, best_penalty, ridge_path
 from onestride.functions import activation
 from onestride.problem import Problem, Step
-from onestride.result import Status
+from onestride.result import Errors, Status
 from onestride.theory.predict import predict_grid
 
 DEGREES = 4
@@ -30,6 +31,8 @@ class Facts:
 
     rows, inputs, width
         n (distinct rows), d, N.
+    constant
+        Whether there is no target or it does not vary; the other numbers then say nothing.
     effective_dimension
         (tr Σ)²/tr Σ² of the standardised inputs: d for uncorrelated columns, 1 when all say the same.
     linear_share
@@ -52,6 +55,7 @@ class Facts:
     inputs: int
     width: int
     activation: Any
+    constant: bool
     effective_dimension: float
     linear_share: float
     hermite: tuple[float, ...]
@@ -86,7 +90,7 @@ class Explanation:
     `problem` is the twin: Gaussian inputs of the table's effective dimension, a single-index teacher with the table's
     Hermite profile, everything else noise, and a literal gradient step that moves the neurons as far. `predicted` and
     `predicted_untrained` are its test errors relative to the target's variance, each at its best penalty; None when the
-    profile is empty or there is no theory, which `theory_message` says.
+    profile is empty, or theory has no number or only numbers it knows to be off, which `theory_message` says.
     """
 
     helps: bool | None
@@ -100,6 +104,8 @@ class Explanation:
 
     def __str__(self) -> str:
         f = self.facts
+        if f.constant:
+            return self.verdict
         lines = [
             self.verdict,
             *(f"- {reason}" for reason in self.reasons),
@@ -159,7 +165,7 @@ def measure(fit: Fit, Z: Array, Y: Array, w: Array, alphas: Array, spec: Any) ->
     (eigenvalues, aligned), (before, aligned_before) = spectrum(fit.trained.path), spectrum(fit.untrained.path)
     size = float(np.square(covariance).sum())
     return Facts(
-        n, d, fit.trained.layer.W.shape[0], spec, float(np.trace(covariance) ** 2 / size) if size else 0.0,
+        n, d, fit.trained.layer.W.shape[0], spec, not Y.any(), float(np.trace(covariance) ** 2 / size) if size else 0.0,
         1 - linear / power, tuple(coefficients.tolist()),
         tuple(float(np.sqrt(min(d / n, 1) / factorial(k))) for k in range(1, DEGREES + 1)),
         fit.trained.left_out_error / power, fit.untrained.left_out_error / power, fit.held_out, fit.step,
@@ -194,33 +200,55 @@ def _twin(f: Facts) -> tuple[Problem | None, float | None, float | None, str]:
         )
     if explained > 1:  # the scores are not exactly Gaussian
         c = [v / np.sqrt(explained) for v in c]
+    slope = abs(activation(f.activation).coefficients[1])
+    if slope == 0:
+        return (
+            None,
+            None,
+            None,
+            "no twin problem: the literal step of a network whose activation has c₁ = 0 does not move",
+        )
     d, rho = max(round(f.effective_dimension), 1), f.step_size or STEPS[1]
     beta = np.sqrt(c[0] ** 2 + d / f.rows)
-    eta = rho * np.sqrt(f.width) / (abs(activation(f.activation).coefficients[1]) * beta)  # ρ = c₁η|β|/√N
-    problem = Problem(
-        n=f.rows, d=d, N=f.width, activation=f.activation, teacher=[0.0, *c], noise=float(np.sqrt(max(1 - explained, 0))),
-        step=Step(constant=float(eta), exponent=0.0), gradient="labels",
-    )  # fmt: skip
+    eta = rho * np.sqrt(f.width) / (slope * beta)  # ρ = c₁η|β|/√N
+    try:
+        problem = Problem(
+            n=f.rows, d=d, N=f.width, activation=f.activation, teacher=[0.0, *c], noise=float(np.sqrt(max(1 - explained, 0))),
+            step=Step(constant=float(eta), exponent=0.0), gradient="labels",
+        )  # fmt: skip
+    except InputError as error:
+        return None, None, None, f"no twin problem: {error}"
     grid = predict_grid(problem, [0.0], _RIDGES, level=_LEVEL)
-    solved = [s is Status.SOLVED for s in grid.status[0]]
-    if not any(solved):
-        return problem, None, None, f"no theory for this twin: {grid.trained.message[0, 0]}"
-    before, after = float(np.nanmin(grid.untrained.test_error)), float(np.nanmin(grid.test_error[0][solved]))
+    (before, excuse), (after, excuse_after) = _best(grid.untrained), _best(grid.trained)
+    if before is None or after is None:
+        return problem, None, None, f"no theory for this twin: {excuse_after or excuse}"
     words = (
         f"twin: n = {f.rows}, d = {d}, N = {f.width}, Hermite teacher {[round(v, 3) for v in c]}, noise "
         f"{problem.noise:.2f}, a literal step with η = {eta:.3g}, each error at its best penalty"
     )
+    if excuse or excuse_after:
+        words += f" among those with an answer; for the others: {excuse_after or excuse}"
     return problem, before, after, words
+
+
+def _best(errors: Errors) -> tuple[float | None, str]:
+    """The smallest solved test error over the penalties, None without one; and the sentence of the first unsolved one."""
+    solved = np.array([status is Status.SOLVED for status in errors.status[0]])
+    excuse = "" if solved.all() else str(errors.message[0][~solved][0])
+    return (float(errors.test_error[0][solved].min()), excuse) if solved.any() else (None, excuse)
 
 
 def _verdict(f: Facts) -> tuple[bool | None, str]:
     h = f.held_out
+    if f.constant:
+        return None, "There is no target, or it is the same in every distinct row: nothing to learn, no step to judge."
     if not h.steps:
         if f.step_size:
             return None, f"A step of relative size {f.step_size:g} was taken as asked; whether it helps was not judged."
         return None, "No step was taken: none was asked for, or there are too few distinct rows to judge one."
     i = h.steps.index(f.step_size) if f.step_size else int(np.argmin(h.errors[1:])) + 1
-    change = f"{abs(h.gain[i]) / h.errors[0]:.1%} (± {h.stderr[i] / h.errors[0]:.1%})"
+    whole = h.errors[0] or 1.0  # 0 when random features are perfect
+    change = f"{abs(h.gain[i]) / whole:.1%} (± {h.stderr[i] / whole:.1%})"
     if f.step_size:
         return True, f"One step helps: a step of relative size {f.step_size:g} lowers the held-out error by {change}."
     direction = "lowers" if h.gain[i] > 0 else "raises"
@@ -228,7 +256,9 @@ def _verdict(f: Facts) -> tuple[bool | None, str]:
 
 
 def _reasons(f: Facts, helps: bool | None) -> tuple[str, ...]:
-    reasons = []
+    reasons: list[str] = []
+    if f.constant:
+        return ()
     if f.linear_share < _LITTLE:
         reasons.append(
             f"No linear signal: linear regression explains {max(f.linear_share, 0):.1%} of the target. The literal first "

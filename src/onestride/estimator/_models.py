@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from numbers import Integral, Real
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy.optimize import minimize_scalar
+from scipy.sparse import issparse
 from scipy.special import log_softmax, softmax
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin, TransformerMixin
-from sklearn.preprocessing import StandardScaler
 from sklearn.utils import check_random_state
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_feature_names_in, _check_sample_weight, check_is_fitted, validate_data
@@ -22,10 +22,12 @@ from onestride._numerics import Array
 from onestride.estimator._arrays import as_numpy
 from onestride.estimator._explain import Explanation, explain_fit, measure
 from onestride.estimator._network import Fit, Settings, fit_network
+from onestride.estimator._table import location_and_scale, magnitude, merged, read_inputs
 from onestride.functions import activation
 
 DEFAULT_ALPHAS = np.logspace(-5, 6, 23)
-_WHITEN_FLOOR = 1e-3  # principal components below this share of the largest variance are not blown up further
+_LARGEST_PENALTY = 1e100
+_LARGEST_WEIGHT = 1e100  # of all rows together: its square is still a number
 
 
 class _OneStep(BaseEstimator):
@@ -38,7 +40,7 @@ class _OneStep(BaseEstimator):
         step_size: float | str = "auto",
         steps: int = 1,
         gradient: str = "shared",
-        activation: str = "erf",
+        activation: str | Sequence[float] = "erf",
         input_scale: float | str = "auto",
         alphas: ArrayLike | None = None,
         skip: bool = True,
@@ -61,62 +63,70 @@ class _OneStep(BaseEstimator):
         if self.gradient not in ("shared", "neurons"):
             raise InputError(f"gradient must be 'shared' or 'neurons', got {self.gradient!r}")
         step = _auto("step_size", self.step_size, "0 or more", lambda x: x >= 0)
-        scale = _auto("input_scale", self.input_scale, "above 0", lambda x: x > 0)
+        scale = _auto("input_scale", self.input_scale, "from 1e-6 to 1e6", lambda x: 1e-6 <= x <= 1e6)
         for name in ("skip", "whiten"):
             if not isinstance(getattr(self, name), bool | np.bool_):
                 raise InputError(f"{name} must be True or False, got {getattr(self, name)!r}")
-        alphas = np.atleast_1d(np.asarray(DEFAULT_ALPHAS if self.alphas is None else self.alphas, float))
-        if alphas.ndim != 1 or not alphas.size or not (np.isfinite(alphas) & (alphas > 0)).all():
-            raise InputError(f"alphas must be a list of finite numbers above 0, got {self.alphas!r}")
-        activation(self.activation)  # says so now when there is no such function
-        return Settings(width, self.activation, bool(self.skip), self.gradient, steps, scale, step, np.sort(alphas))  # pyright: ignore[reportArgumentType]
+        return Settings(
+            width, _activation(self.activation), bool(self.skip), self.gradient, steps, scale, step,  # pyright: ignore[reportArgumentType]
+            _penalties(self.alphas),
+        )  # fmt: skip
 
     def _fit_table(self, X: Array, Y: Array, sample_weight: ArrayLike | None) -> tuple[Fit, Array, Array]:
         """Merge equal rows, standardise, fit; returns the fit with its (merged) targets and weights."""
         settings = self._settings()
-        if sample_weight is not None and not np.any(np.asarray(sample_weight)):
-            raise InputError("sample_weight must have an entry above 0, got only zeros")
-        weights = np.asarray(_check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True))
-        kept = weights > 0
-        X, Y, weights = _merged(X[kept], Y[kept], weights[kept])
+        weights = _checked_weights(sample_weight, X)
+        kept, unit = weights > 0, magnitude(Y)
+        X, Y, weights = merged(X[kept], np.ldexp(Y[kept], -unit), weights[kept])
         n, p = X.shape[0], settings.width + X.shape[1]
         require_memory(8.0 * (5 * n * p + 3 * min(n, p) ** 2), f"width {settings.width} on {n} distinct rows")
-        scaler = StandardScaler().fit(X, sample_weight=weights)
-        self._mean, self._scale = np.asarray(scaler.mean_, X.dtype), np.asarray(scaler.scale_, X.dtype)
-        self._rotation = _whitening((X - self._mean) / self._scale, weights) if self.whiten else None
-        Z = self._standardised(X)
-        self._target_mean = np.average(Y, axis=0, weights=weights)
-        spread = np.sqrt(np.average(np.square(Y - self._target_mean), axis=0, weights=weights))
-        self._target_scale = np.where(spread > 0, spread, 1.0)
-        Y = (Y - self._target_mean) / self._target_scale
+        self._inputs = read_inputs(X, weights, bool(self.whiten))
+        Z = self._inputs.standardised(X)
+        mean, scale = location_and_scale(Y, weights)
+        Y = (Y - mean) / scale
+        self._target_mean = np.ldexp(mean, unit)
+        self._target_scale = np.where(np.isfinite(scale), np.ldexp(scale, unit), 1.0)
         seed = check_random_state(self.random_state).randint(np.iinfo(np.int32).max)
         fit = fit_network(Z, Y, weights, settings, np.random.default_rng(seed))
         self._network = fit.trained.network()
-        self._facts = measure(fit, Z, Y, weights, settings.alphas, self.activation)
+        self._facts = measure(fit, Z, Y, weights, settings.alphas, settings.activation)
         self.step_size_, self.alpha_, self.input_scale_ = fit.step, fit.trained.alpha, fit.scale
         self.held_out_ = fit.held_out
-        self.direction_ = _unit(self._to_inputs(fit.direction))
+        self.direction_ = _unit(self._inputs.to_columns(fit.direction))
         gradients = self._network.layer.input_gradients(Z, self._network.coefficients)
-        influence = np.sum([weights @ np.square(self._to_inputs(g)) for g in gradients], axis=0)
+        influence = np.sum([weights @ np.square(self._inputs.to_columns(g)) for g in gradients], axis=0)
         self.feature_importances_ = influence / (influence.sum() or 1.0)
         return fit, Y, weights
 
-    def _standardised(self, X: Array) -> Array:
-        Z = (X - self._mean.astype(X.dtype)) / self._scale.astype(X.dtype)
-        return Z if self._rotation is None else Z @ self._rotation.astype(X.dtype)
-
-    def _to_inputs(self, vectors: Array) -> Array:
-        """From the network's coordinates to standardised inputs, along the last axis."""
-        return vectors if self._rotation is None else vectors @ self._rotation.T
+    def _table(self, X: Any, y: Any) -> tuple[Array, Array]:
+        """X and numeric targets, n × outputs, of a regression."""
+        if issparse(y):
+            raise InputError("y must be a dense array of numbers, got a sparse matrix; use y.toarray()")
+        try:
+            X, y = validate_data(
+                self, as_numpy(X), as_numpy(y), dtype=[np.float64, np.float32], multi_output=True, y_numeric=True,
+                ensure_min_samples=2,
+            )  # fmt: skip
+            if y.dtype.kind not in "biuf":
+                raise InputError(f"y must hold numbers, got {y.flat[0]!r}; a classifier takes labels")
+            with np.errstate(over="raise"):
+                targets = y.reshape(len(y), -1).astype(np.float64)
+        except (OverflowError, FloatingPointError):
+            raise InputError("y must hold numbers that fit into float64, up to 1.8e308") from None
+        self._single = y.ndim == 1
+        return X, targets
 
     def _rows(self, X: Any) -> Array:
         check_is_fitted(self)
-        X = validate_data(self, as_numpy(X), dtype=[np.float64, np.float32], reset=False)
-        return self._standardised(np.asarray(X))
+        X = np.asarray(validate_data(self, as_numpy(X), dtype=[np.float64, np.float32], reset=False))
+        self._inputs.warn_of_far_rows(X, getattr(self, "feature_names_in_", None))
+        return self._inputs.standardised(X)
 
     def _outputs(self, X: Any) -> Array:
         Z = self._rows(X)
-        return self._network.predict(Z) * self._target_scale.astype(Z.dtype) + self._target_mean.astype(Z.dtype)
+        with np.errstate(over="ignore", invalid="ignore"):
+            outputs = self._network.predict(Z) * self._target_scale.astype(Z.dtype) + self._target_mean.astype(Z.dtype)
+        return _finite(outputs, "prediction")
 
     def explain(self) -> Explanation:
         """What was measured, what theory predicts for a problem with these numbers, and why a step helps or does not."""
@@ -145,7 +155,7 @@ class OneStepRegressor(RegressorMixin, _OneStep):
         ``"shared"``: one linear map R of the inputs, common to all neurons, takes the step. ``"neurons"``: every neuron
         takes its own, the literal gradient with respect to W.
     activation
-        A name from `onestride functions`.
+        A name from `onestride functions`, or a list of Hermite coefficients.
     input_scale
         Length of the rows of W₀, in units of 1/standard deviation of an input. ``"auto"``: 1/4, 1/2, 1, 2 or 4.
     alphas
@@ -168,18 +178,15 @@ class OneStepRegressor(RegressorMixin, _OneStep):
     feature_importances_
         Mean squared slope of the prediction in each standardised input, as shares.
     loo_error_
-        Leave-one-out mean squared error at `alpha_`; optimistic when a step was taken.
+        Leave-one-out mean squared error at `alpha_`; optimistic when a step was taken. inf (0) where the square of a
+        huge (tiny) target is no longer a number; predictions are right all the same.
     """
 
     def fit(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> Self:
         """Fit; X n × d, y n or n × outputs. A weight counts as that many copies of the row."""
-        X, y = validate_data(
-            self, as_numpy(X), as_numpy(y), dtype=[np.float64, np.float32], multi_output=True, y_numeric=True,
-            ensure_min_samples=2,
-        )  # fmt: skip
-        self._single = y.ndim == 1
-        fit, _, _ = self._fit_table(X, y.reshape(len(y), -1).astype(np.float64), sample_weight)
-        self.loo_error_ = float(fit.trained.left_out_error * np.mean(self._target_scale**2))
+        fit, _, _ = self._fit_table(*self._table(X, y), sample_weight)
+        with np.errstate(over="ignore"):
+            self.loo_error_ = float(fit.trained.left_out_error * np.mean(self._target_scale**2))
         return self
 
     def predict(self, X: Any) -> Array:
@@ -261,18 +268,18 @@ class OneStepFeatures(TransformerMixin, _OneStep):
                     "requires y to be passed, but the target y is None; a step needs a target, only step_size=0 does not"
                 )
             X = validate_data(self, as_numpy(X), dtype=[np.float64, np.float32], ensure_min_samples=2)
-            y = np.zeros(len(X))
+            targets = np.zeros((len(X), 1))
         else:
-            X, y = validate_data(
-                self, as_numpy(X), as_numpy(y), dtype=[np.float64, np.float32], multi_output=True, y_numeric=True,
-                ensure_min_samples=2,
-            )  # fmt: skip
-        self._fit_table(X, y.reshape(len(y), -1).astype(np.float64), sample_weight)
+            X, targets = self._table(X, y)
+        self._fit_table(X, targets, sample_weight)
         return self
 
     def transform(self, X: Any) -> Array:
         """Features, n × (width + d), in the precision of X."""
-        return self._network.layer.design(self._rows(X))
+        Z = self._rows(X)
+        with np.errstate(over="ignore", invalid="ignore"):
+            features = self._network.layer.design(Z)
+        return _finite(features, "feature")
 
     def get_feature_names_out(self, input_features: Any = None) -> Array:
         """onestep0 … for the neurons, then the names of the inputs."""
@@ -288,23 +295,6 @@ class OneStepFeatures(TransformerMixin, _OneStep):
         return tags
 
 
-def _merged(X: Array, Y: Array, weights: Array) -> tuple[Array, Array, Array]:
-    """Rows with equal inputs become one: weights add, targets average.
-
-    No ridge fit changes, the order of rows stops mattering, a weight equals repetition, and no row is judged by its twin.
-    """
-    distinct, group = np.unique(X, axis=0, return_inverse=True)
-    total = np.bincount(group.ravel(), weights)
-    sums = np.stack([np.bincount(group.ravel(), weights * column) for column in Y.T], axis=1)
-    return distinct, sums / total[:, None], total
-
-
-def _whitening(Z: Array, weights: Array) -> Array:
-    """Columns: principal axes of standardised rows divided by their standard deviations."""
-    variances, axes = np.linalg.eigh((Z * (weights / weights.sum())[:, None].astype(Z.dtype)).T @ Z)
-    return (axes / np.sqrt(np.maximum(variances, _WHITEN_FLOOR * variances[-1]))).astype(Z.dtype)
-
-
 def _temperature(scores: Array, shares: Array, weights: Array) -> float:
     """τ > 0 that minimises −Σ_i w_i Σ_k share_ik log softmax(scores_i/τ)_k."""
 
@@ -312,6 +302,48 @@ def _temperature(scores: Array, shares: Array, weights: Array) -> float:
         return -float(weights @ (shares * log_softmax(scores / np.exp(log_tau), axis=1)).sum(1))
 
     return float(np.exp(minimize_scalar(loss, bounds=(-7.0, 7.0), method="bounded").x))  # pyright: ignore[reportAttributeAccessIssue]
+
+
+def _checked_weights(sample_weight: ArrayLike | None, X: Array) -> Array:
+    if sample_weight is not None and not np.any(np.asarray(sample_weight)):
+        raise InputError("sample_weight must have an entry above 0, got only zeros")
+    weights = np.asarray(_check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True))
+    if weights.max() > _LARGEST_WEIGHT / len(weights):
+        raise InputError(f"sample_weight must add up to at most {_LARGEST_WEIGHT:g}, got an entry of {weights.max():g}")
+    return weights
+
+
+def _activation(spec: Any) -> Any:
+    """A name (or function) as it is, a list of Hermite coefficients as a tuple; refused now when it is neither."""
+    if not (isinstance(spec, str) or callable(spec)):
+        try:
+            spec = tuple(float(c) for c in spec)
+        except (TypeError, ValueError, OverflowError):
+            raise InputError(f"activation must be a name or a list of Hermite coefficients, got {spec!r}") from None
+    activation(spec)  # pyright: ignore[reportArgumentType]
+    return spec
+
+
+def _penalties(alphas: ArrayLike | None) -> Array:
+    """The penalties in rising order."""
+    try:
+        values = np.atleast_1d(np.asarray(DEFAULT_ALPHAS if alphas is None else alphas, float))
+    except (TypeError, ValueError, OverflowError):
+        values = np.empty(0)
+    if values.ndim != 1 or not values.size or not ((values > 0) & (values <= _LARGEST_PENALTY)).all():
+        raise InputError(f"alphas must be a list of numbers above 0, up to {_LARGEST_PENALTY:g}, got {alphas!r}")
+    return np.sort(values)
+
+
+def _finite(values: Array, kind: str) -> Array:
+    """The values, or a sentence when one of them overflowed."""
+    bad = ~np.isfinite(values).all(axis=1)
+    if bad.any():
+        raise InputError(
+            f"{int(bad.sum())} of {len(values)} rows of X have a {kind} that does not fit into {values.dtype}, the first is "
+            f"row {int(np.argmax(bad))}; give rows nearer to the training rows, or float64 in place of float32"
+        )
+    return values
 
 
 def _unit(vector: Array) -> Array:

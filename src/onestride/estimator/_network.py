@@ -140,9 +140,11 @@ class Settings:
     alphas: Array
 
 
-def draw_layer(d: int, settings: Settings, generator: np.random.Generator, dtype: np.dtype) -> Layer:
-    """Rows of W₀ uniform on the unit sphere, biases standard normal."""
-    W = generator.standard_normal((settings.width, d))
+def draw_layer(varies: Array, settings: Settings, generator: np.random.Generator, dtype: np.dtype) -> Layer:
+    """Rows of W₀ uniform on the unit sphere of the inputs that vary (d booleans), biases standard normal."""
+    W = generator.standard_normal((settings.width, varies.size))
+    if varies.any():
+        W *= varies
     W /= np.linalg.norm(W, axis=1, keepdims=True)
     b = generator.standard_normal(settings.width)
     return Layer(W.astype(dtype), b.astype(dtype), settings.activation, settings.skip)
@@ -166,7 +168,7 @@ def gradient(layer: Layer, Z: Array, residual: Array, coefficients: Array, weigh
 
 def stepped(layer: Layer, change: Array, step: float) -> Layer:
     """W + ρΔW, brought back to the length of W."""
-    W = layer.W + step * change
+    W = layer.W / (1 + step) + change * (step / (1 + step))  # that direction for every ρ up to the largest number
     W *= np.linalg.norm(layer.W) / np.linalg.norm(W)
     return replace(layer, W=W.astype(layer.W.dtype))
 
@@ -198,7 +200,7 @@ def judge_steps(
     from all rows; they are the same for every ρ.
     """
     n = Z.shape[0]
-    if n < FEWEST_ROWS:
+    if n < FEWEST_ROWS or not Y.any():
         return HeldOut()
     fold = generator.permutation(n) % FOLDS
     judged = range(FOLDS if n <= ENOUGH_ROWS else FOLDS - 1)
@@ -236,7 +238,7 @@ def fit_network(Z: Array, Y: Array, w: Array, settings: Settings, generator: np.
     Leave-one-out is honest for the untrained layer, which saw no target; for a step it is not, because the left-out row
     has already shaped the features.
     """
-    unit = draw_layer(Z.shape[1], settings, generator, Z.dtype)
+    unit = draw_layer(np.abs(Z).max(axis=0) > 0, settings, generator, Z.dtype)
     scales = SCALES if settings.scale is None else (settings.scale,)
     stages = (_stage(replace(unit, W=unit.W * unit.W.dtype.type(scale)), Z, Y, w, settings) for scale in scales)
     untrained, scale = min(zip(stages, scales, strict=True), key=lambda pair: pair[0].left_out_error)

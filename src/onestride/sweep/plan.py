@@ -7,7 +7,8 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from onestride.simulate.cost import operations
-from onestride.simulate.run import memory_needed, simulate_grid
+from onestride.simulate.memory import memory_needed
+from onestride.simulate.run import simulate_grid
 from onestride.store import Store
 from onestride.sweep.cells import Group, cell_content, group_cells, key_of, run_cell, theory_cell
 from onestride.sweep.drive import cores, default_workers
@@ -81,7 +82,7 @@ def make_plan(sweep: Sweep, store: Store | None = None, *, workers: int | None =
         predictions=cells if sweep.method != "none" else 0,
         predictions_known=predictions_known,
         flops=flops,
-        memory=max(memory_needed(group.problem, len(group.exponents) + 1) for group in groups),
+        memory=max(memory_needed(group.problem, len(group.exponents) + 1, len(group.ridges)) for group in groups),
         workers=count,
         threads=max(1, cores() // count),
         seconds=seconds,

@@ -24,7 +24,7 @@ from onestride._errors import InputError
 from onestride.problem import Problem
 from onestride.result import QUANTITIES, Estimate, _plain
 from onestride.simulate.learned import measure_learned
-from onestride.simulate.run import memory_needed
+from onestride.simulate.memory import learned_memory, memory_needed, spectrum_memory
 from onestride.simulate.spectrum import measure_spectrum
 from onestride.store import Record, Store, StoreError
 from onestride.sweep.cells import problem_content, problem_from, run_cell
@@ -55,7 +55,12 @@ def check_size(problem: Problem) -> None:
             f"n = {n:,} is too large to simulate here: with these ratios the explorer goes up to n = {rounded:,}; "
             "choose a smaller n, or run a sweep"
         )
-    require_memory(memory_needed(problem), f"n = {n}, d = {d}, N = {N}")
+    measurements = (
+        memory_needed(problem, len(EXPONENTS) + 2),
+        spectrum_memory(problem, 6, full=True),
+        learned_memory(problem, max(4 * n, 4000)),
+    )
+    require_memory(max(measurements), f"n = {n}, d = {d}, N = {N}")
 
 
 def check_seeds(seeds: Any) -> int:
