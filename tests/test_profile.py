@@ -290,7 +290,7 @@ def test_extreme_penalties_are_solved(N, lam):
 @pytest.mark.parametrize("shape", [(0.02, 1.5), (100.0, 2.0)])
 @pytest.mark.parametrize("constant", [0.01, 1.0])
 def test_extreme_ratios_are_solved(shape, constant):
-    p = one.predict(problem(shape=shape, step=Step(constant=constant, exponent=0.5), gradient="full"))
+    p = one.predict(problem(shape=shape, step=Step(constant=constant, exponent=0.5), gradient="full"), throw=False)
     assert p.residual < 1e-10
     assert p.test_error > 0
 
@@ -334,10 +334,3 @@ def test_strong_steps_agree_with_simulation(constant, gradient):
     for name in ("train_loss", "test_error"):
         for j in range(3):
             assert_agrees(getattr(theory, name)[0, j], getattr(sim, name).values[:, 0, j], floor=0.04, k=4)
-
-
-def test_few_inputs_are_cautioned_about():
-    """n against d²/2: the accuracy says so when degree two is no longer noise, and only then."""
-    few = one.Problem(n=1000, d=100, N=2000, teacher=[0, 1, 0.7071])
-    assert "d²/2" in one.predict(few).accuracy
-    assert "d²/2" not in one.predict(few.replace(d=500)).accuracy

@@ -7,6 +7,7 @@ import numpy as np
 from onestride.problem import Problem
 
 SMALLEST_SIZE = 10
+LARGEST_SIZE = 10**18
 LARGEST = 1e60  # of λ, E σ², E σ⋆² and the noise, and one over the least of λ: their products must stay finite numbers
 
 
@@ -18,6 +19,11 @@ def beyond_the_model(problem: Problem) -> str | None:
         return f"the theory needs a teacher of one direction, got directions={problem.directions}"
     if problem.steps > 1 and problem.step.constant > 0:
         return f"the theory describes one gradient step, got steps={problem.steps}"
+    if max(problem.n, problem.d, problem.N, problem.step_samples) > LARGEST_SIZE:
+        return (
+            f"the theory computes in double precision and needs n, d, N and n_step of at most {LARGEST_SIZE:.0e}, got "
+            f"n = {problem.n}, d = {problem.d}, N = {problem.N}, n_step = {problem.step_samples}"
+        )
     with np.errstate(all="ignore"):
         sizes = {"λ": problem.ridge, "1/λ": 1 / problem.ridge, "the noise": problem.noise}
         sizes |= {"E σ²": problem.sigma.second_moment, "E σ⋆²": problem.target.second_moment}

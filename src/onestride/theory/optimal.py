@@ -10,7 +10,7 @@ import numpy as np
 from onestride._numerics import Array
 from onestride.functions import InputError
 from onestride.problem import Problem
-from onestride.result import Prediction, Status, TheoryError
+from onestride.result import Prediction, TheoryError
 from onestride.theory.predict import predict, predict_grid
 
 _COARSE = 0.5  # decades between the first penalties tried
@@ -48,7 +48,8 @@ def optimal_ridge(
     """Minimise the predicted test error over λ in `bounds`, on a log scale; `problem.ridge` plays no part.
 
     A scan in half decades, two closer looks around its best point, then the vertex of a parabola in log λ through the
-    three best points: the penalty to about 1 %, the error, flat there, to about 1e-6.
+    three best points: the penalty to about 1 %, the error, flat there, to about 1e-6. Raises `TheoryError` where the best
+    number is one that is known to be off.
     """
     low, high = _checked(bounds)
     points = np.geomspace(low, high, max(5, int(np.ceil(np.log10(high / low) / _COARSE)) + 1))
@@ -80,9 +81,7 @@ def _checked(bounds: tuple[float, float]) -> tuple[float, float]:
 
 
 def _test_errors(problem: Problem, ridges: Array, method: str, level: str | None) -> Array:
-    """Predicted test errors; NaN where there is no number or it is known to be off."""
-    grid = predict_grid(problem, [problem.step.exponent], ridges, method=method, level=level)
-    return np.where(grid.status[0] == Status.SOLVED, grid.test_error[0], np.nan)
+    return predict_grid(problem, [problem.step.exponent], ridges, method=method, level=level).test_error[0]
 
 
 def _result(
