@@ -77,7 +77,8 @@ def main(names: list[str]) -> None:
             renew_index(name)
         if not names:
             onestride("reproduce", "--out", f"{folder}/claims")
-            shutil.copy(Path(folder) / "claims" / "claims.md", DOCS / "claims.md")
+            for file in [Path(folder) / "claims" / "claims.md", *Path(folder).glob("claims/claim-*.png")]:
+                shutil.copy(file, DOCS / file.name)
     renew_quotes()
 
 

@@ -105,3 +105,18 @@ def client(server, store):
 
     with httpx.Client(base_url=server.address, timeout=LIMIT) as client:
         yield client
+
+
+@pytest.fixture(scope="session")
+def browser():
+    """Debian's or anybody's chromium; one per process, as playwright allows no second."""
+    from playwright.sync_api import expect, sync_playwright
+
+    from waiting import CHROMIUM
+
+    expect.set_options(timeout=1000 * LIMIT)
+    with sync_playwright() as playwright:
+        options = ["--headless", "--no-sandbox", "--disable-gpu"]
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=options, timeout=1000 * LIMIT)
+        yield browser
+        browser.close()

@@ -142,7 +142,9 @@ def test_train_mse_is_the_derivative_of_the_objective(gradient):
 
 
 def test_ten_thousand_cells_come_from_one_call():
-    g = one.predict_grid(problem(), np.linspace(0, 0.5, 100), np.geomspace(1e-3, 1, 100), method="finite-step")
+    g = one.predict_grid(
+        problem(step=Step()), np.linspace(0, 0.5, 100), np.geomspace(1e-3, 1, 100), method="finite-step"
+    )
     assert g.test_error.shape == (100, 100)
     assert np.isfinite(g.test_error).all()
     assert g.trained.residual.max() < EXACT

@@ -200,7 +200,7 @@ def test_seeds_beyond_counting_are_refused_in_a_sentence():
     from itertools import count
 
     for seeds in (10**12, 10**400, count()):
-        with pytest.raises(one.InputError, match="seeds must be at most 1,000,000"):
+        with pytest.raises(one.InputError, match="seeds: there must be at most 1,000,000"):
             one.simulate(problem(n=30, d=10, N=40), seeds)
     with pytest.raises(one.InputError, match="seeds must be"):
         one.simulate(problem(n=30, d=10, N=40), [0.5])

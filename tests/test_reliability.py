@@ -122,6 +122,8 @@ FINE = {
     "c = 3, Gaussian readout": MODERATE | {"step": Step(constant=3, exponent=0.5)},
     "no step": MODERATE,
     "constant readout": MODERATE | {"readout": "constant", "step": Step(constant=1, exponent=0.5)},
+    "constant readout, labels": MODERATE
+    | {"readout": "constant", "gradient": "labels", "step": Step(constant=3, exponent=0.5)},
     "a little cubic": MODERATE | {"activation": [0, 1, 0.2, 0.05]},
 }
 
@@ -174,6 +176,14 @@ def test_the_best_penalty_is_never_one_that_is_known_to_be_off():
 def test_the_limit_is_a_limit_and_is_not_marked():
     problem = one.Problem(**KNOWN["n of order d²"]).replace(step=Step(constant=1, exponent=0.1))
     assert one.predict(problem, method="plateau").status is Status.SOLVED
+
+
+def test_accuracy_follows_the_problem():
+    """The record quoted is that of problems like this one: c = 1 on the factorial of docs/verification.md, or every kind."""
+    usual = one.Problem(**FINE["the example of the README"])
+    assert "13,824" in one.predict(usual).accuracy
+    for changes in ({"step": Step(constant=3, exponent=0.3)}, {"readout": "rademacher"}, {"d": 1500}, {"n_step": 4000}):
+        assert "11,274" in one.predict(usual.replace(**changes)).accuracy
 
 
 def test_tails_of_hermite_polynomials():

@@ -5,7 +5,6 @@ Screenshots of the main states go to the folder named by ONESTRIDE_SCREENSHOTS, 
 
 import os
 import re
-import shutil
 from pathlib import Path
 from urllib.parse import parse_qs, urlsplit
 
@@ -15,14 +14,12 @@ from onestride.problem import Problem, Step
 from onestride.store import Store
 from onestride.sweep.task import Task, perform
 from onestride.web.query import read_problem
-from waiting import LIMIT
+from waiting import CHROMIUM, LIMIT
 
 playwright_api = pytest.importorskip("playwright.sync_api", reason="the browser tests need playwright")
 expect = playwright_api.expect
-CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="the browser tests need chromium or Chrome on the PATH")
 SMALL = "?n=100&exponent=0.2"
-expect.set_options(timeout=1000 * LIMIT)
 
 
 @pytest.fixture(scope="module")
@@ -44,16 +41,6 @@ def sweep_store(tmp_path_factory):
             for seed in (0, 1, None):
                 results.put(*perform(Task(problem, pairs, (0.05, 0.5), seed, "auto", 1)))
     return path
-
-
-@pytest.fixture(scope="session")
-def browser():
-    with playwright_api.sync_playwright() as playwright:
-        browser = playwright.chromium.launch(
-            executable_path=CHROMIUM, args=["--headless", "--no-sandbox", "--disable-gpu"], timeout=1000 * LIMIT
-        )
-        yield browser
-        browser.close()
 
 
 @pytest.fixture

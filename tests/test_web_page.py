@@ -2,43 +2,21 @@
 
 import json
 import re
-import shutil
-import subprocess
-import sys
 
 import pytest
 
+from waiting import CHROMIUM, LIMIT
+
 playwright_api = pytest.importorskip("playwright.sync_api", reason="the browser tests need playwright")
 expect = playwright_api.expect
-CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="the browser tests need chromium or Chrome on the PATH")
 SMALL = "/?n=200"
-BACKSTOP = 300_000  # ms
-expect.set_options(timeout=BACKSTOP)
-
-
-@pytest.fixture(scope="module")
-def address(tmp_path_factory):
-    code, store = "from onestride.cli import main; main()", str(tmp_path_factory.mktemp("explorer"))
-    command = [sys.executable, "-c", code, "explore", "--no-browser", "--port", "0", "--store", store]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as server:
-        yield server.stdout.readline().split("is at ")[1].split("/.")[0]
-        server.terminate()
-
-
-@pytest.fixture(scope="module")
-def browser():
-    with playwright_api.sync_playwright() as playwright:
-        options = ["--headless", "--no-sandbox", "--disable-gpu"]
-        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=options, timeout=BACKSTOP)
-        yield browser
-        browser.close()
 
 
 @pytest.fixture
-def page(browser, address):
-    context = browser.new_context(viewport={"width": 1280, "height": 900}, base_url=address)
-    context.set_default_timeout(BACKSTOP)
+def page(browser, server, store):
+    context = browser.new_context(viewport={"width": 1280, "height": 900}, base_url=server.address)
+    context.set_default_timeout(1000 * LIMIT)
     page, mistakes = context.new_page(), []
     page.on("pageerror", lambda error: mistakes.append(str(error)))
     yield page

@@ -1,5 +1,6 @@
 """How tests wait: for a state that must come, behind one generous limit; and how they hold a job open: at a gate."""
 
+import shutil
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -9,6 +10,7 @@ from typing import Any
 from onestride.web import simulation
 
 LIMIT = 300  # seconds; a backstop for a program that hangs, not a measure of its speed
+CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 
 
 def wait_for(condition: Callable[[], Any], what: str) -> Any:

@@ -340,6 +340,6 @@ def exponent_axis(problem: Problem, values: ArrayLike) -> np.ndarray:
     if problem.step.constant == 0 and (axis != problem.step.exponent).any():
         raise InputError(
             f"exponents must be [{problem.step.exponent:g}] for a problem that takes no step (η = c·n^α with c = 0), "
-            f"got {axis.tolist()}; give it one: step=Step(constant=1)"
+            f"got {axis.size} exponents from {axis.min():g} to {axis.max():g}; give it one: step=Step(constant=1)"
         )
     return axis

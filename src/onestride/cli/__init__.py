@@ -48,9 +48,12 @@ def predict(
     json_
         Print JSON.
     """
+    from onestride.result import Status, TheoryError
     from onestride.theory.predict import predict as run
 
-    prediction = run((options or ProblemOptions()).build(), method=method)
+    prediction = run((options or ProblemOptions()).build(), method=method, throw=False)
+    if prediction.status not in (Status.SOLVED, Status.INACCURATE):
+        raise TheoryError(prediction.message)
     if not emit(prediction.to_dict(), json_):
         show_prediction(prediction)
 

@@ -63,6 +63,8 @@ def describe(problem: Problem) -> str:
 
 def show_prediction(p: Prediction) -> None:
     """Predicted errors with and without the step."""
+    from onestride.result import Status
+
     rows = table("", "after the step", "untrained", "gain")
     base = p.untrained or p
     for name in ("train_loss", "train_mse", "test_error"):
@@ -70,7 +72,10 @@ def show_prediction(p: Prediction) -> None:
         rows.add_row(LABELS[name], f"{after:.5f}", f"{before:.5f}", f"{before - after:+.5f}")
     say(describe(p.problem))
     say(rows)
-    say(f"method {p.method}: {p.accuracy}.")
+    if p.status is Status.SOLVED:
+        say(f"method {p.method}: {p.accuracy}.")
+    else:
+        say(f"Not to be relied on: {p.message}.")
 
 
 def show_simulation(s: Simulation) -> None:

@@ -18,7 +18,7 @@ from onestride._numerics import Array
 from onestride.problem import Problem
 from onestride.result import Estimate
 from onestride.simulate.gradient import largest_singular_values
-from onestride.simulate.memory import expansion_memory, limit_memory, require
+from onestride.simulate.memory import expansion_memory, limit_memory, require_room
 from onestride.simulate.network import (
     Gradient,
     Network,
@@ -111,7 +111,7 @@ def measure_limit(problem: Problem, highest: int, seeds: int | Iterable[int] = 4
 
 def _checked(problem: Problem, what: str, seeds: int | Iterable[int], memory: float) -> tuple[int, ...]:
     require_single(problem, what)
-    require(problem, memory)
+    require_room(problem, memory)
     return seed_tuple(seeds)
 
 

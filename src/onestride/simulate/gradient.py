@@ -11,7 +11,7 @@ from scipy.sparse.linalg import svds
 from onestride._numerics import Array
 from onestride.problem import Problem
 from onestride.result import Estimate
-from onestride.simulate.memory import gradient_memory, require
+from onestride.simulate.memory import gradient_memory, require_room
 from onestride.simulate.network import draw_network, gradient, step_batch, step_gradient
 from onestride.simulate.run import seed_tuple
 
@@ -36,7 +36,7 @@ class MeasuredGradient:
 def measure_gradient(problem: Problem, seeds: int | Iterable[int] = 4) -> MeasuredGradient:
     """Draw the network and the batch of the step, form G exactly, and compare it with c₁aβᵀ."""
     seed_list = seed_tuple(seeds)
-    require(problem, gradient_memory(problem))
+    require_room(problem, gradient_memory(problem))
     c1 = problem.sigma.coefficients[1]
     values = []
     for seed in seed_list:
@@ -56,7 +56,7 @@ def measure_gradient(problem: Problem, seeds: int | Iterable[int] = 4) -> Measur
 
 def gradient_singular_values(problem: Problem, seed: int) -> Array:
     """All min(N, d) singular values of G of one draw, decreasing."""
-    require(problem, gradient_memory(problem))
+    require_room(problem, gradient_memory(problem))
     return np.linalg.svd(step_gradient(problem, draw_network(problem, seed), seed).G, compute_uv=False)
 
 

@@ -16,7 +16,7 @@ from onestride.problem import Problem
 from onestride.result import Estimate
 from onestride.result import _plain as plain
 from onestride.simulate.features import feature_rows
-from onestride.simulate.memory import learned_memory, require
+from onestride.simulate.memory import learned_memory, require_room
 from onestride.simulate.network import draw_batch, draw_network, draw_teacher, held_out_tiles, trained_weights
 from onestride.simulate.ridge import fit_rows
 from onestride.simulate.run import seed_tuple, test_rows
@@ -74,7 +74,7 @@ def measure_learned(
     degrees = teacher_degrees(problem)
     values = np.empty((len(seed_list), 2, len(degrees) + 1))
     with using(device):
-        require(problem, learned_memory(problem, rows), n_test=n_test)
+        require_room(problem, learned_memory(problem, rows), n_test=n_test)
         for i, seed in enumerate(seed_list):
             values[i] = _one_seed(problem, seed, degrees, rows)
             if progress is not None:

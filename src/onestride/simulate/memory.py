@@ -45,7 +45,7 @@ def sizes(problem: Problem) -> Sizes:
     return Sizes(float(n), float(d), float(N), float(n0), float(min(n, N)), float(max(n, N)))
 
 
-def require(problem: Problem, needed: float, **beside: float | None) -> None:
+def require_room(problem: Problem, needed: float, **beside: float | None) -> None:
     """Refuse, in a sentence with the sizes and what is `beside` them, a measurement that needs more than is free."""
     named = {"n": problem.n, "d": problem.d, "N": problem.N, "n_step": problem.n_step} | beside
     require_memory(needed, ", ".join(f"{name} = {size:.6g}" for name, size in named.items() if size is not None))

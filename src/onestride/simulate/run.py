@@ -25,7 +25,7 @@ from onestride.simulate.features import (
     train_further,
     train_once,
 )
-from onestride.simulate.memory import LARGEST, memory_needed, require
+from onestride.simulate.memory import LARGEST, memory_needed, require_room
 from onestride.simulate.network import (
     Batch,
     batch_blocks,
@@ -102,7 +102,7 @@ def simulate_grid(
     total = len(seed_list) * etas.size
     values = np.empty((len(QUANTITIES), len(seed_list), etas.size, lams.size))
     with using(device, dtype) as backend:
-        require(problem, memory_needed(problem, etas.size, lams.size, rows), n_test=n_test)
+        require_room(problem, memory_needed(problem, etas.size, lams.size, rows), n_test=n_test)
         for i, seed in enumerate(seed_list):
 
             def tick(k: int, done: int = i * etas.size) -> None:

@@ -17,7 +17,7 @@ from onestride.result import Estimate
 from onestride.result import _plain as plain
 from onestride.simulate.features import feature_rows
 from onestride.simulate.krylov import lanczos_quadrature, leading_eigenpairs
-from onestride.simulate.memory import density_memory, require, spectrum_memory
+from onestride.simulate.memory import density_memory, require_room, spectrum_memory
 from onestride.simulate.network import draw_batch, draw_network, draw_teacher, gradient, step_gradient, trained_weights
 from onestride.simulate.run import seed_tuple
 from onestride.simulate.shifted import Rows
@@ -116,7 +116,7 @@ def measure_spectrum(
         raise InputError(f"count must be a whole number from 1 to min(n, N) = {top}, got {count!r}")
     rows: list[dict[str, Array]] = []
     with using(device):
-        require(problem, spectrum_memory(problem, int(count), full=full))
+        require_room(problem, spectrum_memory(problem, int(count), full=full))
         for i, seed in enumerate(seed_list):
             rows.append(_one_seed(problem, seed, int(count), full))
             if progress is not None:
@@ -200,7 +200,7 @@ def _overlaps(vectors: Array, polynomials: Array) -> Array:
 
 def leading_vectors(problem: Problem, seed: int, count: int) -> tuple[Array, Array]:
     """X̃β/|β| (n) and the `count` leading left singular vectors of F (n × count, unit columns) of one draw."""
-    require(problem, spectrum_memory(problem, count, full=True))
+    require_room(problem, spectrum_memory(problem, count, full=True))
     network = draw_network(problem, seed)
     step = step_gradient(problem, network, seed)
     X = draw_batch(problem, seed, "ridge_inputs", None, problem.n).X
@@ -257,7 +257,7 @@ def measure_density(
     seed_list = seed_tuple(seeds)
     pairs = []
     with using(device):
-        require(problem, density_memory(problem))
+        require_room(problem, density_memory(problem))
         for seed in seed_list:
             network = draw_network(problem, seed)
             X = draw_batch(problem, seed, "ridge_inputs", None, problem.n).X

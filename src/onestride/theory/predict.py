@@ -32,7 +32,11 @@ ACCURACY = {
     ),
     "T2S": (
         "finite n: of 13,824 numbers simulated at n = 1,000 (c = 1, α ≤ 1/2, λ from 0.001 to 1) 98.6 % lie within 3 "
-        "standard errors or 2 %; for c = 3 errors and objective were at most 4 % off, the training MSE 10 %"
+        "standard errors or 2 %"
+    ),
+    "T2S elsewhere": (
+        "finite n: of 11,274 numbers simulated for problems of every kind (n from 200 to 2,048, c from 0.5 to 12) and not "
+        "marked as inaccurate 97.6 % lie within 3 standard errors or 2 %"
     ),
 }
 
@@ -89,5 +93,12 @@ def predict_grid(
     if chosen != "plateau":  # that one is a limit, and says so
         trained = mark(problem, steps, lams, trained, untrained)
         untrained = mark(problem, [Step.none()], lams, untrained, untrained)
-    accuracy = ACCURACY[level if chosen == "profile" else chosen]
-    return PredictionGrid(problem, chosen, alphas, lams, trained, untrained, accuracy)
+    words = _accuracy(problem, level if chosen == "profile" else chosen)
+    return PredictionGrid(problem, chosen, alphas, lams, trained, untrained, words)
+
+
+def _accuracy(problem: Problem, name: str) -> str:
+    """What simulations of problems like this one say about the theory called `name`."""
+    usual = problem.readout == "gaussian" and problem.weights == "sphere" and problem.step_samples == problem.n
+    checked = usual and problem.step.constant <= 1 and 0.25 <= problem.phi <= 1 and 0.5 <= problem.N / problem.n <= 1.5
+    return ACCURACY[name if name != "T2S" or checked else "T2S elsewhere"]

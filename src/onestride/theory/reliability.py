@@ -8,7 +8,8 @@ Four things it leaves out, each with a number whose limit was set by simulation 
                factor by which its power grows with the squared length f = η² φ₀ E r² Var σ'/N that the gradient's
                fluctuations add to a neuron
     noise      f > 8: the fluctuations are three times as long as the neurons were, and no longer small
-    readout    with a constant readout all neurons move alike, and what the theory treats as independent adds up: θ > 1
+    readout    with a constant readout all neurons move alike, and in the literal gradient what the theory treats as
+               independent adds up: θ > 1
 """
 
 from __future__ import annotations
@@ -45,17 +46,22 @@ def mark(problem: Problem, steps: list[Step], ridges: Array, errors: Errors, unt
     for i, step in enumerate(steps):
         stepped = problem.replace(step=step)
         whole = _by_step(stepped)
-        for j in np.flatnonzero(status[i] == Status.SOLVED):
+        for j in np.flatnonzero(
+            (status[i] == Status.SOLVED) & ((whole is not None) | _suspect(stepped, plain, resolved))
+        ):
             reason = whole or _by_degrees(stepped, plain[:, j], resolved[:, j])
-            if reason is not None:
-                status[i, j], message[i, j] = Status.INACCURATE, f"{Status.INACCURATE.value}: {reason}"
+            status[i, j], message[i, j] = Status.INACCURATE, f"{Status.INACCURATE.value}: {reason}"
     return replace(errors, status=status, message=message)
 
 
 def known_off(problem: Problem) -> str | None:
     """Why the theory is known to be off by more than 5 % for this problem at its own penalty; None when it is not."""
+    reason = _by_step(problem)
+    if reason is not None:
+        return reason
     plain = _plain(problem.replace(step=Step.none()))  # pyright: ignore[reportArgumentType]
-    return _by_step(problem) or _by_degrees(problem, plain, untrained_errors(problem, (problem.ridge,))[:, 0])
+    resolved = untrained_errors(problem, (problem.ridge,))[:, 0]
+    return _by_degrees(problem, plain, resolved) if _suspect(problem, plain, resolved) else None
 
 
 @lru_cache(maxsize=256)
@@ -64,38 +70,43 @@ def _plain(problem: Problem) -> Array:
     return np.array([getattr(errors, name)[0, 0] for name in QUANTITIES])
 
 
-def unresolved(plain: Array, resolved: Array) -> float:
-    """δ: the largest relative difference between the theory's untrained errors and those with every degree resolved."""
+def _suspect(problem: Problem, plain: Array, resolved: Array) -> Array:
+    """Where δ(1 + 2θ) > 5 %, δ = max |plain/resolved − 1| over the three errors; n, N ≳ d²/2 where δ is not known."""
     with np.errstate(divide="ignore", invalid="ignore"):
-        return float(np.abs(plain / resolved - 1).max())
+        gap = np.abs(plain / resolved - 1).max(0)
+    return np.where(np.isfinite(gap), gap * (1 + _WITH_STEP * _amplitude(problem)) > KNOWN_OFF, _few_inputs(problem))
 
 
-def _by_degrees(problem: Problem, plain: Array, resolved: Array) -> str | None:
-    ratio = 2 * max(problem.n, problem.N) / problem.d**2
-    if not np.isfinite(resolved).all():
-        if ratio < _UNCHECKED:
-            return None
-        return f"n or N is {ratio:.2g} times d²/2, where degree two of the inputs is learned and no longer noise"
-    gap = unresolved(plain, resolved)
-    amplitude = learned_direction(problem, problem.eta).amplitude if problem.eta else 0.0
-    if not gap * (1 + _WITH_STEP * amplitude) > KNOWN_OFF:
-        return None
-    worst = int(np.argmax(np.abs(plain / resolved - 1)))
+def _amplitude(problem: Problem) -> float:
+    """θ: how far the step moves a neuron along the learned direction, in units of its length."""
+    return abs(learned_direction(problem, problem.eta).amplitude) if problem.eta else 0.0
+
+
+def _few_inputs(problem: Problem) -> bool:
+    return 2 * max(problem.n, problem.N) / problem.d**2 > _UNCHECKED
+
+
+def _by_degrees(problem: Problem, plain: Array, resolved: Array) -> str:
+    sizes = f"n = {problem.n}, N = {problem.N}, d²/2 = {problem.d**2 / 2:.3g}"
+    if not np.isfinite(plain / resolved).all():
+        return f"degree two of the inputs is learned and no longer noise when n or N is of order d²/2 ({sizes})"
+    gap = np.abs(plain / resolved - 1)
+    worst = int(np.argmax(gap))
     name = ("ridge objective", "training error", "test error")[worst]
     text = (
         f"without a step its {name} is {plain[worst]:.3g}, and {resolved[worst]:.3g} when degree two and higher of the "
-        f"inputs and their length are resolved (n = {problem.n}, N = {problem.N}, d²/2 = {problem.d**2 / 2:.3g})"
+        f"inputs and their length are resolved ({sizes})"
     )
-    if gap > KNOWN_OFF:
+    if gap[worst] > KNOWN_OFF:
         return text
-    return f"{text}; a step that moves neurons by {amplitude:.2g} of their length makes such parts weigh more"
+    return f"{text}; a step that moves neurons by {_amplitude(problem):.2g} of their length makes such parts weigh more"
 
 
 def _by_step(problem: Problem) -> str | None:
-    amplitude = learned_direction(problem, problem.eta).amplitude if problem.eta else 0.0
-    if problem.readout == "constant" and amplitude > _READOUT:
+    amplitude = _amplitude(problem)
+    if problem.readout == "constant" and problem.gradient == "full" and amplitude > _READOUT:
         return (
-            "with a constant readout the theory holds while the step moves neurons by less than their length, and here "
+            "with a constant readout and the literal gradient the theory holds while the step moves neurons by less than their length, and here "
             f"it is {amplitude:.3g} times that"
         )
     spread, few = fluctuation(problem), min(problem.n, problem.N)
