@@ -97,7 +97,7 @@ def test_closed_forms_refuse_too():
 
 
 def test_steps_without_a_step_are_the_random_features_of_the_theory():
-    p = make(n=100, d=50, N=150, step=Step.none())
+    p = make(n=200, d=100, N=300, step=Step.none())
     assert one.predict(p.replace(steps=5)).test_error == one.predict(p).test_error
 
 

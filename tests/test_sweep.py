@@ -60,9 +60,9 @@ def test_rows_are_what_simulate_and_predict_say(tmp_path):
     assert len(rows) == 12
     for row in rows:
         measured = one.simulate(row.problem, 3)
-        predicted = one.predict(row.problem, method="finite-step")
+        predicted = one.predict(row.problem, method="finite-step", throw=False)
         assert row.seeds == (0, 1, 2)
-        assert row.status == "solved"
+        assert row.status == predicted.status.name.lower()
         for name in MEASURED:
             np.testing.assert_allclose(row.estimate(name).values, getattr(measured, name).values, rtol=1e-8, atol=1e-12)
             assert row.predicted(name) == pytest.approx(getattr(predicted, name), rel=1e-8)
@@ -115,7 +115,7 @@ def test_a_store_of_the_first_schema_is_known_work(tmp_path):
     rows, here = run({"problem": BASE | {"seeds": 2}, "axes": axes}, tmp_path / "old")
     assert [task.seed for task in here.tasks] == [None]  # its theory did not know which numbers are off
     assert len(rows) == 6
-    assert all(len(row.runs) == 2 and row.status == "solved" for row in rows)
+    assert all(len(row.runs) == 2 and row.status == "inaccurate" for row in rows)  # n = 30
 
 
 def test_a_damaged_line_is_computed_again_to_the_bit(tmp_path):

@@ -18,7 +18,7 @@ from onestride.sweep.rows import stored_rows
 task = import_module("onestride.sweep.task")
 SWEEP = {
     "method": "finite-step",
-    "problem": {"n": 30, "d": 15, "N": 45, "noise": 0.5, "seeds": 2},
+    "problem": {"n": 300, "d": 150, "N": 450, "noise": 0.5, "seeds": 2},
     "axes": {"exponent": [0.0, 0.2, 0.4], "ridge": [0.1, 1.0]},
 }
 
@@ -121,7 +121,7 @@ def test_marked_series_are_dashed_thin_and_hollow():
 
 def test_the_count_of_agreement_leaves_marked_cells_out(store, tmp_path, capsys):
     (tmp_path / "s.toml").write_text(
-        'method = "finite-step"\n[problem]\nn = 30\nd = 15\nN = 45\nnoise = 0.5\nseeds = 2\n'
+        'method = "finite-step"\n[problem]\nn = 300\nd = 150\nN = 450\nnoise = 0.5\nseeds = 2\n'
         "[axes]\nexponent = [0.0, 0.2, 0.4]\nridge = [0.1, 1.0]\n"
     )
     with pytest.raises(SystemExit):

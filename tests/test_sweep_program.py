@@ -23,14 +23,14 @@ ROOT = Path(__file__).parents[1]
 PROGRAM = str(Path(sys.executable).parent / "onestride")
 SMALL = """method = "finite-step"
 [problem]
-n = 30
-N = 45
+n = 200
+N = 300
 noise = 0.5
 seeds = 2
 [axes]
 exponent = [0.0, 0.2, 0.4]
 ridge = [0.1, 1.0]
-d = [10, 15]
+d = [100, 150]
 """
 
 

@@ -76,6 +76,18 @@ class Panel:
     ylim: tuple[float, float] | None = None  # widened where a measured point would lie outside
 
 
+def theory_series(label: str, x: ArrayLike, y: ArrayLike, status: Any, colour: int = 0) -> list[Series]:
+    """A theory's curve; numbers whose status is not solved as a second, dashed one that says so."""
+    from onestride.result import Status
+
+    x, y = np.asarray(x, float), np.asarray(y, float)
+    solved = np.array([s is Status.SOLVED for s in np.ravel(np.asarray(status, object))])
+    series = [Series(label, x, np.where(solved, y, np.nan), colour=colour)]
+    if np.isfinite(y[~solved]).any():
+        series.append(Series(f"{label}, known to be off", x, np.where(solved, np.nan, y), kind="marked", colour=colour))
+    return series
+
+
 def draw(panels: Sequence[Panel], *, columns: int = 2) -> Figure:
     """Draw the panels in a grid. The figure is not pyplot's: no backend is chosen, no window opens, a notebook shows it."""
     require("matplotlib", extra="plot", what="a figure")
