@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import numpy as np
 import pytest
 
@@ -9,11 +11,12 @@ import onestride as one
 from onestride import InputError, Problem, Step, TheoryError
 from onestride.result import Status
 from onestride.simulate.run import simulate_grid
-from onestride.theory import plateau, profile
+from onestride.theory import finite_step, plateau, profile
 from onestride.theory.bulk import solve_bulk
 from onestride.theory.gradient_noise import gradient_noise, residual_law
 from onestride.theory.profile import build_profile, errors_at, quadratic_form, solve
 from onestride.theory.profile_equations import newton, residual_and_jacobian
+from onestride.theory.smoothing import smooth
 from tolerances import K, assert_agrees, assert_close, false_alarm_rate
 
 TEACHER = (0.0, 1.0, 2**-0.5)
@@ -225,6 +228,34 @@ def test_laws_of_the_gradient_noise_match_a_drawn_matrix():
     assert_close(bulk.weight @ bulk.eigenvalue**2, (M * M).sum() / 2000, rel=0.05)
     assert_close((bulk.weight * bulk.power) @ bulk.eigenvalue**2, ((M @ M) * S).sum() / 2000, rel=0.1)
     assert_close(learned.weight @ learned.eigenvalue**2, (M @ beta) @ (M @ beta), rel=0.1)
+
+
+# ------------------------------------------------------------------ rows of W₀ of random length
+
+
+def with_lengths(sphere):
+    """The profile of unit rows with every neuron node split in two, of squared lengths 1 ± √(2/d): nothing is expanded."""
+    lengths = np.repeat([1 - np.sqrt(2 / sphere.problem.d), 1 + np.sqrt(2 / sphere.problem.d)], sphere.theta.size)
+    twice = {name: np.concatenate([getattr(sphere, name)] * 2) for name in ("A", "theta", "G", "G_teacher")}
+    weight, v = np.tile(sphere.weight, 2) / 2, np.tile(sphere.v, 2) * lengths
+    s = smooth(sphere.problem.sigma, twice["theta"][:, None] * sphere.z, v[:, None])
+    return dataclasses.replace(sphere, **twice, weight=weight, v=v, mu=s.mu, K=s.k, K2=s.k2, e=s.e)
+
+
+@pytest.mark.parametrize("activation", ["relu", "softplus"])
+@pytest.mark.parametrize("gradient", ["labels", "full"])
+def test_gaussian_rows_are_a_mixture_of_lengths(gradient, activation):
+    """n = 1e7: errors with Gaussian rows are those of neurons of two lengths to 1 % of what the lengths change."""
+    p = problem(n=10**7, activation=activation, gradient=gradient, noise=0.3, step=Step(exponent=0.4))
+    unit, gaussian = build_profile(p, "T2"), build_profile(p.replace(weights="gaussian"), "T2")
+    mixture = with_lengths(unit)
+    plain, got, expected = (np.array(errors_at(m, solve(m, 0.01))) for m in (unit, gaussian, mixture))
+    assert (np.abs(expected / plain - 1) > 0.005).all()
+    assert_close(got - plain, expected - plain, rel=0.01)
+    bulk = solve_bulk([0.01], p.phi, p.psi, p.sigma.coefficients[1], p.sigma.nonlinear_power)
+    plain, got, expected = (np.array(finite_step.quadratic_form(m, bulk)) for m in (unit, gaussian, mixture))
+    assert (np.abs(expected / plain - 1) > 0.005).all()
+    assert_close(got - plain, expected - plain, rel=0.01)
 
 
 # ------------------------------------------------------------------ certificates

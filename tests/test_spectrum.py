@@ -7,7 +7,9 @@ import pytest
 
 import onestride as one
 from onestride.theory.density import stieltjes, untrained_density, untrained_law
-from onestride.theory.outliers import find_outliers
+from onestride.theory.direction import direction
+from onestride.theory.outliers import direction_cosine, find_outliers
+from onestride.theory.profile_model import build_profile
 from tolerances import EXACT, assert_agrees, assert_close
 
 TEACHER = [0, 1, 2**-0.5]
@@ -18,7 +20,7 @@ def problem(alpha=None, shape=(1500, 750, 2250), activation="relu", c=1.0, gradi
     n, d, N = shape
     step = one.Step.none() if alpha is None else one.Step(constant=c, exponent=alpha)
     return one.Problem(
-        n=n, d=d, N=N, activation=activation, teacher=TEACHER, step=step, gradient=gradient, **more
+        n=n, d=d, N=N, activation=activation, step=step, gradient=gradient, **({"teacher": TEACHER} | more)
     )  # fmt: skip
 
 
@@ -153,6 +155,43 @@ def test_overlaps_are_squared_lengths(gradient, readout):
     assert (found.on_direction <= 1).all()
     assert (found.power_overlaps <= found.on_direction[:, None] + 1e-9).all()
     assert (found.teacher_overlaps <= found.overlaps + 1e-12).all() or gradient == "full"
+
+
+def test_hermite_parts_of_two_directions_overlap_by_powers_of_their_cosine():
+    """E[h_k(β̂ᵀx) h_k(β⋆ᵀx)] = (β⋆ᵀβ̂)^k, so a vector's overlap with the teacher's H_k is cos^2k of that with β's."""
+    p = problem(0.45)
+    found, k = find_outliers(p, "T2", nodes=21), np.arange(5)
+    assert_close(found.teacher_overlaps, found.overlaps * direction(p).overlap ** (2 * k), rel=1e-9, abs_=1e-12)
+    flat = find_outliers(problem(0.45, teacher=[0, 0, 1.0], noise=1.0), "T2", nodes=21)  # β⋆ᵀβ = 0
+    assert_close(flat.teacher_overlaps[:, 1:], 0, rel=0, abs_=1e-12)
+
+
+@pytest.mark.parametrize("gradient", ["labels", "full"])
+def test_cosine_of_the_two_learned_directions_is_that_of_a_drawn_step(gradient):
+    """β = Xᵀr/n and t = Wᵀa after W = W₀ + c₁ηaβᵀ, n = 800, 12 draws: band max(0.02, 5 standard errors).
+
+    Twelve checks of which each fails by chance with probability 4e-4 (Student's t, 11 degrees of freedom); seeds are fixed.
+    """
+    n, d, N, rng = 800, 400, 600, np.random.default_rng(5)
+    p = problem(0.0, shape=(n, d, N), gradient=gradient, noise=0.5)
+    c1, drawn = p.sigma.coefficients[1], []
+    etas = (0.5, 2.0, 8.0)
+    for _ in range(12):
+        X, a = rng.standard_normal((n, d)), rng.standard_normal(N) / np.sqrt(N)
+        W = rng.standard_normal((N, d))
+        W /= np.linalg.norm(W, axis=1, keepdims=True)
+        r = p.target(X[:, 0]) + 0.5 * rng.standard_normal(n)  # β⋆ is the first axis
+        if gradient == "full":
+            r -= p.sigma(X @ W.T) @ a
+        beta = X.T @ r / n
+        t = [(W + c1 * eta * np.outer(a, beta)).T @ a for eta in etas]
+        drawn.append([[v @ beta / np.linalg.norm(beta), v[0]] / np.linalg.norm(v) for v in t])
+    for i, eta in enumerate(etas):
+        stepped = p.replace(step=one.Step(constant=eta))
+        profile = build_profile(stepped, "T2", nodes=9, through_output=True)
+        expected = (direction_cosine(stepped, profile), profile.learned.overlap)
+        for j in range(2):
+            assert_agrees(1 + expected[j], 1 + np.array(drawn)[:, i, j], floor=0.02 / (1 + expected[j]))
 
 
 def test_second_spike_is_the_square_not_its_hermite_part():
