@@ -167,6 +167,19 @@ def test_hermite_parts_of_two_directions_overlap_by_powers_of_their_cosine():
 
 
 @pytest.mark.parametrize("gradient", ["labels", "full"])
+def test_overlaps_with_powers_follow_from_those_with_hermite_polynomials(gradient):
+    """z = h₁ and z²/√3 = (h₀ + √2 h₂)/√3; degrees above 4 have less than 1e-4 of what is a function of β̂ᵀx."""
+    found = find_outliers(problem(0.45, gradient=gradient, readout="rademacher"), "T2")
+    assert found.leading.size == 2
+    assert_close(found.power_overlaps[:, 0], found.overlaps[:, 1], rel=1e-9, abs_=1e-12)
+    constant, square = np.sqrt(found.overlaps[1, 0]), np.sqrt(2 * found.overlaps[1, 2])
+    either = np.array([constant + square, constant - square]) ** 2 / 3
+    assert np.abs(either - found.power_overlaps[1, 1]).min() < 1e-9
+    assert (found.power_overlaps <= found.on_direction[:, None] + 1e-9).all()
+    assert_close(found.on_direction, found.overlaps.sum(1), rel=0, abs_=1e-4)
+
+
+@pytest.mark.parametrize("gradient", ["labels", "full"])
 def test_cosine_of_the_two_learned_directions_is_that_of_a_drawn_step(gradient):
     """β = Xᵀr/n and t = Wᵀa after W = W₀ + c₁ηaβᵀ, n = 800, 12 draws: band max(0.02, 5 standard errors).
 
