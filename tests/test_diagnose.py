@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import onestride as one
-from onestride.theory.diagnose import needed_constant
+from onestride.theory.diagnose import _penalty, needed_constant
 from tolerances import assert_close
 
 
@@ -64,6 +64,16 @@ def test_penalty_far_from_optimal():
     finding = next(f for f in found.findings if f.cause == "penalty")
     assert 0.3 < finding.numbers["best_ridge"] < 2
     assert finding.numbers["best_error"] < finding.numbers["test_error"]
+
+
+def test_a_penalty_is_judged_by_the_error_above_the_noise():
+    """No predictor goes below noise² = 9: what a penalty costs is measured against the rest, 5 % of it being too much."""
+    p = problem(n=200, d=100, N=300, noise=3.0)
+    best = one.optimal_ridge(p).test_error
+    above = best - 9.0
+    assert 0 < above < best / 2
+    assert [f.cause for f in _penalty(p, best + 0.06 * above)] == ["penalty"]
+    assert _penalty(p, best + 0.04 * above) == []
 
 
 def test_errors_named_are_those_predicted():

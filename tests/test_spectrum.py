@@ -6,10 +6,11 @@ import numpy as np
 import pytest
 
 import onestride as one
-from onestride.theory.density import stieltjes, untrained_density, untrained_law
+from onestride.theory.density import atom_at_zero, stieltjes, untrained_density, untrained_law
 from onestride.theory.direction import direction
 from onestride.theory.outliers import direction_cosine, find_outliers
 from onestride.theory.profile_model import build_profile
+from onestride.theory.spectrum import _density
 from tolerances import EXACT, assert_agrees, assert_close
 
 TEACHER = [0, 1, 2**-0.5]
@@ -244,6 +245,19 @@ def test_without_a_step_both_densities_agree():
     inside = np.abs(E / predicted.edge - 0.5) < 0.45
     assert_close(predicted.trained.density[inside], untrained_density(predicted.problem, E[inside]), rel=0.01)
     assert predicted.outliers == 0
+
+
+def test_a_gap_below_the_bulk_is_dark_after_the_step_too():
+    """N = n/5: between the atom at 0 and the lowest band the density, read at E(1 + 0.001i), is what the atom leaves: 0.
+
+    Unsubtracted the atom would give atom·0.001/π = 2.5e-4 of E·density; the band's own smoothing gives less than 3e-5.
+    """
+    p = problem(0.2, shape=(1500, 1500, 300))
+    lower, atom = untrained_law(p).bands[0][0], atom_at_zero(p)
+    profile = build_profile(p, "T2", nodes=17, min_weight=1e-7)
+    for E in (lower / 8, lower / 4):
+        assert _density(profile, E, 1e3, atom) * E < 5e-5
+    assert _density(profile, 2 * lower, 1e3, atom) * 2 * lower > 1e-2
 
 
 def test_message_names_what_is_not_visible():
