@@ -150,6 +150,16 @@ def test_minimum_outside_the_range_is_reported():
     assert "upper end" in best.message
 
 
+def test_optimal_penalty_is_that_of_the_level_asked_for():
+    """At c = 3, α = 1/2 the levels have different best penalties: T2's is a minimum of T2's error, not of the default's."""
+    p = problem(n=1000, d=500, N=1500, alpha=0.5, c=3, teacher=[0, 1, 2**-0.5])
+    best = one.optimal_ridge(p, level="T2")
+    around = best.ridge * np.array([1 / 1.1, 1, 1.1])
+    errors = one.predict_grid(p, [0.5], around, level="T2").test_error[0]
+    assert errors.argmin() == 1
+    assert_close(best.test_error, errors[1], rel=1e-9)
+
+
 def test_starting_penalty_plays_no_part():
     a, b = (one.optimal_ridge(problem(ridge=r), method="finite-step") for r in (1e-3, 10.0))
     assert_close(a.ridge, b.ridge, rel=1e-12)

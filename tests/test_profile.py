@@ -13,6 +13,7 @@ from onestride.result import Status
 from onestride.simulate.run import simulate_grid
 from onestride.theory import finite_step, plateau, profile
 from onestride.theory.bulk import solve_bulk
+from onestride.theory.direction import direction
 from onestride.theory.gradient_noise import gradient_noise, residual_law
 from onestride.theory.profile import build_profile, errors_at, quadratic_form, solve
 from onestride.theory.profile_equations import newton, residual_and_jacobian
@@ -138,10 +139,10 @@ def test_derivatives_match_finite_differences(level, gradient):
     model = build_profile(problem(gradient=gradient, noise=0.5, step=Step(exponent=0.4)), level)
     lam = 1e-2
     s = solve(model, lam)
-    for direction in (np.ones_like(s.rho), 1 / s.rho**2):
-        h = 1e-5 * lam / direction.mean()
-        Y = [quadratic_form(model, newton(model, lam + sign * h * direction, s.rho, s.q))[0] for sign in (1, -1)]
-        _, (tangent,) = quadratic_form(model, s, [s.tangent(direction)])
+    for speed in (np.ones_like(s.rho), 1 / s.rho**2):
+        h = 1e-5 * lam / speed.mean()
+        Y = [quadratic_form(model, newton(model, lam + sign * h * speed, s.rho, s.q))[0] for sign in (1, -1)]
+        _, (tangent,) = quadratic_form(model, s, [s.tangent(speed)])
         assert_close(tangent, (Y[0] - Y[1]) / (2 * h), rel=1e-6)
 
 
@@ -214,6 +215,16 @@ def test_spectral_laws_have_the_exact_moments(teacher, noise):
     assert_close(mean, law.weight @ law.rzz, rel=0.02, abs_=0.02)
 
 
+@pytest.mark.parametrize("gradient", ["labels", "full"])
+def test_laws_of_the_gradient_noise_are_those_of_the_samples_of_the_step(gradient):
+    """M averages over n_step samples: mean 0 and variance (d/n_step) E r² along the bulk, whatever n is."""
+    p = problem(noise=0.5, gradient=gradient)
+    for n_step in (300, 6000):
+        bulk = gradient_noise(p.replace(n_step=n_step)).bulk_law()
+        assert_close(bulk.weight @ bulk.eigenvalue**2, p.d / n_step * direction(p).residual_power, rel=1e-6)
+        assert_close(bulk.weight @ bulk.power, direction(p).residual_power, rel=1e-6)
+
+
 def test_laws_of_the_gradient_noise_match_a_drawn_matrix():
     """M and S drawn once at n = 4000, d = 2000: second moments along the bulk and along β, and E tr(M²S)."""
     p = problem(n=4000, activation="relu", teacher="relu", noise=0.5)
@@ -228,6 +239,32 @@ def test_laws_of_the_gradient_noise_match_a_drawn_matrix():
     assert_close(bulk.weight @ bulk.eigenvalue**2, (M * M).sum() / 2000, rel=0.05)
     assert_close((bulk.weight * bulk.power) @ bulk.eigenvalue**2, ((M @ M) * S).sum() / 2000, rel=0.1)
     assert_close(learned.weight @ learned.eigenvalue**2, (M @ beta) @ (M @ beta), rel=0.1)
+
+
+def test_weights_along_the_learned_direction_spread_as_those_of_a_drawn_step():
+    """Var(θ_j | a_j)·d after a literal step of √n, a = ±1/√N, n = 1000, d = 500, 8 draws: floor 6 %, k = 5.
+
+    The step moves rows by 2c₂ηa_j M w_j and M is large along β: the variance is 5.1 and 1.2 times what it was, by sign.
+    Two checks, 7 degrees of freedom: false-alarm rate below 0.4 % beyond the floor; seeds are fixed.
+    """
+    assert false_alarm_rate(8, checks=2, k=K) < 0.004
+    p, rng = problem(n=1000, readout="rademacher", step=Step(exponent=0.5)), np.random.default_rng(11)
+    n, d, N, drawn = p.n, p.d, p.N, []
+    for _ in range(8):
+        X, W, sign = rng.standard_normal((n, d)), rng.standard_normal((N, d)), rng.choice([-1.0, 1.0], N)
+        W /= np.linalg.norm(W, axis=1, keepdims=True)
+        y = p.target(X[:, 0])
+        beta = X.T @ y / n
+        gradient = (y[:, None] * p.sigma.derivative(X @ W.T)).T @ (X @ (beta / np.linalg.norm(beta))) / n
+        theta = W @ beta / np.linalg.norm(beta) + p.eta * sign / np.sqrt(N) * gradient
+        drawn.append([d * theta[sign == s].var() for s in (-1, 1)])
+    model = build_profile(p, "T2S")
+    for i, s in enumerate((-1, 1)):
+        chosen = model.A == s
+        weight, theta = model.weight[chosen] / model.weight[chosen].sum(), model.theta[chosen]
+        expected = d * (weight @ theta**2 - (weight @ theta) ** 2)
+        assert expected > 1.15
+        assert_agrees(expected, np.array(drawn)[:, i], floor=0.06)
 
 
 # ------------------------------------------------------------------ rows of W₀ of random length
@@ -268,6 +305,7 @@ def test_gaussian_rows_are_a_mixture_of_lengths(gradient, activation):
         ({"activation": (0.0, 0.0, 1.0), "step": Step(exponent=0.3)}, "c₁ ≠ 0"),
         ({"centred": False, "gradient": "full", "step": Step(exponent=0.3)}, "centred"),
         ({"n": 8, "step": Step(exponent=0.3)}, "at least 10"),
+        ({"n_step": 9, "step": Step(exponent=0.3)}, "n_step = 9"),
         ({"activation": "tanh", "step": Step(constant=100.0, exponent=0.5)}, "quadrature nodes"),
         ({"step": Step(constant=1e4, exponent=0.5)}, "pre-activations"),
     ],
