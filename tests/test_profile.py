@@ -241,14 +241,26 @@ def test_laws_of_the_gradient_noise_match_a_drawn_matrix():
     assert_close(learned.weight @ learned.eigenvalue**2, (M @ beta) @ (M @ beta), rel=0.1)
 
 
-@pytest.mark.parametrize("tilt", [0.0, 0.6, 0.95])
+@pytest.mark.parametrize(("gradient", "n_step"), [("labels", None), ("labels", 400), ("full", 5000)])
+def test_every_level_gives_a_pre_activation_the_same_variance(gradient, n_step):
+    """E_p G = (1 − 1/d)(1 + τ²(d/n_step) E r² Var σ'), τ = ηA/√N: resolving M redistributes it, no more."""
+    p = problem(gradient=gradient, noise=0.5, n_step=n_step, step=Step(exponent=0.5))
+    for level in ("T2i", "T2M", "T2S"):
+        model = build_profile(p, level, nodes=15, min_weight=1e-4)
+        noise = p.d / p.step_samples * direction(p).residual_power * p.sigma.derivative_variance
+        assert_close(model.v, (1 - 1 / p.d) * (1 + (p.eta * model.A) ** 2 / p.N * noise), rel=1e-6)
+        assert_close(model.weight.sum(), 1.0, rel=1e-12)
+        assert_close(model.weight @ model.A**2, 1.0, rel=0.02)  # rare neurons were dropped
+
+
+@pytest.mark.parametrize("tilt", [0.0, 0.7, 0.95])
 def test_laws_along_a_tilted_direction_match_drawn_matrices(tilt):
-    """t̂ = √(1−tilt²) β̂ + tilt p̂, e = β⋆ − (β⋆ᵀt̂)t̂: mean and mean square of M along both, n = 1000, d = 500, 10 draws.
+    """t̂ = √(1−tilt²) β̂ + tilt p̂, e = β⋆ − (β⋆ᵀt̂)t̂: mean and mean square of M along both, n = 2000, d = 200, 10 draws.
 
     Floor 6 % of 1 + the number, k = 5, 9 degrees of freedom, four checks: false-alarm rate below 0.4 % beyond the floor.
     """
     assert false_alarm_rate(10, checks=4, k=K) < 0.004
-    p, rng, drawn = problem(n=1000, teacher="relu", noise=0.5), np.random.default_rng(8), []
+    p, rng, drawn = problem(n=2000, shape=(0.1, 1.5), teacher="relu", noise=0.5), np.random.default_rng(8), []
     for _ in range(10):
         X = rng.standard_normal((p.n, p.d))
         r = p.target(X[:, 0]) + 0.5 * rng.standard_normal(p.n)
