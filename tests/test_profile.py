@@ -253,6 +253,17 @@ def test_every_level_gives_a_pre_activation_the_same_variance(gradient, n_step):
         assert_close(model.weight @ model.A**2, 1.0, rel=0.02)  # rare neurons were dropped
 
 
+def test_the_teachers_direction_is_stretched_by_the_law_of_what_the_step_left_of_it():
+    """Full gradient, α = 0: t̂ is mostly p = W₀ᵀa, and G along β⋆ is (1 + 2c₂τm)² + τ²φ₀(Var σ' − 4c₂²)S under e's law."""
+    p = problem(gradient="full", step=Step(constant=2.0))
+    model, c2 = build_profile(p, "T2S", nodes=15), p.sigma.coefficients[2]
+    assert 0.3 < model.learned.tilt < 0.95
+    law, tau = gradient_noise(p).teacher_law(model.learned.tilt), p.eta * model.A[:, None] / np.sqrt(p.N)
+    higher = p.phi * (p.sigma.derivative_variance - 4 * c2**2) * tau**2 * law.power
+    expected = (1 - 1 / p.d) * ((1 + 2 * c2 * tau * law.eigenvalue) ** 2 + higher)
+    assert_close(model.G_teacher @ model.pi_teacher, expected @ law.weight, rel=1e-12)
+
+
 @pytest.mark.parametrize("tilt", [0.0, 0.7, 0.95])
 def test_laws_along_a_tilted_direction_match_drawn_matrices(tilt):
     """t̂ = √(1−tilt²) β̂ + tilt p̂, e = β⋆ − (β⋆ᵀt̂)t̂: mean and mean square of M along both, n = 2000, d = 200, 10 draws.
@@ -301,7 +312,7 @@ def test_weights_along_the_learned_direction_spread_as_those_of_a_drawn_step():
         drawn.append([d * theta[sign == s].var() for s in (-1, 1)])
     model = build_profile(p, "T2S")
     for i, s in enumerate((-1, 1)):
-        chosen = model.A == s
+        chosen = s == model.A
         weight, theta = model.weight[chosen] / model.weight[chosen].sum(), model.theta[chosen]
         expected = d * (weight @ theta**2 - (weight @ theta) ** 2)
         assert expected > 1.15

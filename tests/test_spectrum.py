@@ -268,6 +268,18 @@ def test_message_names_what_is_not_visible():
     assert "not visible at n = 1500, c = 1: 2" in predicted.message
 
 
+def test_a_spectrum_known_to_be_off_carries_its_status(monkeypatch):
+    from onestride.result import Status
+    from onestride.theory import spectrum as module
+
+    for reason, status in (("why", Status.INACCURATE), (None, Status.SOLVED)):
+        monkeypatch.setattr(module, "known_off", lambda _, reason=reason: reason)
+        found = one.spectrum(problem(0.2, shape=(300, 150, 450)), density=False)
+        assert found.status is status
+        assert found.to_dict()["status"] == status.name.lower()
+        assert ("why" in found.message) is (reason is not None)
+
+
 def test_prediction_is_ready_for_json():
     import json
 
