@@ -37,6 +37,7 @@ LONG = {  # files and tests with the marker `long`
     "test_learned.py::test_measured_components_rebuild_the_test_error",
     "test_plateau.py::test_limit_model_agrees_with_the_plateaus",
     "test_profile.py::test_agrees_with_a_small_simulation",
+    "test_profile.py::test_gaussian_rows_change_the_simulated_test_error_as_predicted",
     "test_profile.py::test_laws_of_the_gradient_noise_match_a_drawn_matrix",
     "test_spectrum.py::test_measured_bulk_follows_the_predicted_law",
     "test_spectrum.py::test_measured_outliers_and_overlaps_are_the_predicted_ones",

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import onestride as one
+from onestride.result import Status
 from onestride.theory.baselines import BASELINES, linear_ridge
 from tolerances import EXACT, assert_agrees, assert_close
 
@@ -89,3 +90,11 @@ def test_purely_nonlinear_teacher_leaves_the_linear_fit_nothing():
     rows = one.baselines(problem(teacher=[0, 0, 1.0], gradient="labels"))
     assert_close(rows["linear-ridge"].test_error, 2.25, rel=EXACT)
     assert_close(rows["direction-only"].test_error, 2.25, rel=EXACT)
+
+
+def test_a_baseline_without_a_theory_says_so_and_the_others_stand():
+    """n = 8 is too small for the untrained network's theory: NaN with its status; closed forms need no size."""
+    rows = one.baselines(problem(n=8))
+    assert np.isnan(rows["random-features"].test_error)
+    assert rows["random-features"].status is Status.ASSUMPTION
+    assert {row.status for name, row in rows.items() if name != "random-features"} == {Status.SOLVED}

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import onestride as one
-from onestride.theory.diagnose import needed_constant
+from onestride.theory.diagnose import _penalty, needed_constant
 from tolerances import assert_close
 
 
@@ -64,6 +64,16 @@ def test_penalty_far_from_optimal():
     finding = next(f for f in found.findings if f.cause == "penalty")
     assert 0.3 < finding.numbers["best_ridge"] < 2
     assert finding.numbers["best_error"] < finding.numbers["test_error"]
+
+
+def test_a_penalty_is_judged_by_the_error_above_the_noise():
+    """No predictor goes below noise² = 9: what a penalty costs is measured against the rest, 5 % of it being too much."""
+    p = problem(n=200, d=100, N=300, noise=3.0)
+    best = one.optimal_ridge(p).test_error
+    above = best - 9.0
+    assert 0 < above < best / 2
+    assert [f.cause for f in _penalty(p, best + 0.06 * above)] == ["penalty"]
+    assert _penalty(p, best + 0.04 * above) == []
 
 
 def test_errors_named_are_those_predicted():
@@ -138,6 +148,16 @@ def test_minimum_outside_the_range_is_reported():
     assert best.at_boundary
     assert best.ridge == pytest.approx(1e-3)
     assert "upper end" in best.message
+
+
+def test_optimal_penalty_is_that_of_the_level_asked_for():
+    """At c = 3, α = 1/2 the levels have different best penalties: T2's is a minimum of T2's error, not of the default's."""
+    p = problem(n=1000, d=500, N=1500, alpha=0.5, c=3, teacher=[0, 1, 2**-0.5])
+    best = one.optimal_ridge(p, level="T2")
+    around = best.ridge * np.array([1 / 1.1, 1, 1.1])
+    errors = one.predict_grid(p, [0.5], around, level="T2").test_error[0]
+    assert errors.argmin() == 1
+    assert_close(best.test_error, errors[1], rel=1e-9)
 
 
 def test_starting_penalty_plays_no_part():

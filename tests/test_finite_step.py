@@ -11,6 +11,8 @@ from onestride import Problem, Step
 from onestride.functions import resolve
 from onestride.result import Status
 from onestride.theory import finite_step, plateau, profile
+from onestride.theory.direction import direction
+from onestride.theory.expansion import expansion_distance
 from onestride.theory.smoothing import LARGEST_REACH, smooth, smooth_directly
 from tolerances import EXACT, assert_close
 
@@ -155,3 +157,24 @@ def test_a_failed_assumption_is_nan_with_a_sentence():
     assert np.isnan([p.train_loss, p.train_mse, p.test_error]).all()
     assert p.status is Status.ASSUMPTION
     assert "α ≤ 1/2" in p.message
+
+
+# ------------------------------------------------------------------ distance from the expansion
+
+
+@pytest.mark.parametrize("readout", ["rademacher", "gaussian"])
+@pytest.mark.parametrize("n_step", [None, 500])
+def test_distance_from_the_expansion_of_a_quadratic_activation(readout, n_step):
+    """σ = H₁ + c₂H₂: μ(u; v) = u + c₂(u² + v − 1), so F − F₂ is c₂(v − 1) and F − F₁ that and c₂u².
+
+    With v − 1 = κA², κ = η²(d/n_step) E r² Var σ'/N, Var σ' = 4c₂², the first is √N c₂κ √(E A⁴); and with u = θz,
+    θ² = τ²A², the second is √N c₂ √(E A⁴) · √((κ + τ²)² + 2τ⁴).
+    """
+    c2 = 0.3
+    p = problem(activation=(0.0, 1.0, c2), readout=readout, noise=0.5, n_step=n_step, step=Step(exponent=0.4))
+    beta, fourth = direction(p), 3.0 if readout == "gaussian" else 1.0
+    kappa = p.eta**2 * p.d / p.step_samples * beta.residual_power * 4 * c2**2 / p.N
+    tau2 = (p.eta * beta.s) ** 2 / p.N
+    size = np.sqrt(p.N) * c2 * np.sqrt(fourth)
+    assert_close(expansion_distance(p, 2), size * kappa, rel=1e-6)
+    assert_close(expansion_distance(p, 1), size * np.hypot(kappa + tau2, np.sqrt(2) * tau2), rel=1e-6)

@@ -462,3 +462,12 @@ def test_unknown_name_suggests_the_nearest():
 def test_a_function_object_can_be_a_teacher_and_is_then_centred():
     f = Function("shifted", lambda z: z + 3.0, centred=False)
     assert teacher(f).coefficients[0] == 0
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_powers_beyond_the_mean_do_not_see_the_shift(name):
+    """c_{>1}² = Var f − c₁² and Var f' belong to f up to a constant; E f² differs by c₀²."""
+    centred, raw = activation(name), activation(name, centred=False)
+    assert_close(raw.nonlinear_power, centred.nonlinear_power, rel=EXACT, abs_=1e-12)
+    assert_close(raw.derivative_variance, centred.derivative_variance, rel=EXACT)
+    assert_close(raw.second_moment, centred.second_moment + raw.coefficients[0] ** 2, rel=EXACT)

@@ -57,6 +57,26 @@ def test_full_penalty_learns_nothing_and_large_samples_learn_the_linear_part():
     assert one.learned(problem(n=30000, ridge=1e-3, N=3000)).fraction[0] > 0.97
 
 
+def test_full_penalty_leaves_nothing_unexplained_whatever_the_noise():
+    """λ → ∞: f̂ → 0, and E f̂² = L − σ_ε² − E σ⋆² + 2E[σ⋆f̂] must leave no noise behind."""
+    for noise in (0.0, 0.5, 2.0):
+        assert one.learned(problem(ridge=1e8, noise=noise)).unexplained < 1e-4
+
+
+def test_each_network_has_its_own_status(monkeypatch):
+    """A step that is known to be off leaves the untrained network's numbers trusted, and the other way round."""
+    from onestride.result import Status
+    from onestride.theory import learned as module
+
+    for off in (True, False):
+        monkeypatch.setattr(module, "known_off", lambda p, off=off: "why" if (p.eta > 0) is off else None)
+        found = one.learned(problem(n=200, d=100, N=300))
+        assert found.untrained is not None
+        states = [(x.status, "why" in x.message) for x in (found, found.untrained)]
+        assert states[0] == ((Status.INACCURATE, True) if off else (Status.SOLVED, False))
+        assert states[1] == ((Status.SOLVED, False) if off else (Status.INACCURATE, True))
+
+
 def test_teacher_moment_is_the_sum_of_its_hermite_moments():
     """For a teacher of degree ≤ 4, E[σ⋆(y − f̂)] = Σ_k c⋆_k√k! E[h_k(y − f̂)]."""
     p = problem(teacher=[0, 0.8, 0.5, 0.2, 0.1])

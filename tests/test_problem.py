@@ -289,3 +289,10 @@ def test_a_users_list_is_not_kept():
     problem = make(teacher=c)
     c[1] = 99
     assert problem.teacher == (0, 1, 0.5)
+
+
+def test_the_size_of_the_step_is_set_by_the_samples_of_the_fit():
+    """η = c·n^α; n_step enters through the gradient only."""
+    p = one.Problem(n=1600, d=100, N=200, n_step=100, step=one.Step(constant=0.5, exponent=0.5))
+    assert p.eta == p.replace(n_step=None).eta == 20.0
+    assert (p.step_samples, p.replace(n_step=None).step_samples) == (100, 1600)

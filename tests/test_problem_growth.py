@@ -28,6 +28,7 @@ from onestride.simulate.network import (
     trained_weights,
     weights_path,
 )
+from onestride.theory.assumptions import beyond_the_model
 from onestride.theory.baselines import baselines
 from onestride.theory.giant_step import giant_step
 
@@ -99,6 +100,12 @@ def test_closed_forms_refuse_too():
 def test_steps_without_a_step_are_the_random_features_of_the_theory():
     p = make(n=200, d=100, N=300, step=Step.none())
     assert one.predict(p.replace(steps=5)).test_error == one.predict(p).test_error
+
+
+def test_several_steps_are_beyond_the_theory_only_when_a_step_is_taken():
+    assert beyond_the_model(make(steps=5, step=Step.none())) is None
+    assert "steps=5" in (beyond_the_model(make(steps=5, step=Step(exponent=0.3))) or "")
+    assert beyond_the_model(make(steps=1, step=Step(exponent=0.3))) is None
 
 
 # ---------------------------------------------------------------- inputs

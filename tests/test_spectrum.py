@@ -8,8 +8,11 @@ from numpy.polynomial.hermite_e import hermeval
 
 import onestride as one
 from onestride.simulate.network import draw_batch, draw_network, draw_teacher, step_gradient
-from onestride.theory.density import stieltjes, untrained_density, untrained_law
-from onestride.theory.outliers import find_outliers
+from onestride.theory.density import atom_at_zero, stieltjes, untrained_density, untrained_law
+from onestride.theory.direction import direction
+from onestride.theory.outliers import direction_cosine, find_outliers
+from onestride.theory.profile_model import build_profile
+from onestride.theory.spectrum import _density
 from tolerances import EXACT, assert_agrees, assert_close
 
 TEACHER = [0, 1, 2**-0.5]
@@ -20,7 +23,7 @@ def problem(alpha=None, shape=(1500, 750, 2250), activation="relu", c=1.0, gradi
     n, d, N = shape
     step = one.Step.none() if alpha is None else one.Step(constant=c, exponent=alpha)
     return one.Problem(
-        n=n, d=d, N=N, activation=activation, teacher=TEACHER, step=step, gradient=gradient, **more
+        n=n, d=d, N=N, activation=activation, step=step, gradient=gradient, **({"teacher": TEACHER} | more)
     )  # fmt: skip
 
 
@@ -157,6 +160,56 @@ def test_overlaps_are_squared_lengths(gradient, readout):
     assert (found.teacher_overlaps <= found.overlaps + 1e-12).all() or gradient == "full"
 
 
+def test_hermite_parts_of_two_directions_overlap_by_powers_of_their_cosine():
+    """E[h_k(β̂ᵀx) h_k(β⋆ᵀx)] = (β⋆ᵀβ̂)^k, so a vector's overlap with the teacher's H_k is cos^2k of that with β's."""
+    p = problem(0.45)
+    found, k = find_outliers(p, "T2", nodes=21), np.arange(5)
+    assert_close(found.teacher_overlaps, found.overlaps * direction(p).overlap ** (2 * k), rel=1e-9, abs_=1e-12)
+    flat = find_outliers(problem(0.45, teacher=[0, 0, 1.0], noise=1.0), "T2", nodes=21)  # β⋆ᵀβ = 0
+    assert_close(flat.teacher_overlaps[:, 1:], 0, rel=0, abs_=1e-12)
+
+
+@pytest.mark.parametrize("gradient", ["labels", "full"])
+def test_overlaps_with_powers_follow_from_those_with_hermite_polynomials(gradient):
+    """z = h₁ and z²/√3 = (h₀ + √2 h₂)/√3; degrees above 4 have less than 1e-4 of what is a function of β̂ᵀx."""
+    found = find_outliers(problem(0.45, gradient=gradient, readout="rademacher"), "T2")
+    assert found.leading.size == 2
+    assert_close(found.power_overlaps[:, 0], found.overlaps[:, 1], rel=1e-9, abs_=1e-12)
+    constant, square = np.sqrt(found.overlaps[1, 0]), np.sqrt(2 * found.overlaps[1, 2])
+    either = np.array([constant + square, constant - square]) ** 2 / 3
+    assert np.abs(either - found.power_overlaps[1, 1]).min() < 1e-9
+    assert (found.power_overlaps <= found.on_direction[:, None] + 1e-9).all()
+    assert_close(found.on_direction, found.overlaps.sum(1), rel=0, abs_=1e-4)
+
+
+@pytest.mark.parametrize("gradient", ["labels", "full"])
+def test_cosine_of_the_two_learned_directions_is_that_of_a_drawn_step(gradient):
+    """β = Xᵀr/n and t = Wᵀa after W = W₀ + c₁ηaβᵀ, n = 800, 12 draws: band max(0.02, 5 standard errors).
+
+    Twelve checks of which each fails by chance with probability 4e-4 (Student's t, 11 degrees of freedom); seeds are fixed.
+    """
+    n, d, N, rng = 800, 400, 600, np.random.default_rng(5)
+    p = problem(0.0, shape=(n, d, N), gradient=gradient, noise=0.5)
+    c1, drawn = p.sigma.coefficients[1], []
+    etas = (0.5, 2.0, 8.0)
+    for _ in range(12):
+        X, a = rng.standard_normal((n, d)), rng.standard_normal(N) / np.sqrt(N)
+        W = rng.standard_normal((N, d))
+        W /= np.linalg.norm(W, axis=1, keepdims=True)
+        r = p.target(X[:, 0]) + 0.5 * rng.standard_normal(n)  # β⋆ is the first axis
+        if gradient == "full":
+            r -= p.sigma(X @ W.T) @ a
+        beta = X.T @ r / n
+        t = [(W + c1 * eta * np.outer(a, beta)).T @ a for eta in etas]
+        drawn.append([[v @ beta / np.linalg.norm(beta), v[0]] / np.linalg.norm(v) for v in t])
+    for i, eta in enumerate(etas):
+        stepped = p.replace(step=one.Step(constant=eta))
+        profile = build_profile(stepped, "T2", nodes=9, through_output=True)
+        expected = (direction_cosine(stepped, profile), profile.learned.overlap)
+        for j in range(2):
+            assert_agrees(1 + expected[j], 1 + np.array(drawn)[:, i, j], floor=0.02 / (1 + expected[j]))
+
+
 def test_second_spike_is_the_square_not_its_hermite_part():
     found = find_outliers(problem(0.5), "T2")
     square = found.power_overlaps[1, 1]
@@ -196,12 +249,37 @@ def test_without_a_step_both_densities_agree():
     assert predicted.outliers == 0
 
 
+def test_a_gap_below_the_bulk_is_dark_after_the_step_too():
+    """N = n/5: between the atom at 0 and the lowest band the density, read at E(1 + 0.001i), is what the atom leaves: 0.
+
+    Unsubtracted the atom would give atom·0.001/π = 2.5e-4 of E·density; the band's own smoothing gives less than 3e-5.
+    """
+    p = problem(0.2, shape=(1500, 1500, 300))
+    lower, atom = untrained_law(p).bands[0][0], atom_at_zero(p)
+    profile = build_profile(p, "T2", nodes=17, min_weight=1e-7)
+    for E in (lower / 8, lower / 4):
+        assert _density(profile, E, 1e3, atom) * E < 5e-5
+    assert _density(profile, 2 * lower, 1e3, atom) * 2 * lower > 1e-2
+
+
 def test_message_names_what_is_not_visible():
     predicted = one.spectrum(problem(0.3), density=False)
     assert predicted.expected == (1, 2)
     assert predicted.degrees == (1,)
     assert predicted.strengths[1] > 1 > predicted.strengths[2]
     assert "not visible at n = 1500, c = 1: 2" in predicted.message
+
+
+def test_a_spectrum_known_to_be_off_carries_its_status(monkeypatch):
+    from onestride.result import Status
+    from onestride.theory import spectrum as module
+
+    for reason, status in (("why", Status.INACCURATE), (None, Status.SOLVED)):
+        monkeypatch.setattr(module, "known_off", lambda _, reason=reason: reason)
+        found = one.spectrum(problem(0.2, shape=(300, 150, 450)), density=False)
+        assert found.status is status
+        assert found.to_dict()["status"] == status.name.lower()
+        assert ("why" in found.message) is (reason is not None)
 
 
 def test_prediction_is_ready_for_json():

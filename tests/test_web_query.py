@@ -120,3 +120,14 @@ def test_every_experiment_has_a_preset():
 def test_preset_is_a_problem_the_theory_knows(preset):
     problem = read_problem(preset.query)
     assert math.isfinite(one.predict(problem, method="finite-step").test_error)
+
+
+@pytest.mark.parametrize("address", ADDRESSES)
+def test_copied_command_names_every_field_that_is_not_a_default(address):
+    """Read back by the options' names alone, without running it."""
+    p, plain = read_problem(address), one.Problem(n=10, d=10, N=10)
+    given = dict(word[2:].split("=", 1) for word in shlex.split(as_command(p))[2:])
+    for name in ("n", "d", "N", "noise", "ridge", "gradient", "weights", "readout", "n_step"):
+        told, value = given.get(name.replace("_", "-")), getattr(p, name)
+        assert value == getattr(plain, name) if told is None else told == str(value)
+    assert (float(given["constant"]), float(given["exponent"])) == (p.step.constant, p.step.exponent)

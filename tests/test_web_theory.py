@@ -15,7 +15,7 @@ from onestride.theory.baselines import baselines
 from onestride.web import theory
 from onestride.web.figures import BASELINES, EXPONENT, panels
 from onestride.web.query import read_problem
-from onestride.web.theory import FULL, QUICK, curves, here
+from onestride.web.theory import FULL, QUICK, _cell, curves, here
 from onestride.web.workers import answer
 
 PROBLEM = read_problem({"exponent": "0.4"})
@@ -159,6 +159,17 @@ def test_bulk_after_a_strong_step_has_no_hole_and_no_island(constant):
     height = law.grid * law.density
     steps = np.diff(height[np.argmax(height) :])
     assert steps[steps > 0].sum() < 0.01 * height.max()
+
+
+def test_full_curve_of_a_step_too_strong_for_its_nodes_says_what_predict_says():
+    """tanh, c = 100, α = 1/2: more nodes change the answer, which `predict` reports and a full curve must not draw."""
+    p = read_problem({"n": "1500", "activation": "tanh", "noise": "0", "gradient": "labels"})
+    p = p.replace(step=one.Step(constant=100.0, exponent=0.5))
+    cell, _ = _cell(p, FULL, None)
+    told = one.predict(p, throw=False)
+    assert told.status is Status.NOT_CONVERGED
+    assert cell.verdict == (told.status, told.message)
+    assert np.isnan(cell.errors).all()
 
 
 def test_no_step_is_a_flat_line():

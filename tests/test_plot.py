@@ -1,0 +1,47 @@
+"""Figures as data: every number is in the table, every measured point inside its axes."""
+
+from __future__ import annotations
+
+import csv
+import io
+
+import numpy as np
+import pytest
+
+from onestride.plot import Panel, Series, draw, to_csv
+
+
+def panel(*series, **options):
+    return Panel("errors", "x", "y", series, **options)
+
+
+def test_table_holds_every_number_with_its_own_error_and_nothing_for_what_is_not_finite():
+    theory = Series("theory", [1.0, 2.0], [0.5, np.nan])
+    points = Series("points", [1.0, 2.0], [0.25, 0.75], error=[0.01, np.inf], kind="simulation")
+    flat = Series("flat", [3.0, 4.0], [1.0, 2.0], error=0.5, kind="simulation")
+    rows = list(csv.DictReader(io.StringIO(to_csv([panel(theory, points, flat)]))))
+    assert [tuple(row[name] for name in ("series", "x", "y", "error")) for row in rows] == [
+        ("theory", "1", "0.5", ""),
+        ("theory", "2", "", ""),
+        ("points", "1", "0.25", "0.01"),
+        ("points", "2", "0.75", ""),
+        ("flat", "3", "1", "0.5"),
+        ("flat", "4", "2", "0.5"),
+    ]
+    assert {(row["panel"], row["kind"]) for row in rows} == {("errors", "theory"), ("errors", "simulation")}
+
+
+@pytest.mark.parametrize(("value", "error"), [(1.4, 0.3), (-0.4, 0.3), (0.9, 0.3), (0.1, 0.3), (1.4, None)])
+def test_limits_are_widened_to_hold_a_measured_point_and_its_bar(value, error):
+    bar = None if error is None else [error, error]
+    points = Series("points", [0.0, 1.0], [0.5, value], error=bar, kind="simulation")
+    low, high = draw([panel(points, ylim=(0.0, 1.0))]).axes[0].get_ylim()
+    assert low < value - (error or 0) < value + (error or 0) < high or error is None
+    assert low < value < high
+    assert low <= 0.0 < 1.0 <= high
+
+
+def test_limits_are_not_widened_for_theory_or_for_what_is_not_finite():
+    theory = Series("theory", [0.0, 1.0], [0.5, 9.0])
+    points = Series("points", [0.0, 1.0], [0.5, np.nan], error=[0.1, 5.0], kind="simulation")
+    assert draw([panel(theory, points, ylim=(0.0, 1.0))]).axes[0].get_ylim() == (0.0, 1.0)
