@@ -1,5 +1,6 @@
 """The explorer for tests: one server and one browser per process, and for every test a store and a gate of its own."""
 
+import os
 import threading
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -50,6 +51,12 @@ def pytest_collection_modifyitems(items):
         name = item.nodeid.rpartition("tests/")[2].split("[")[0]
         if name in LONG or name.split("::")[0] in LONG:
             item.add_marker(pytest.mark.long)
+
+
+@pytest.fixture(scope="session")
+def seed() -> int:
+    """Where a test with a false-alarm rate draws from: what is seed k at 0 is seed 1000·seed + k (`make seeds`)."""
+    return int(os.environ.get("ONESTRIDE_TEST_SEED", "0"))
 
 
 @dataclass(frozen=True)

@@ -170,10 +170,11 @@ def test_gradient_of_full_training_and_its_convergence():
     assert parts[0](end) < parts[0](flat)
 
 
-def test_replaced_labels_have_the_mean_and_variance_of_their_matched_problem():
+@pytest.mark.statistical
+def test_replaced_labels_have_the_mean_and_variance_of_their_matched_problem(seed):
     p = Problem(n=20, d=10, N=20, teacher=(0, 1, 0.5))
-    batch = draw_batch(p, 0, "ridge_inputs", None, 200_000)
-    y = label_noise.replaced(batch, np.random.default_rng(0), 0.3)
+    batch = draw_batch(p, 1000 * seed, "ridge_inputs", None, 200_000)
+    y = label_noise.replaced(batch, np.random.default_rng(1000 * seed), 0.3)
     twin = label_noise.matched(p, "replaced", 0.3)
     assert (y @ batch.signal) / (batch.signal @ batch.signal) == pytest.approx(0.7, abs=0.01)
     assert ((y - 0.7 * batch.signal) ** 2).mean() == pytest.approx(twin.noise**2, rel=0.03)

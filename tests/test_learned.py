@@ -8,7 +8,7 @@ import pytest
 import onestride as one
 from onestride.theory.learned import residual_moments
 from onestride.theory.profile import build_profile, quadratic_form, solve
-from tolerances import assert_agrees, assert_close
+from tolerances import assert_agrees, assert_close, seeds_from
 
 
 def problem(alpha=0.45, **changes):
@@ -78,6 +78,7 @@ def test_power_of_the_predictor_is_not_negative():
         assert one.learned(problem(ridge=ridge)).unexplained >= 0
 
 
+@pytest.mark.statistical
 @pytest.mark.parametrize(
     "changes",
     [
@@ -87,10 +88,10 @@ def test_power_of_the_predictor_is_not_negative():
     ],
     ids=["relu", "softplus-full-noise", "tanh-wide-input"],
 )
-def test_measured_components_are_the_predicted_ones(changes):
+def test_measured_components_are_the_predicted_ones(changes, seed):
     """n = 600, 10 seeds, k = 5, floor 0.05 of full learning: false-alarm rate below 8e-4 per number."""
     p = problem(**changes)
-    predicted, measured = one.learned(p), one.measure_learned(p, 10)
+    predicted, measured = one.learned(p), one.measure_learned(p, seeds_from(seed, 10))
     for a, b in ((predicted, measured), (predicted.untrained, measured.untrained)):
         assert a is not None
         assert b is not None
@@ -99,10 +100,12 @@ def test_measured_components_are_the_predicted_ones(changes):
         assert_agrees(a.unexplained, b.unexplained.values, floor=0.06)
 
 
-def test_measured_components_rebuild_the_test_error():
+@pytest.mark.statistical
+def test_measured_components_rebuild_the_test_error(seed):
     """E(σ⋆ − f̂)² = Σ_k (c⋆_k√k!)²(1 − fraction_k)² + unexplained, up to degrees the teacher lacks: 3 % here."""
     p = problem(noise=0.5, n=300, d=150, N=450)
-    m, s = one.measure_learned(p, 3, n_test=20_000), one.simulate(p, 3, n_test=20_000)
+    seeds = seeds_from(seed, 3)
+    m, s = one.measure_learned(p, seeds, n_test=20_000), one.simulate(p, seeds, n_test=20_000)
     power = np.array([1.0, 1.0])
     rebuilt = ((1 - m.fraction.values) ** 2 @ power) + m.unexplained.values + p.noise**2
     assert_close(rebuilt, s.test_error.values, rel=0.03)
@@ -116,12 +119,13 @@ def test_bad_arguments_are_named():
 
 
 @pytest.mark.slow
+@pytest.mark.statistical
 @pytest.mark.parametrize("alpha", [0.2, 0.35, 0.5])
 @pytest.mark.parametrize("gradient", ["labels", "full"])
-def test_components_at_larger_size(alpha, gradient):
+def test_components_at_larger_size(alpha, gradient, seed):
     """n = 2000, 10 seeds, k = 5, floor 0.02: false-alarm rate below 8e-4 per number."""
     p = problem(alpha, n=2000, d=1000, N=3000, gradient=gradient, noise=0.3)
-    predicted, measured = one.learned(p), one.measure_learned(p, 10)
+    predicted, measured = one.learned(p), one.measure_learned(p, seeds_from(seed, 10))
     for j in range(2):
         assert_agrees(1 + predicted.fraction[j], 1 + measured.fraction.values[:, j], floor=0.02)
     assert_agrees(predicted.unexplained, measured.unexplained.values, floor=0.03)

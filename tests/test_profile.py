@@ -14,7 +14,7 @@ from onestride.theory.bulk import solve_bulk
 from onestride.theory.gradient_noise import gradient_noise, residual_law
 from onestride.theory.profile import build_profile, errors_at, quadratic_form, solve
 from onestride.theory.profile_equations import newton, residual_and_jacobian
-from tolerances import K, assert_agrees, assert_close, false_alarm_rate
+from tolerances import K, assert_agrees, assert_close, false_alarm_rate, seeds_from
 
 TEACHER = (0.0, 1.0, 2**-0.5)
 NAMES = ("train_loss", "train_mse", "test_error")
@@ -211,10 +211,11 @@ def test_spectral_laws_have_the_exact_moments(teacher, noise):
     assert_close(mean, law.weight @ law.rzz, rel=0.02, abs_=0.02)
 
 
-def test_laws_of_the_gradient_noise_match_a_drawn_matrix():
+@pytest.mark.statistical
+def test_laws_of_the_gradient_noise_match_a_drawn_matrix(seed):
     """M and S drawn once at n = 4000, d = 2000: second moments along the bulk and along β, and E tr(M²S)."""
     p = problem(n=4000, activation="relu", teacher="relu", noise=0.5)
-    rng = np.random.default_rng(3)
+    rng = np.random.default_rng(1000 * seed + 3)
     X = rng.standard_normal((4000, 2000))
     r = p.target(X[:, 0]) + 0.5 * rng.standard_normal(4000)
     M, S = X.T @ (r[:, None] * X) / 4000, X.T @ (r[:, None] ** 2 * X) / 4000
@@ -298,6 +299,7 @@ def test_extreme_ratios_are_solved(shape, constant):
 # ------------------------------------------------------------------ simulation
 
 
+@pytest.mark.statistical
 @pytest.mark.parametrize(
     "changes",
     [
@@ -310,27 +312,28 @@ def test_extreme_ratios_are_solved(shape, constant):
     ],
     ids=str,
 )
-def test_agrees_with_a_small_simulation(changes):
+def test_agrees_with_a_small_simulation(changes, seed):
     """n = 600, 10 seeds, α = 0.2 and 0.4, λ = 0.1: within 5 standard errors or 3 % (the O(1/d) of this size).
 
     Twelve checks a case, k = 5, 9 degrees of freedom: false-alarm rate below 1 % a case beyond the 3 % floor.
     """
     assert false_alarm_rate(10, checks=12, k=K) < 0.01
     p, alphas = problem(n=600, step=Step(), **changes), [0.2, 0.4]
-    theory, sim = one.predict_grid(p, alphas, [0.1]), simulate_grid(p, alphas, [0.1], seeds=10)
+    theory, sim = one.predict_grid(p, alphas, [0.1]), simulate_grid(p, alphas, [0.1], seeds_from(seed, 10))
     for name in NAMES:
         for i in range(2):
             assert_agrees(getattr(theory, name)[i, 0], getattr(sim, name).values[:, i, 0], floor=0.03)
 
 
 @pytest.mark.slow
+@pytest.mark.statistical
 @pytest.mark.parametrize("gradient", ["labels", "full"])
 @pytest.mark.parametrize("constant", [1.0, 3.0])
-def test_strong_steps_agree_with_simulation(constant, gradient):
+def test_strong_steps_agree_with_simulation(constant, gradient, seed):
     """α = 1/2, where the gradient's own fluctuations are of order one: n = 1500, 12 seeds, floor 4 %, k = 4."""
     p = problem(gradient=gradient, step=Step(constant=constant, exponent=0.5))
     lams = [1e-2, 0.1, 1.0]
-    theory, sim = one.predict_grid(p, [0.5], lams), simulate_grid(p, [0.5], lams, seeds=12)
+    theory, sim = one.predict_grid(p, [0.5], lams), simulate_grid(p, [0.5], lams, seeds_from(seed, 12))
     for name in ("train_loss", "test_error"):
         for j in range(3):
             assert_agrees(getattr(theory, name)[0, j], getattr(sim, name).values[:, 0, j], floor=0.04, k=4)

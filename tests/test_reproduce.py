@@ -62,8 +62,9 @@ def test_report_into_a_file_is_a_sentence_for_the_user(reproduction, tmp_path):
         write_report(reproduction, tmp_path / "taken")
 
 
-def test_growth_recovers_a_power_law():
-    rng = np.random.default_rng(0)
+@pytest.mark.statistical
+def test_growth_recovers_a_power_law(seed):
+    rng = np.random.default_rng(1000 * seed)
     ns = (100, 200, 400)
     estimates = [Estimate(3 * n**-0.5 * (1 + 0.01 * rng.standard_normal(50))) for n in ns]
     slope, stderr = growth(ns, estimates)
@@ -71,9 +72,10 @@ def test_growth_recovers_a_power_law():
     assert stderr < 0.01
 
 
-def test_claim_four_fails_when_the_distance_does_not_fall():
+@pytest.mark.statistical
+def test_claim_four_fails_when_the_distance_does_not_fall(seed):
     """The verdict follows the data: planted distances that rise with n are not called a success."""
-    sizes, rng = Sizes((100, 400), 4), np.random.default_rng(0)
+    sizes, rng = Sizes((100, 400), 4), np.random.default_rng(1000 * seed)
 
     def planted(n, exact, rank_one):
         one = Estimate(np.full(4, 1.0) + 0.001 * rng.standard_normal(4))

@@ -8,7 +8,7 @@ import pytest
 import onestride as one
 from onestride.theory.density import stieltjes, untrained_density, untrained_law
 from onestride.theory.outliers import find_outliers
-from tolerances import EXACT, assert_agrees, assert_close
+from tolerances import EXACT, assert_agrees, assert_close, seeds_from
 
 TEACHER = [0, 1, 2**-0.5]
 SHAPES = [(1500, 750, 2250), (1500, 1500, 750), (1000, 500, 1000), (1000, 30, 4000), (1000, 5000, 400)]
@@ -224,10 +224,11 @@ SMALL = (600, 300, 900)
 
 
 @pytest.fixture(scope="module")
-def measured():
-    return one.measure_spectrum(problem(0.45, shape=SMALL), 12, count=3)
+def measured(seed):
+    return one.measure_spectrum(problem(0.45, shape=SMALL), seeds_from(seed, 12), count=3)
 
 
+@pytest.mark.statistical
 def test_measured_outliers_and_overlaps_are_the_predicted_ones(measured):
     """Floor 6 % on positions and 0.04 on overlaps at n = 600, k = 5, 12 seeds: false-alarm rate below 4e-4 each."""
     predicted = one.spectrum(measured.problem, density=False)
@@ -241,6 +242,7 @@ def test_measured_outliers_and_overlaps_are_the_predicted_ones(measured):
     assert_agrees(predicted.teacher_overlaps[0, 1], measured.teacher_overlaps.values[:, 0, 1], floor=0.1)
 
 
+@pytest.mark.statistical
 def test_measured_bulk_follows_the_predicted_law(measured):
     """Largest distance of the distribution functions, pooled over seeds."""
     predicted = one.spectrum(measured.problem)
@@ -255,7 +257,7 @@ def test_measured_bulk_follows_the_predicted_law(measured):
 
 
 def test_measured_seed_does_not_depend_on_the_batch(measured):
-    alone = one.measure_spectrum(measured.problem, [3], count=3)
+    alone = one.measure_spectrum(measured.problem, measured.seeds[3:4], count=3)
     assert_close(alone.leading.values[0], measured.leading.values[3], rel=1e-9)
     assert_close(alone.overlaps.values[0], measured.overlaps.values[3], rel=0, abs_=1e-9)
 
@@ -276,13 +278,14 @@ def test_left_singular_vectors_are_the_same_from_either_side(shape):
 
 
 @pytest.mark.slow
+@pytest.mark.statistical
 @pytest.mark.parametrize("activation", ["softplus", "relu", "tanh"])
 @pytest.mark.parametrize("alpha", [0.2, 0.35, 0.45])
 @pytest.mark.parametrize("shape", [(2000, 1000, 3000), (2000, 2000, 1000)])
-def test_literal_gradient_has_the_predicted_outliers(activation, alpha, shape):
+def test_literal_gradient_has_the_predicted_outliers(activation, alpha, shape, seed):
     """Full gradient, n = 2000, 8 seeds, k = 5, floor 4 %: false-alarm rate below 1.6e-3 per number."""
     p = problem(alpha, shape=shape, activation=activation, gradient="full")
-    predicted, m = one.spectrum(p, density=False), one.measure_spectrum(p, 8, count=2)
+    predicted, m = one.spectrum(p, density=False), one.measure_spectrum(p, seeds_from(seed, 8), count=2)
     for j in range(min(predicted.outliers, 2)):
         if predicted.leading[j] > 1.3 * predicted.edge:
             assert_agrees(predicted.leading[j], m.leading.values[:, j], floor=0.04)

@@ -23,21 +23,23 @@ def share_within(n: int, seeds: int, every: int, first_seed: int) -> float:
     return float(np.mean(within))
 
 
-def test_at_least_95_percent_of_numbers_agree_at_n_1000():
+@pytest.mark.statistical
+def test_at_least_95_percent_of_numbers_agree_at_n_1000(seed):
     """12 of 192 configurations, 6 seeds each, 864 numbers, all activations, teachers, shapes and both gradients among them.
 
     For an exact theory a number fails with probability 3 % (Student's t, 5 degrees of freedom) or less where the 2 %
     floor is wider; numbers of one configuration share seeds, so the share over twelve scatters by about 2 %. The whole
     design, with twelve seeds, gives 98.6 % (docs/verification.md).
     """
-    assert share_within(1000, seeds=6, every=17, first_seed=900_000) >= 0.95
+    assert share_within(1000, seeds=6, every=17, first_seed=900_000 + 1000 * seed) >= 0.95
 
 
 @pytest.mark.slow
-def test_at_least_95_percent_of_numbers_agree_at_n_4000():
+@pytest.mark.statistical
+def test_at_least_95_percent_of_numbers_agree_at_n_4000(seed):
     """Eight configurations, 8 seeds each: the n = 4,000 table of docs/verification.md, 98.8 %; about an hour of one core.
 
     Fewer do not bear the claim: the 72 numbers of a configuration share their seeds and move together. Two
     configurations with 5 seeds each gave 83 % on one set of seeds, and on others both were entirely within.
     """
-    assert share_within(4000, seeds=8, every=25, first_seed=0) >= 0.95
+    assert share_within(4000, seeds=8, every=25, first_seed=1000 * seed) >= 0.95

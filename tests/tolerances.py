@@ -10,6 +10,11 @@ CLOSED_FORM = 1e-6  # errors against a published formula
 K = 5.0  # standard errors allowed between theory and a mean over seeds
 
 
+def seeds_from(seed: int, count: int) -> range:
+    """`count` seeds that no other value of the fixture `seed` draws: 0, 1, … at 0."""
+    return range(1000 * seed, 1000 * seed + count)
+
+
 def false_alarm_rate(repeats: int, checks: int = 1, k: float = K) -> float:
     """Bound on the chance that correct code fails: `checks` two-sided t-tests with repeats − 1 degrees of freedom."""
     return float(checks * 2 * student.sf(k, repeats - 1))
