@@ -15,6 +15,7 @@ from tolerances import seeds_from
 
 MODULE = import_module("onestride.compare")
 P = one.Problem(n=200, d=100, N=300, teacher=[0, 1, 0.7071], noise=0.5, step=one.Step(exponent=0.3))
+WEAK = one.Problem(n=200, d=100, N=300, teacher=[0, 1, 0.7071], step=one.Step(constant=0.1, exponent=0.2))
 
 
 def spread(mean: float, stderr: float, seeds: int = 8) -> Estimate:
@@ -33,7 +34,7 @@ def test_quantile_is_that_of_the_printed_tables(seeds, among, expected):
     assert quantile(seeds, among) == pytest.approx(expected, abs=6e-4)
 
 
-@pytest.mark.statistical
+@pytest.mark.statistical(rate=1e-3)
 @pytest.mark.parametrize("seeds", [2, 3, 5])
 def test_intervals_cover_the_truth_as_often_as_they_say(seeds, seed):
     """95 % of 20,000 intervals, ± 5 standard errors (0.15 % each): a false alarm has odds below 1e-6.
@@ -46,7 +47,7 @@ def test_intervals_cover_the_truth_as_often_as_they_say(seeds, seed):
     assert abs(covered - 0.95) < 5 * math.sqrt(0.95 * 0.05 / 20_000)
 
 
-@pytest.mark.statistical
+@pytest.mark.statistical(rate=1e-3)
 def test_exact_theories_are_called_different_at_the_stated_rate(seed):
     """Five exact numbers without any tolerance, 4,000 times: at most 5 % of them (and at least 4: Bonferroni) differ."""
     draws = np.random.default_rng(1000 * seed).standard_normal((4000, 5, 4))
@@ -107,21 +108,21 @@ def test_at_the_edge_no_number_of_seeds_is_promised():
     assert seeds_words([agree(1.0, spread(1.0, 0.001))]) == "these seeds decide"
 
 
-@pytest.mark.statistical
+@pytest.mark.statistical(rate=1e-3)
 @pytest.mark.parametrize("seeds", [2, 3])
 def test_two_seeds_never_make_a_wrong_theory_agree(seeds, seed):
-    """The limit is 20 to 35 % off its gains at this n; its 99 % interval from two seeds is ± 64 standard errors wide."""
-    comparison = one.compare(P, seeds=seeds_from(seed, seeds), method="plateau")
+    """At c = 0.1 the limit promises gains that are not there, however wide the interval from two seeds is.
+
+    A number outside its tolerance agrees once in forty times at its edge; these are far from it, see WEAK.
+    """
+    comparison = one.compare(WEAK, seeds=seeds_from(seed, seeds), method="plateau")
     assert not comparison.agrees
-    assert comparison.outcome is not Agreement.AGREES
-    off = [row for row in comparison.rows if abs(row.gap) > 0.1]
-    assert off
-    assert not any(row.agrees for row in off)
+    assert not any(row.agrees for row in comparison.rows if row.quantity in ("train_gain", "test_gain"))
 
 
-@pytest.mark.statistical
-def test_undecided_says_how_many_seeds(seed):
-    comparison = one.compare(P, seeds=seeds_from(seed, 3))
+def test_undecided_says_how_many_seeds(monkeypatch):
+    """Planted around the theory: at three seeds 5 % make an interval of ± 22 %."""
+    comparison = plant(monkeypatch, lambda mean: spread(mean, 0.05 * abs(mean), 3), seeds=3)
     assert comparison.outcome is Agreement.UNDECIDED
     assert comparison.verdict.startswith("Undecided after 3 seeds")
     assert "seeds would" in comparison.verdict
@@ -131,7 +132,7 @@ def test_undecided_says_how_many_seeds(seed):
     assert told["seeds_needed"] is None or told["seeds_needed"] > 3
 
 
-@pytest.mark.statistical
+@pytest.mark.statistical(rate=1e-3)
 @pytest.mark.parametrize("gradient", ["labels", "full"])
 def test_default_theory_and_simulation_do_not_differ(gradient, seed):
     """n = 500, 8 seeds: of an exact theory's five numbers one would differ in at most one of twenty sets of seeds."""
@@ -149,7 +150,7 @@ def test_enough_seeds_agree(monkeypatch):
     assert planted.seeds_needed == 8
 
 
-def plant(monkeypatch, values, status=Status.SOLVED):
+def plant(monkeypatch, values, status=Status.SOLVED, seeds=8):
     """Compare with a simulation whose every error is `values` of the predicted one."""
     prediction = replace(one.predict(P), status=status, message="a reason" if status is not Status.SOLVED else "")
     monkeypatch.setattr(MODULE, "predict", lambda *a, **k: prediction)
@@ -159,7 +160,7 @@ def plant(monkeypatch, values, status=Status.SOLVED):
         return Simulation(problem, seeds, *after, untrained=Simulation(problem, seeds, *before))
 
     monkeypatch.setattr(MODULE, "simulate", simulated)
-    return one.compare(P, seeds=8)
+    return one.compare(P, seeds=seeds)
 
 
 def test_numbers_that_the_theory_marks_are_compared_and_shown_as_marked(monkeypatch):
@@ -175,11 +176,10 @@ def test_without_a_theory_the_reason_is_raised():
         one.compare(beyond, seeds=2)
 
 
-@pytest.mark.statistical
+@pytest.mark.statistical(rate=1e-3)
 def test_verdict_names_what_differs_and_what_to_expect(seed):
-    """The limit theory does not know the constant c; at c = 0.1 it promises a gain that is not there."""
-    p = one.Problem(n=200, d=100, N=300, teacher=[0, 1, 0.7071], step=one.Step(constant=0.1, exponent=0.2))
-    comparison = one.compare(p, seeds=seeds_from(seed, 8), method="plateau")
+    """The limit theory does not know the constant c; at c = 0.1 it promises a gain that is not there, see WEAK."""
+    comparison = one.compare(WEAK, seeds=seeds_from(seed, 8), method="plateau")
     assert comparison.outcome is Agreement.DIFFERS
     assert "differ" in comparison.verdict
     assert "limit" in comparison.verdict

@@ -84,7 +84,7 @@ def test_a_function_written_for_numpy_works_on_every_device(library):
         np.testing.assert_allclose(backend.get(f(backend.put(z))), f(z), rtol=1e-14, atol=1e-15)
 
 
-@pytest.mark.statistical
+@pytest.mark.statistical(rate=1e-3)
 def test_float32_is_close_and_says_how_close(seed):
     p, seeds = problem(), seeds_from(seed, 2)
     exact = simulate_grid(p, EXPONENTS, RIDGES, seeds)
@@ -137,7 +137,7 @@ def test_the_device_is_the_old_one_after_an_error():
 # ------------------------------------------------------------------------------------------------------------ draws
 
 
-@pytest.mark.statistical
+@pytest.mark.statistical(rate=1e-3)
 def test_an_array_drawn_in_blocks_starts_with_the_stream_of_its_role(monkeypatch, seed):
     """Two blocks of 6,400 numbers are uncorrelated within 5 standard errors: false-alarm rate 6e-7."""
     p, k = problem(n=300, d=50, N=400), 1000 * seed + 3
@@ -350,7 +350,7 @@ def test_lanczos_quadrature_is_exact_for_moments_of_each_probe():
         power = B.T @ (B @ power)
 
 
-@pytest.mark.statistical
+@pytest.mark.statistical(rate=1e-3)
 def test_measured_density_is_the_smoothed_spectrum(seed):
     p = problem(n=400, d=200, N=600)
     found = measure_density(p, seeds_from(seed, 3))

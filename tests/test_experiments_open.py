@@ -170,7 +170,7 @@ def test_gradient_of_full_training_and_its_convergence():
     assert parts[0](end) < parts[0](flat)
 
 
-@pytest.mark.statistical
+@pytest.mark.statistical(rate=1e-3)
 def test_replaced_labels_have_the_mean_and_variance_of_their_matched_problem(seed):
     p = Problem(n=20, d=10, N=20, teacher=(0, 1, 0.5))
     batch = draw_batch(p, 1000 * seed, "ridge_inputs", None, 200_000)

@@ -141,7 +141,7 @@ def test_staircase_verdict_and_onset():
     assert staircase.judge([GOOD, BAD], [seen] * 3, right, right).startswith(FAILS)
 
 
-@pytest.mark.statistical
+@pytest.mark.statistical(rate=1e-3)
 def test_planted_wrong_beta_flips_the_verdict(monkeypatch, seed):
     """An experiment whose gradient kept the untrained output, but whose β did not, must not say that the claim holds."""
     real = rank_one_gradient.measure_gradient

@@ -78,7 +78,7 @@ def test_power_of_the_predictor_is_not_negative():
         assert one.learned(problem(ridge=ridge)).unexplained >= 0
 
 
-@pytest.mark.statistical
+@pytest.mark.statistical(rate=1e-3)
 @pytest.mark.parametrize(
     "changes",
     [
@@ -100,7 +100,7 @@ def test_measured_components_are_the_predicted_ones(changes, seed):
         assert_agrees(a.unexplained, b.unexplained.values, floor=0.06)
 
 
-@pytest.mark.statistical
+@pytest.mark.statistical(rate=1e-3)
 def test_measured_components_rebuild_the_test_error(seed):
     """E(σ⋆ − f̂)² = Σ_k (c⋆_k√k!)²(1 − fraction_k)² + unexplained, up to degrees the teacher lacks: 3 % here."""
     p = problem(noise=0.5, n=300, d=150, N=450)
@@ -119,7 +119,7 @@ def test_bad_arguments_are_named():
 
 
 @pytest.mark.slow
-@pytest.mark.statistical
+@pytest.mark.statistical(rate=1e-3)
 @pytest.mark.parametrize("alpha", [0.2, 0.35, 0.5])
 @pytest.mark.parametrize("gradient", ["labels", "full"])
 def test_components_at_larger_size(alpha, gradient, seed):

@@ -437,7 +437,7 @@ def limit_prediction(ell: int) -> Prediction:
     return plateau(problem.replace(activation=same_bulk, step=step))
 
 
-@pytest.mark.statistical
+@pytest.mark.statistical(rate=1e-3)
 @pytest.mark.parametrize("ell", [0, 1, 2, 3])
 def test_limit_model_agrees_with_the_plateaus(limit_model, ell):
     """n, d, N = 1200, 400, 600, λ = .05, noise variance .25, centred ReLU, y = H₁ + H₂/√2.
@@ -460,7 +460,7 @@ def test_limit_model_agrees_with_the_plateaus(limit_model, ell):
 # ---------------------------------------------------------------- the direction of the gradient, simulated
 
 
-@pytest.mark.statistical
+@pytest.mark.statistical(rate=1e-3)
 @pytest.mark.parametrize("gradient", ["full", "labels"])
 @pytest.mark.parametrize("readout", ["gaussian", "constant", "rademacher"])
 @pytest.mark.parametrize("n_step", [None, 1000])

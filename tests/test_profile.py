@@ -211,7 +211,7 @@ def test_spectral_laws_have_the_exact_moments(teacher, noise):
     assert_close(mean, law.weight @ law.rzz, rel=0.02, abs_=0.02)
 
 
-@pytest.mark.statistical
+@pytest.mark.statistical(rate=1e-3)
 def test_laws_of_the_gradient_noise_match_a_drawn_matrix(seed):
     """M and S drawn once at n = 4000, d = 2000: second moments along the bulk and along β, and E tr(M²S)."""
     p = problem(n=4000, activation="relu", teacher="relu", noise=0.5)
@@ -299,7 +299,7 @@ def test_extreme_ratios_are_solved(shape, constant):
 # ------------------------------------------------------------------ simulation
 
 
-@pytest.mark.statistical
+@pytest.mark.statistical(rate=1e-3)
 @pytest.mark.parametrize(
     "changes",
     [
@@ -326,7 +326,7 @@ def test_agrees_with_a_small_simulation(changes, seed):
 
 
 @pytest.mark.slow
-@pytest.mark.statistical
+@pytest.mark.statistical(rate=1e-3)
 @pytest.mark.parametrize("gradient", ["labels", "full"])
 @pytest.mark.parametrize("constant", [1.0, 3.0])
 def test_strong_steps_agree_with_simulation(constant, gradient, seed):

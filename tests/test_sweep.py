@@ -309,7 +309,7 @@ def test_confidence_sequence_says_nothing_before_its_first_look():
     assert sequence_half_width(np.arange(FIRST_LOOK) / 1.0) < math.inf
 
 
-@pytest.mark.statistical
+@pytest.mark.statistical(rate=1e-3)
 def test_confidence_sequence_covers_the_mean_at_its_first_look(seed):
     """Normal values, 8 of them, where the factor t/z for few seeds is 1.21.
 
@@ -321,7 +321,7 @@ def test_confidence_sequence_covers_the_mean_at_its_first_look(seed):
     assert covered >= 0.9895
 
 
-@pytest.mark.statistical
+@pytest.mark.statistical(rate=1e-3)
 @pytest.mark.parametrize("law", ["normal", "exponential"])
 def test_confidence_sequence_covers_the_mean_when_stopped_by_its_own_width(law, seed):
     """Look after every value, stop when the 95 % sequence is narrow: it must still cover in 95 % of 1,000 streams.
@@ -334,7 +334,7 @@ def test_confidence_sequence_covers_the_mean_when_stopped_by_its_own_width(law, 
     assert covered >= 0.929
 
 
-@pytest.mark.statistical
+@pytest.mark.statistical(rate=1e-3)
 def test_students_interval_stopped_by_its_width_covers_less(seed):
     assert _coverage("normal", student_half_width, seed) < _coverage("normal", sequence_half_width, seed) - 0.03
 
