@@ -137,7 +137,7 @@ def test_the_device_is_the_old_one_after_an_error():
 # ------------------------------------------------------------------------------------------------------------ draws
 
 
-@pytest.mark.statistical(rate=1e-3)
+@pytest.mark.statistical(rate=1e-6)
 def test_an_array_drawn_in_blocks_starts_with_the_stream_of_its_role(monkeypatch, seed):
     """Two blocks of 6,400 numbers are uncorrelated within 5 standard errors: false-alarm rate 6e-7."""
     p, k = problem(n=300, d=50, N=400), 1000 * seed + 3

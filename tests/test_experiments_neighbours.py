@@ -177,7 +177,7 @@ def test_beyond_half_verdict_follows_the_paired_gain():
     assert fall.mean == pytest.approx(0.5)
 
 
-@pytest.mark.statistical(rate=1e-3)
+@pytest.mark.statistical(rate=5e-4)
 def test_extrapolation_recovers_a_planted_line_and_its_error(seed):
     ns, rng = (50, 100, 200, 400), np.random.default_rng(1000 * seed)
     fits = [
@@ -190,7 +190,7 @@ def test_extrapolation_recovers_a_planted_line_and_its_error(seed):
     assert np.mean([f.p < 0.1 for f in fits]) < 0.16  # χ² is calibrated: 0.1 expected
 
 
-@pytest.mark.statistical(rate=1e-3)
+@pytest.mark.statistical(rate=2e-6)
 def test_control_variate_removes_its_noise_and_no_mean(seed):
     rng = np.random.default_rng(1000 * seed)
     control = rng.standard_normal(200)

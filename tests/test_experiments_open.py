@@ -170,14 +170,19 @@ def test_gradient_of_full_training_and_its_convergence():
     assert parts[0](end) < parts[0](flat)
 
 
-@pytest.mark.statistical(rate=1e-3)
+@pytest.mark.statistical(rate=2e-6)
 def test_replaced_labels_have_the_mean_and_variance_of_their_matched_problem(seed):
+    """200,000 labels, two means within 5 standard errors, 0.003 of the slope and 0.4 % of the variance."""
     p = Problem(n=20, d=10, N=20, teacher=(0, 1, 0.5))
     batch = draw_batch(p, 1000 * seed, "ridge_inputs", None, 200_000)
     y = label_noise.replaced(batch, np.random.default_rng(1000 * seed), 0.3)
     twin = label_noise.matched(p, "replaced", 0.3)
-    assert (y @ batch.signal) / (batch.signal @ batch.signal) == pytest.approx(0.7, abs=0.01)
-    assert ((y - 0.7 * batch.signal) ** 2).mean() == pytest.approx(twin.noise**2, rel=0.03)
+    rest = y - 0.7 * batch.signal
+    for terms, expected in (
+        (rest * batch.signal, 0.0),
+        (rest**2, twin.noise**2),
+    ):  # E rest·signal = 0: the slope is 0.7
+        assert abs(terms.mean() - expected) < 5 * terms.std() / np.sqrt(terms.size)
 
 
 def test_probes_on_exact_constructions():

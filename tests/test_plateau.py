@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy.stats import norm
 
 import onestride as one
 from onestride import functions
@@ -17,7 +16,7 @@ from onestride.result import Prediction, Status
 from onestride.theory.bulk import solve_bulk
 from onestride.theory.direction import direction
 from onestride.theory.plateau import HIGHEST_DEGREE, active_powers, window
-from tolerances import EXACT, assert_agrees, assert_close, false_alarm_rate, seeds_from
+from tolerances import EXACT, assert_agrees, assert_close, false_alarm_rate, seeds_from, stratified
 
 ALL_POWERS = (0.0, 1.0, 0.5, 0.3, -0.2, 0.1, 0.05)  # an activation with c₁ … c₆ ≠ 0
 TEACHER = (0.0, 1.0, 1 / math.sqrt(2), -0.4, 0.1, 0.07, 0.02)
@@ -380,11 +379,6 @@ def centred_relu(z: np.ndarray) -> np.ndarray:
     return np.maximum(z, 0) - 1 / math.sqrt(2 * math.pi)
 
 
-def stratified(rng: np.random.Generator, size: int) -> np.ndarray:
-    """Standard normal draws, one per quantile: the labels' square is heavy-tailed, and its mean then hardly varies."""
-    return norm.ppf((rng.permutation(size) + rng.uniform(size=size)) / size)
-
-
 def unit_rows(rng: np.random.Generator, rows: int, columns: int) -> np.ndarray:
     w = rng.standard_normal((rows, columns))
     return w / np.linalg.norm(w, axis=1, keepdims=True)
@@ -437,7 +431,7 @@ def limit_prediction(ell: int) -> Prediction:
     return plateau(problem.replace(activation=same_bulk, step=step))
 
 
-@pytest.mark.statistical(rate=1e-3)
+@pytest.mark.statistical(rate=2e-4)
 @pytest.mark.parametrize("ell", [0, 1, 2, 3])
 def test_limit_model_agrees_with_the_plateaus(limit_model, ell):
     """n, d, N = 1200, 400, 600, λ = .05, noise variance .25, centred ReLU, y = H₁ + H₂/√2.
@@ -460,7 +454,7 @@ def test_limit_model_agrees_with_the_plateaus(limit_model, ell):
 # ---------------------------------------------------------------- the direction of the gradient, simulated
 
 
-@pytest.mark.statistical(rate=1e-3)
+@pytest.mark.statistical(rate=7e-3)
 @pytest.mark.parametrize("gradient", ["full", "labels"])
 @pytest.mark.parametrize("readout", ["gaussian", "constant", "rademacher"])
 @pytest.mark.parametrize("n_step", [None, 1000])

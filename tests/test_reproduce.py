@@ -62,7 +62,7 @@ def test_report_into_a_file_is_a_sentence_for_the_user(reproduction, tmp_path):
         write_report(reproduction, tmp_path / "taken")
 
 
-@pytest.mark.statistical(rate=1e-3)
+@pytest.mark.statistical(rate=1e-5)
 def test_growth_recovers_a_power_law(seed):
     rng = np.random.default_rng(1000 * seed)
     ns = (100, 200, 400)
@@ -72,7 +72,7 @@ def test_growth_recovers_a_power_law(seed):
     assert stderr < 0.01
 
 
-@pytest.mark.statistical(rate=1e-3)
+@pytest.mark.statistical(rate=1e-6)
 def test_claim_four_fails_when_the_distance_does_not_fall(seed):
     """The verdict follows the data: planted distances that rise with n are not called a success."""
     sizes, rng = Sizes((100, 400), 4), np.random.default_rng(1000 * seed)

@@ -198,7 +198,7 @@ def test_smallest_sizes_give_finite_numbers(sizes, lam):
         assert (getattr(s, name).values >= 0).all()
 
 
-@pytest.mark.statistical(rate=1e-3)
+@pytest.mark.statistical(rate=1e-12)
 def test_weights_and_readout_follow_their_options(seed):
     big = {"n": 10, "d": 400, "N": 3000}
     sphere, gaussian = (draw_network(problem(**big, weights=law), 1000 * seed) for law in ("sphere", "gaussian"))

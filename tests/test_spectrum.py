@@ -228,7 +228,7 @@ def measured(seed):
     return one.measure_spectrum(problem(0.45, shape=SMALL), seeds_from(seed, 12), count=3)
 
 
-@pytest.mark.statistical(rate=1e-3)
+@pytest.mark.statistical(rate=6e-3)
 def test_measured_outliers_and_overlaps_are_the_predicted_ones(measured):
     """Floor 6 % on positions and 0.04 on overlaps at n = 600, k = 5, 12 seeds: false-alarm rate below 4e-4 each."""
     predicted = one.spectrum(measured.problem, density=False)
@@ -278,7 +278,7 @@ def test_left_singular_vectors_are_the_same_from_either_side(shape):
 
 
 @pytest.mark.slow
-@pytest.mark.statistical(rate=1e-3)
+@pytest.mark.statistical(rate=7e-3)
 @pytest.mark.parametrize("activation", ["softplus", "relu", "tanh"])
 @pytest.mark.parametrize("alpha", [0.2, 0.35, 0.45])
 @pytest.mark.parametrize("shape", [(2000, 1000, 3000), (2000, 2000, 1000)])

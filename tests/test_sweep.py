@@ -309,7 +309,7 @@ def test_confidence_sequence_says_nothing_before_its_first_look():
     assert sequence_half_width(np.arange(FIRST_LOOK) / 1.0) < math.inf
 
 
-@pytest.mark.statistical(rate=1e-3)
+@pytest.mark.statistical(rate=1e-6)
 def test_confidence_sequence_covers_the_mean_at_its_first_look(seed):
     """Normal values, 8 of them, where the factor t/z for few seeds is 1.21.
 
@@ -321,21 +321,22 @@ def test_confidence_sequence_covers_the_mean_at_its_first_look(seed):
     assert covered >= 0.9895
 
 
-@pytest.mark.statistical(rate=1e-3)
+@pytest.mark.statistical(rate=1e-4)
 @pytest.mark.parametrize("law", ["normal", "exponential"])
 def test_confidence_sequence_covers_the_mean_when_stopped_by_its_own_width(law, seed):
     """Look after every value, stop when the 95 % sequence is narrow: it must still cover in 95 % of 1,000 streams.
 
-    Floor 0.95 − 3 standard errors of a proportion (0.0069 at 1,000 streams) = 0.929: false alarm below 1 in 700 if the
-    coverage is 0.95. Measured with 1,500 streams: 0.98–0.99 (normal), 0.946–0.963 (exponential). Student's interval used
-    in the same way, which the next test looks at, covers far less.
+    Floor 0.95 − 3 standard errors of a proportion (0.0069 at 1,000 streams) = 0.929. The coverage is 0.990 (normal) and
+    0.9555 ± 0.0011 (exponential, 25,000 streams), four standard errors above. Student's interval used in the same way,
+    which the next test looks at, covers less.
     """
     covered = _coverage(law, sequence_half_width, seed)
     assert covered >= 0.929
 
 
-@pytest.mark.statistical(rate=1e-3)
+@pytest.mark.statistical(rate=1e-4)
 def test_students_interval_stopped_by_its_width_covers_less(seed):
+    """The same streams: 0.990 against 0.937, a difference of 0.053 ± 0.006."""
     assert _coverage("normal", student_half_width, seed) < _coverage("normal", sequence_half_width, seed) - 0.03
 
 
