@@ -19,7 +19,7 @@ from onestride.simulate.ridge import ridge_path
 from onestride.simulate.run import simulate_grid
 from onestride.simulate.shifted import IllConditionedError, Rows, solve_gram, solve_shifted
 from onestride.simulate.spectrum import decompose, measure_density, measure_spectrum
-from tolerances import seeds_from
+from tolerances import assert_agrees, seeds_from
 
 shifted = importlib.import_module("onestride.simulate.shifted")
 streamed = importlib.import_module("onestride.simulate.streamed")
@@ -86,6 +86,7 @@ def test_a_function_written_for_numpy_works_on_every_device(library):
 
 @pytest.mark.statistical(rate=1e-3)
 def test_float32_is_close_and_says_how_close(seed):
+    """Rounding, not luck, but it depends on the draw: 1.4e-5 to 3.2e-5 over eight seeds, three times below the bound."""
     p, seeds = problem(), seeds_from(seed, 2)
     exact = simulate_grid(p, EXPONENTS, RIDGES, seeds)
     quick = simulate_grid(p, EXPONENTS, RIDGES, seeds, dtype="float32")
@@ -350,11 +351,16 @@ def test_lanczos_quadrature_is_exact_for_moments_of_each_probe():
         power = B.T @ (B @ power)
 
 
-@pytest.mark.statistical(rate=1e-3)
+@pytest.mark.statistical(rate=3e-3)
 def test_measured_density_is_the_smoothed_spectrum(seed):
-    p = problem(n=400, d=200, N=600)
-    found = measure_density(p, seeds_from(seed, 3))
+    """The mass in each quarter of the range against a full decomposition, 10 seeds, k = 5, no floor: unbiased.
+
+    Eight random probes of 200 coordinates miss a mass by 0.3 to 1.5 % of the whole, so one seed says little.
+    """
+    p = problem(n=200, d=100, N=300)
+    found = measure_density(p, seeds_from(seed, 10))
     step = found.points[1] - found.points[0]
+    missed = []
     for k, row in zip(found.seeds, found.density.values, strict=True):
         network = draw_network(p, k)
         W = network.W0 + p.eta * step_gradient(p, network, k).G
@@ -362,8 +368,10 @@ def test_measured_density_is_the_smoothed_spectrum(seed):
         values, _ = decompose(p.sigma(X @ W.T), 0)
         kernel = np.exp(-(((found.points[:, None] - values) / found.width) ** 2) / 2)
         exact = kernel.sum(1) / (found.width * np.sqrt(2 * np.pi) * p.n)
-        # eight random probes of 400 coordinates: a relative spread of the mass of about √(2/(8·400)) = 2.5 %
-        assert np.abs(row - exact).sum() * step < 0.1
+        missed.append((row - exact).reshape(4, -1).sum(1) * step)
+    for quarter in np.transpose(missed):
+        assert_agrees(1, 1 + quarter, floor=0)
+    # of the mass near 0 about 8 ± 0.3 % is smoothed to below 0, where no points are
     assert found.untrained_density.values.sum(1) * step == pytest.approx(1, abs=0.1)
 
 

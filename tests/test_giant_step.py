@@ -72,7 +72,7 @@ def test_published_simulation_means_are_within_six_percent():
 
 @pytest.mark.statistical(rate=5e-3)
 def test_simulation_agrees(seed):
-    """d = 500, 8 seeds, k = 5, floor 3 %: false-alarm rate below 1.6e-3 per number."""
+    """d = 500, 8 seeds, k = 5, floor 3 %: false-alarm rate below 1.6e-3 per number, three."""
     p = problem_from("cui2024", d=500, alpha=2.0, **SIN)
     theory, sim = one.giant_step(p), one.simulate(p, seeds_from(seed, 8))
     for name in ("train_loss", "train_mse", "test_error"):
