@@ -11,7 +11,7 @@ import pytest
 import onestride as one
 from onestride.compare import Agreement, Check, agree, check, quantile, seeds_words, together
 from onestride.result import QUANTITIES, Estimate, Simulation, Status
-from tolerances import seeds_from
+from tolerances import deviations, seeds_from
 
 MODULE = import_module("onestride.compare")
 P = one.Problem(n=200, d=100, N=300, teacher=[0, 1, 0.7071], noise=0.5, step=one.Step(exponent=0.3))
@@ -20,9 +20,7 @@ WEAK = one.Problem(n=200, d=100, N=300, teacher=[0, 1, 0.7071], step=one.Step(co
 
 def spread(mean: float, stderr: float, seeds: int = 8) -> Estimate:
     """An estimate with exactly this mean and standard error."""
-    pattern = np.random.default_rng(0).standard_normal(seeds)
-    pattern = (pattern - pattern.mean()) / pattern.std(ddof=1)
-    return Estimate(mean + stderr * math.sqrt(seeds) * pattern)
+    return Estimate(mean + stderr * math.sqrt(seeds) * deviations(seeds))
 
 
 @pytest.mark.parametrize(

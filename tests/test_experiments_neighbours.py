@@ -24,6 +24,7 @@ from onestride.problem import Problem
 from onestride.result import Estimate
 from onestride.theory.predict import predict
 from sentences import assert_says_what_was_run
+from tolerances import deviations
 
 NAMES = (
     "double-descent",
@@ -79,7 +80,7 @@ INSIDE, OUTSIDE, WIDE = Check(0, 0.001, 4, -0.05, 0.05), Check(1, 0.001, 4, -0.0
 
 def curve(*means: float, noise: float = 0.1) -> Estimate:
     """Four seeds around these means."""
-    return Estimate(np.array(means) + noise * np.random.default_rng(0).standard_normal((4, len(means))))
+    return Estimate(np.array(means) + noise * deviations(4, len(means)))
 
 
 def test_a_peak_must_be_inside_and_clear():

@@ -116,7 +116,8 @@ def test_inputs_have_mean_zero_and_the_stated_covariance(law, seed):
         eigenvalues = np.arange(1, p.d + 1) ** -0.5
         expected = np.diag(eigenvalues / eigenvalues.mean())
     assert np.trace(expected) == pytest.approx(p.d)
-    # elliptic with 5 degrees of freedom: E x⁴ = 9, so an entry of XᵀX/rows has standard error √8/447 = 0.006
+    # student, elliptic with 5 degrees of freedom: E x⁴ = 9, so an entry of XᵀX/rows has standard error √8/447 = 0.006; what
+    # breaks 0.04 is one x² above 0.04·rows, a chance of 9e-10 each or 1.1e-3 in all 1.2 million
     np.testing.assert_allclose(X.mean(0), 0, atol=0.015)
     np.testing.assert_allclose(X.T @ X / rows, expected, atol=0.04)
 
