@@ -244,16 +244,19 @@ def test_measured_outliers_and_overlaps_are_the_predicted_ones(measured):
 
 @pytest.mark.statistical(rate=1e-3)
 def test_measured_bulk_follows_the_predicted_law(measured):
-    """Largest distance of the distribution functions, pooled over 12 seeds: eigenvalues are rigid, and it hardly varies."""
+    """The share of eigenvalues below each decile of the law, mean of 12 seeds.
+
+    Over 48 seeds the theory was off by 0.003 before and by 0.007 after the step (n = 600), with standard errors of 0.0005
+    and 0.0012 for twelve: the floors 0.005 and 0.012 lie four above. After the step seeds differ more, by their |β|.
+    """
     predicted = one.spectrum(measured.problem)
     assert predicted.trained is not None
-    for law, values in (
-        (predicted.untrained, measured.untrained_eigenvalues.values),
-        (predicted.trained, measured.eigenvalues.values[:, :-2]),
+    for law, values, floor in (
+        (predicted.untrained, measured.untrained_eigenvalues.values, 0.005),
+        (predicted.trained, measured.eigenvalues.values[:, :-2], 0.012),
     ):
-        pooled = np.sort(values.ravel())
-        empirical = (np.arange(pooled.size) + 0.5) / pooled.size
-        assert np.abs(empirical - law.cumulative(pooled)).max() < 0.01
+        for E in np.interp(np.linspace(0.1, 0.9, 9), law.cumulative(law.grid), law.grid):
+            assert_agrees(1, 1 + (values <= E).mean(1) - law.cumulative(np.array([E]))[0], floor=floor)
 
 
 def test_measured_seed_does_not_depend_on_the_batch(measured):
