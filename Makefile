@@ -5,11 +5,13 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 # what `make devices` installs; torch==2.13.0, or the path of a wheel, where a CPU build is at hand
 TORCH ?= torch
+# what `make seeds` runs, first:last
+SEEDS ?= 1:100
 # several test processes share the cores: one BLAS thread each
 ONE_THREAD := OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 MKL_NUM_THREADS=1
 INSTALL := install --quiet --disable-pip-version-check
 
-.PHONY: reproduce test quick oldest newest devices browser slow lint docs clean
+.PHONY: reproduce test quick oldest newest devices browser seeds slow lint docs clean
 
 reproduce: $(READY)
 	$(BIN)/onestride reproduce
@@ -45,6 +47,10 @@ browser:
 	@command -v chromium >/dev/null || command -v chromium-browser >/dev/null || command -v google-chrome >/dev/null \
 	|| { echo "No chromium here; trying to install Debian's."; (apt-get update && apt-get install -y chromium) >/dev/null 2>&1; } \
 	|| echo "chromium could not be installed: the tests of the explorer that need a browser will be skipped."
+
+# the statistical tests for a hundred other seeds, each counted against its stated false-alarm rate; hours on two cores
+seeds: $(READY)
+	$(BIN)/python benchmarks/any_seed.py --seeds $(SEEDS) --out any_seed.json
 
 slow: $(READY)
 	$(ONE_THREAD) $(BIN)/pytest -n auto -m slow

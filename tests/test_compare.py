@@ -9,19 +9,18 @@ import numpy as np
 import pytest
 
 import onestride as one
-from onestride.cli import main
 from onestride.compare import Agreement, Check, agree, check, quantile, seeds_words, together
 from onestride.result import QUANTITIES, Estimate, Simulation, Status
+from tolerances import deviations, seeds_from
 
 MODULE = import_module("onestride.compare")
 P = one.Problem(n=200, d=100, N=300, teacher=[0, 1, 0.7071], noise=0.5, step=one.Step(exponent=0.3))
+WEAK = one.Problem(n=200, d=100, N=300, teacher=[0, 1, 0.7071], step=one.Step(constant=0.1, exponent=0.2))
 
 
 def spread(mean: float, stderr: float, seeds: int = 8) -> Estimate:
     """An estimate with exactly this mean and standard error."""
-    pattern = np.random.default_rng(0).standard_normal(seeds)
-    pattern = (pattern - pattern.mean()) / pattern.std(ddof=1)
-    return Estimate(mean + stderr * math.sqrt(seeds) * pattern)
+    return Estimate(mean + stderr * math.sqrt(seeds) * deviations(seeds))
 
 
 @pytest.mark.parametrize(
@@ -33,21 +32,23 @@ def test_quantile_is_that_of_the_printed_tables(seeds, among, expected):
     assert quantile(seeds, among) == pytest.approx(expected, abs=6e-4)
 
 
+@pytest.mark.statistical(rate=1e-6)
 @pytest.mark.parametrize("seeds", [2, 3, 5])
-def test_intervals_cover_the_truth_as_often_as_they_say(seeds):
+def test_intervals_cover_the_truth_as_often_as_they_say(seeds, seed):
     """95 % of 20,000 intervals, ± 5 standard errors (0.15 % each): a false alarm has odds below 1e-6.
 
     With `seeds` degrees of freedom instead of seeds − 1 the coverage is 85 %, 91 % and 93.8 %.
     """
-    draws = np.random.default_rng(seeds).standard_normal((20_000, seeds))
+    draws = np.random.default_rng(1000 * seed + seeds).standard_normal((20_000, seeds))
     ends = np.array([check(Estimate(row)).interval for row in draws])
     covered = ((ends[:, 0] <= 0) & (ends[:, 1] >= 0)).mean()
     assert abs(covered - 0.95) < 5 * math.sqrt(0.95 * 0.05 / 20_000)
 
 
-def test_exact_theories_are_called_different_at_the_stated_rate():
+@pytest.mark.statistical(rate=1e-4)
+def test_exact_theories_are_called_different_at_the_stated_rate(seed):
     """Five exact numbers without any tolerance, 4,000 times: at most 5 % of them (and at least 4: Bonferroni) differ."""
-    draws = np.random.default_rng(0).standard_normal((4000, 5, 4))
+    draws = np.random.default_rng(1000 * seed).standard_normal((4000, 5, 4))
     alarms = [
         together([agree(1.0, Estimate(1 + row), 0.0, among=5) for row in five]) is Agreement.DIFFERS for five in draws
     ]
@@ -105,19 +106,21 @@ def test_at_the_edge_no_number_of_seeds_is_promised():
     assert seeds_words([agree(1.0, spread(1.0, 0.001))]) == "these seeds decide"
 
 
+@pytest.mark.statistical(rate=1e-6)
 @pytest.mark.parametrize("seeds", [2, 3])
-def test_two_seeds_never_make_a_wrong_theory_agree(seeds):
-    """The limit is 20 to 35 % off its gains at this n; its 99 % interval from two seeds is ± 64 standard errors wide."""
-    comparison = one.compare(P, seeds=seeds, method="plateau")
+def test_two_seeds_never_make_a_wrong_theory_agree(seeds, seed):
+    """At c = 0.1 the limit promises gains that are not there, however wide the interval from two seeds is.
+
+    A number outside its tolerance agrees once in forty times at its edge; these are far from it, see WEAK.
+    """
+    comparison = one.compare(WEAK, seeds=seeds_from(seed, seeds), method="plateau")
     assert not comparison.agrees
-    assert comparison.outcome is not Agreement.AGREES
-    off = [row for row in comparison.rows if abs(row.gap) > 0.1]
-    assert off
-    assert not any(row.agrees for row in off)
+    assert not any(row.agrees for row in comparison.rows if row.quantity in ("train_gain", "test_gain"))
 
 
-def test_undecided_says_how_many_seeds():
-    comparison = one.compare(P, seeds=3)
+def test_undecided_says_how_many_seeds(monkeypatch):
+    """Planted around the theory: at three seeds 5 % make an interval of ± 22 %."""
+    comparison = plant(monkeypatch, lambda mean: spread(mean, 0.05 * abs(mean), 3), seeds=3)
     assert comparison.outcome is Agreement.UNDECIDED
     assert comparison.verdict.startswith("Undecided after 3 seeds")
     assert "seeds would" in comparison.verdict
@@ -127,13 +130,14 @@ def test_undecided_says_how_many_seeds():
     assert told["seeds_needed"] is None or told["seeds_needed"] > 3
 
 
+@pytest.mark.statistical(rate=0.05)
 @pytest.mark.parametrize("gradient", ["labels", "full"])
-def test_default_theory_and_simulation_do_not_differ(gradient):
+def test_default_theory_and_simulation_do_not_differ(gradient, seed):
     """n = 500, 8 seeds: of an exact theory's five numbers one would differ in at most one of twenty sets of seeds."""
     p = one.Problem(
         n=500, d=250, N=750, teacher=[0, 1, 0.7071], noise=0.5, step=one.Step(exponent=0.3), gradient=gradient
     )
-    assert one.compare(p, seeds=8).outcome is not Agreement.DIFFERS
+    assert one.compare(p, seeds=seeds_from(seed, 8)).outcome is not Agreement.DIFFERS
 
 
 def test_enough_seeds_agree(monkeypatch):
@@ -144,7 +148,7 @@ def test_enough_seeds_agree(monkeypatch):
     assert planted.seeds_needed == 8
 
 
-def plant(monkeypatch, values, status=Status.SOLVED):
+def plant(monkeypatch, values, status=Status.SOLVED, seeds=8):
     """Compare with a simulation whose every error is `values` of the predicted one."""
     prediction = replace(one.predict(P), status=status, message="a reason" if status is not Status.SOLVED else "")
     monkeypatch.setattr(MODULE, "predict", lambda *a, **k: prediction)
@@ -154,7 +158,7 @@ def plant(monkeypatch, values, status=Status.SOLVED):
         return Simulation(problem, seeds, *after, untrained=Simulation(problem, seeds, *before))
 
     monkeypatch.setattr(MODULE, "simulate", simulated)
-    return one.compare(P, seeds=8)
+    return one.compare(P, seeds=seeds)
 
 
 def test_numbers_that_the_theory_marks_are_compared_and_shown_as_marked(monkeypatch):
@@ -170,10 +174,10 @@ def test_without_a_theory_the_reason_is_raised():
         one.compare(beyond, seeds=2)
 
 
-def test_verdict_names_what_differs_and_what_to_expect():
-    """The limit theory does not know the constant c; at c = 0.1 it promises a gain that is not there."""
-    p = one.Problem(n=200, d=100, N=300, teacher=[0, 1, 0.7071], step=one.Step(constant=0.1, exponent=0.2))
-    comparison = one.compare(p, seeds=8, method="plateau")
+@pytest.mark.statistical(rate=1e-6)
+def test_verdict_names_what_differs_and_what_to_expect(seed):
+    """The limit theory does not know the constant c; at c = 0.1 it promises a gain that is not there, see WEAK."""
+    comparison = one.compare(WEAK, seeds=seeds_from(seed, 8), method="plateau")
     assert comparison.outcome is Agreement.DIFFERS
     assert "differ" in comparison.verdict
     assert "limit" in comparison.verdict
@@ -190,6 +194,8 @@ def test_one_seed_is_refused():
 
 
 def test_the_command_prints_three_outcomes(capsys):
+    from onestride.cli import main
+
     with pytest.raises(SystemExit) as stop:
         main(["compare", "--n", "100", "--d", "50", "--N", "150", "--seeds", "2"])
     assert stop.value.code == 0

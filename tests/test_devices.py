@@ -19,6 +19,7 @@ from onestride.simulate.ridge import ridge_path
 from onestride.simulate.run import simulate_grid
 from onestride.simulate.shifted import IllConditionedError, Rows, solve_gram, solve_shifted
 from onestride.simulate.spectrum import decompose, measure_density, measure_spectrum
+from tolerances import assert_agrees, seeds_from
 
 shifted = importlib.import_module("onestride.simulate.shifted")
 streamed = importlib.import_module("onestride.simulate.streamed")
@@ -85,10 +86,12 @@ def test_a_function_written_for_numpy_works_on_every_device(library):
         np.testing.assert_allclose(backend.get(f(backend.put(z))), f(z), rtol=1e-14, atol=1e-15)
 
 
-def test_float32_is_close_and_says_how_close():
-    p = problem()
-    exact = simulate_grid(p, EXPONENTS, RIDGES, 2)
-    quick = simulate_grid(p, EXPONENTS, RIDGES, 2, dtype="float32")
+@pytest.mark.statistical(rate=1e-3)
+def test_float32_is_close_and_says_how_close(seed):
+    """Rounding, not luck, but it depends on the draw: 1.4e-5 to 3.2e-5 over eight seeds, three times below the bound."""
+    p, seeds = problem(), seeds_from(seed, 2)
+    exact = simulate_grid(p, EXPONENTS, RIDGES, seeds)
+    quick = simulate_grid(p, EXPONENTS, RIDGES, seeds, dtype="float32")
     assert exact.spot_check is None
     assert quick.spot_check is not None
     cell = [abs(getattr(quick, q).values[0, 2, 0] / getattr(exact, q).values[0, 2, 0] - 1) for q in QUANTITIES]
@@ -139,16 +142,18 @@ def test_the_device_is_the_old_one_after_an_error():
 # ------------------------------------------------------------------------------------------------------------ draws
 
 
-def test_an_array_drawn_in_blocks_starts_with_the_stream_of_its_role(monkeypatch):
-    p = problem(n=300, d=50, N=400)
-    whole = draw_batch(p, 3, "ridge_inputs", "ridge_noise", 300)
+@pytest.mark.statistical(rate=1e-6)
+def test_an_array_drawn_in_blocks_starts_with_the_stream_of_its_role(monkeypatch, seed):
+    """Two blocks of 6,400 numbers are uncorrelated within 5 standard errors: false-alarm rate 6e-7."""
+    p, k = problem(n=300, d=50, N=400), 1000 * seed + 3
+    whole = draw_batch(p, k, "ridge_inputs", "ridge_noise", 300)
     monkeypatch.setattr(_backend, "BLOCK_NUMBERS", 50 * 128)
     assert len(row_blocks(300, 50)) == 3
-    parts = draw_batch(p, 3, "ridge_inputs", "ridge_noise", 300)
+    parts = draw_batch(p, k, "ridge_inputs", "ridge_noise", 300)
     np.testing.assert_array_equal(parts.X[:128], whole.X[:128])
-    np.testing.assert_array_equal(parts.X[128:256], stream(3, "ridge_inputs", block=1).standard_normal((128, 50)))
+    np.testing.assert_array_equal(parts.X[128:256], stream(k, "ridge_inputs", block=1).standard_normal((128, 50)))
     np.testing.assert_allclose(parts.y - parts.signal, whole.y - whole.signal, atol=1e-12)
-    assert np.abs(np.corrcoef(parts.X[:128].ravel(), parts.X[128:256].ravel())[0, 1]) < 0.05
+    assert np.abs(np.corrcoef(parts.X[:128].ravel(), parts.X[128:256].ravel())[0, 1]) < 5 / np.sqrt(6400)
 
 
 def test_results_in_blocks_do_not_depend_on_the_number_of_threads(monkeypatch):
@@ -358,20 +363,28 @@ def test_lanczos_quadrature_is_exact_for_moments_of_each_probe():
         power = B.T @ (B @ power)
 
 
-@pytest.mark.parametrize(("n", "N"), [(400, 600), (600, 400)], ids=["n < N", "n > N"])
-def test_measured_density_is_the_smoothed_spectrum(n, N):
-    p = problem(n=n, d=200, N=N)
-    found = measure_density(p, 3)
+@pytest.mark.statistical(rate=3e-3)
+@pytest.mark.parametrize(("n", "N"), [(200, 300), (300, 200)], ids=["n < N", "n > N"])
+def test_measured_density_is_the_smoothed_spectrum(n, N, seed):
+    """The mass in each quarter of the range against a full decomposition, 10 seeds, k = 5, no floor: unbiased.
+
+    Eight random probes of 200 coordinates miss a mass by 0.3 to 1.5 % of the whole, so one seed says little.
+    """
+    p = problem(n=n, d=100, N=N)
+    found = measure_density(p, seeds_from(seed, 10))
     step = found.points[1] - found.points[0]
-    for seed, row in zip(found.seeds, found.density.values, strict=True):
-        network = draw_network(p, seed)
-        W = network.W0 + p.eta * step_gradient(p, network, seed).G
-        X = draw_batch(p, seed, "ridge_inputs", None, p.n).X
+    missed = []
+    for k, row in zip(found.seeds, found.density.values, strict=True):
+        network = draw_network(p, k)
+        W = network.W0 + p.eta * step_gradient(p, network, k).G
+        X = draw_batch(p, k, "ridge_inputs", None, p.n).X
         values, _ = decompose(p.sigma(X @ W.T), 0)
         kernel = np.exp(-(((found.points[:, None] - values) / found.width) ** 2) / 2)
         exact = kernel.sum(1) / (found.width * np.sqrt(2 * np.pi) * p.n)
-        # eight random probes of 400 coordinates: a relative spread of the mass of about √(2/(8·400)) = 2.5 %
-        assert np.abs(row - exact).sum() * step < 0.1
+        missed.append((row - exact).reshape(4, -1).sum(1) * step)
+    for quarter in np.transpose(missed):
+        assert_agrees(1, 1 + quarter, floor=0)
+    # of the mass near 0 about 8 ± 0.3 % is smoothed to below 0, where no points are
     assert found.untrained_density.values.sum(1) * step == pytest.approx(min(1, N / n), abs=0.1)
 
 

@@ -24,6 +24,7 @@ from onestride.problem import Problem
 from onestride.result import Estimate
 from onestride.theory.predict import predict
 from sentences import assert_says_what_was_run
+from tolerances import deviations
 
 NAMES = (
     "double-descent",
@@ -79,7 +80,7 @@ INSIDE, OUTSIDE, WIDE = Check(0, 0.001, 4, -0.05, 0.05), Check(1, 0.001, 4, -0.0
 
 def curve(*means: float, noise: float = 0.1) -> Estimate:
     """Four seeds around these means."""
-    return Estimate(np.array(means) + noise * np.random.default_rng(0).standard_normal((4, len(means))))
+    return Estimate(np.array(means) + noise * deviations(4, len(means)))
 
 
 def test_a_peak_must_be_inside_and_clear():
@@ -141,9 +142,9 @@ def test_regularisation_verdict_follows_penalty_and_gain():
     assert regularisation.judge([still, still], [gain, around(0, 0.1)], 4).startswith(UNDECIDED)
 
 
-def test_best_penalty_of_a_parabola_is_found():
+def test_best_penalty_of_a_parabola_is_found(seed):
     ridges = np.geomspace(0.01, 10, 13)
-    rng = np.random.default_rng(0)
+    rng = np.random.default_rng(1000 * seed)
     values = 1 + (np.log(ridges) - np.log(0.3)) ** 2 + 0.05 * rng.standard_normal((8, 1))
     place, factor = regularisation.minimum(ridges, values)
     assert place == pytest.approx(0.3, rel=1e-6)
@@ -177,8 +178,9 @@ def test_beyond_half_verdict_follows_the_paired_gain():
     assert fall.mean == pytest.approx(0.5)
 
 
-def test_extrapolation_recovers_a_planted_line_and_its_error():
-    ns, rng = (50, 100, 200, 400), np.random.default_rng(0)
+@pytest.mark.statistical(rate=5e-4)
+def test_extrapolation_recovers_a_planted_line_and_its_error(seed):
+    ns, rng = (50, 100, 200, 400), np.random.default_rng(1000 * seed)
     fits = [
         finite_size.extrapolate(ns, [(0.01 - 2 / n + 0.003 * rng.standard_normal(), 0.003) for n in ns])
         for _ in range(400)
@@ -189,8 +191,9 @@ def test_extrapolation_recovers_a_planted_line_and_its_error():
     assert np.mean([f.p < 0.1 for f in fits]) < 0.16  # χ² is calibrated: 0.1 expected
 
 
-def test_control_variate_removes_its_noise_and_no_mean():
-    rng = np.random.default_rng(0)
+@pytest.mark.statistical(rate=2e-6)
+def test_control_variate_removes_its_noise_and_no_mean(seed):
+    rng = np.random.default_rng(1000 * seed)
     control = rng.standard_normal(200)
     mean, error = finite_size.adjusted(0.3 + 2 * control + 0.01 * rng.standard_normal(200), control)
     assert abs(mean - 0.3) < 5 * error

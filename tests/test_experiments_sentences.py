@@ -16,6 +16,7 @@ from onestride.experiments.outcome import Outcome
 from onestride.plot import Panel
 from onestride.problem import Problem, Step
 from sentences import assert_says_what_was_run
+from tolerances import deviations
 
 FILES = sorted((Path(onestride.__file__).parent / "experiments").glob("*.py"))
 TEXTS = ("finding", "surprise", "detail", "measured")  # what is said of a run; question, claim and caption describe it
@@ -92,8 +93,7 @@ def test_what_was_not_run_is_noticed(surprise, words):
 
 
 def test_full_training_speaks_of_its_own_tasks_only():
-    rng = np.random.default_rng(0)
-    values = 0.5 + 0.001 * rng.standard_normal((4, len(full_training.METHODS)))
+    values = 0.5 + 0.001 * deviations(4, len(full_training.METHODS))
     values[:, full_training.METHODS.index("kernel")] += 0.3
     text = full_training.judge({"diabetes": values}, 100, 50, 4, 1.0).surprise
     assert "fully trained network: worse on diabetes" in text
@@ -103,10 +103,7 @@ def test_full_training_speaks_of_its_own_tasks_only():
 @pytest.mark.parametrize("steps", [3, 4])
 def test_several_steps_counts_the_steps_that_were_taken(steps):
     data = {
-        (k, b, d): np.random.default_rng(0).random((3, 4, steps))
-        for k in (1, 2, 3)
-        for b in ("fresh", "reused")
-        for d in (10, 20)
+        (k, b, d): 0.5 + 0.3 * deviations(3, 4, steps) for k in (1, 2, 3) for b in ("fresh", "reused") for d in (10, 20)
     }
     text = several_steps.judge(data, (10, 20), steps, 3).surprise
     assert f"after {steps} steps at d = 20" in text
@@ -118,8 +115,8 @@ def test_several_steps_counts_the_steps_that_were_taken(steps):
 def test_inputs_says_of_the_table_what_its_numbers_say(factor, word):
     p = Problem(n=60, d=30, N=90, activation="softplus", ridge=0.1, step=Step())
     laws = (*inputs.INDEPENDENT, *inputs.DEPENDENT, "table", "gaussian rows")
-    data = {law: 2.0 + 1e-3 * np.random.default_rng(0).standard_normal((4, 3)) for law in laws}
-    data["table"] = factor * data["gaussian rows"] * (1 + 1e-4 * np.random.default_rng(1).standard_normal((4, 3)))
+    data = {law: 2.0 + 1e-3 * deviations(4, 3) for law in laws}
+    data["table"] = factor * data["gaussian rows"] * (1 + 1e-4 * deviations(4, 3))
     outcome = inputs.judge(p, p.replace(d=20), data, 4, np.array(inputs.EXPONENTS))
     (listed,) = re.findall(rf"{word}: ([^;.]*)", outcome.finding)
     assert "table" in listed

@@ -174,9 +174,9 @@ def test_jumps_anywhere(jump):
     assert abs(f.second_moment - expected[0] * (1 - expected[0])) < EXACT
 
 
-def test_no_position_of_a_kink_or_jump_is_missed():
+def test_no_position_of_a_kink_or_jump_is_missed(seed):
     """A kink between a panel's end and its outermost node is seen by no node: random positions find such places."""
-    for c in np.random.default_rng(7).uniform(-2.5, 2.5, 60):
+    for c in np.random.default_rng(1000 * seed + 7).uniform(-2.5, 2.5, 60):
         kink, jump = (teacher(lambda z, c=c: np.maximum(z - c, 0)), teacher(lambda z, c=c: (z > c) * 1.0))
         assert_close(kink.coefficients[1:6], shifted_relu_coefficients(c)[1:6], rel=0, abs_=EXACT)
         assert abs(kink.shift - shifted_relu_coefficients(c)[0]) < EXACT
@@ -192,8 +192,8 @@ def test_kink_just_inside_a_panel():
         assert abs(g.shift - step_coefficients(c)[0]) < EXACT
 
 
-def test_a_box_is_two_jumps():
-    for c in np.random.default_rng(8).uniform(-2, 2, 10):
+def test_a_box_is_two_jumps(seed):
+    for c in np.random.default_rng(1000 * seed + 8).uniform(-2, 2, 10):
         f = teacher(lambda z, c=c: (np.abs(z - c) < 0.1) * 1.0)
         assert abs(f.shift - (ndtr(c + 0.1) - ndtr(c - 0.1))) < EXACT
 

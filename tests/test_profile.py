@@ -18,7 +18,7 @@ from onestride.theory.gradient_noise import gradient_noise, residual_law
 from onestride.theory.profile import build_profile, errors_at, quadratic_form, solve
 from onestride.theory.profile_equations import newton, residual_and_jacobian
 from onestride.theory.smoothing import smooth
-from tolerances import K, assert_agrees, assert_close, false_alarm_rate
+from tolerances import K, assert_agrees, assert_close, false_alarm_rate, seeds_from, stratified
 
 TEACHER = (0.0, 1.0, 2**-0.5)
 NAMES = ("train_loss", "train_mse", "test_error")
@@ -225,20 +225,32 @@ def test_laws_of_the_gradient_noise_are_those_of_the_samples_of_the_step(gradien
         assert_close(bulk.weight @ bulk.power, direction(p).residual_power, rel=1e-6)
 
 
-def test_laws_of_the_gradient_noise_match_a_drawn_matrix():
-    """M and S drawn once at n = 4000, d = 2000: second moments along the bulk and along β, and E tr(M²S)."""
-    p = problem(n=4000, activation="relu", teacher="relu", noise=0.5)
-    rng = np.random.default_rng(3)
-    X = rng.standard_normal((4000, 2000))
-    r = p.target(X[:, 0]) + 0.5 * rng.standard_normal(4000)
-    M, S = X.T @ (r[:, None] * X) / 4000, X.T @ (r[:, None] ** 2 * X) / 4000
-    beta = X.T @ r / 4000
-    beta /= np.linalg.norm(beta)
+@pytest.mark.statistical(rate=5e-3)
+def test_laws_of_the_gradient_noise_match_drawn_matrices(seed):
+    """M and S at n = 1000, d = 500: second moments along the bulk and along β, and E tr(M²S)/d; 30 draws, k = 5.
+
+    One draw spreads by 3, 8 and 9 % even with stratified labels (5, 15 and 19 % without), and 2 to 8 % at n = 4000: one
+    is not enough. The floors are the O(1/d) of this size; over 150 draws the means were off by +0.7, +2.7 and 0 %, which
+    leaves the second 3.2 of its 5 standard errors.
+    """
+    p = problem(n=1000, activation="relu", teacher="relu", noise=0.5)
+    drawn = np.array([noise_moments(p, np.random.default_rng(1000 * seed + 3 + k)) for k in range(30)])
     noise = gradient_noise(p)
     bulk, learned = noise.bulk_law(), noise.learned_law(0.0)
-    assert_close(bulk.weight @ bulk.eigenvalue**2, (M * M).sum() / 2000, rel=0.05)
-    assert_close((bulk.weight * bulk.power) @ bulk.eigenvalue**2, ((M @ M) * S).sum() / 2000, rel=0.1)
-    assert_close(learned.weight @ learned.eigenvalue**2, (M @ beta) @ (M @ beta), rel=0.1)
+    assert_agrees(bulk.weight @ bulk.eigenvalue**2, drawn[:, 0], floor=0.02)
+    assert_agrees((bulk.weight * bulk.power) @ bulk.eigenvalue**2, drawn[:, 1], floor=0.05)
+    assert_agrees(learned.weight @ learned.eigenvalue**2, drawn[:, 2], floor=0.05)
+
+
+def noise_moments(p: Problem, rng: np.random.Generator) -> tuple[float, float, float]:
+    """tr M²/d, tr(M²S)/d and |Mβ|²/|β|² of M = Σ r xxᵀ/n, S = Σ r² xxᵀ/n, β = Σ r x/n."""
+    X = rng.standard_normal((p.n, p.d))
+    X[:, 0] = stratified(rng, p.n)
+    r = p.target(X[:, 0]) + p.noise * rng.standard_normal(p.n)
+    M, S = X.T @ (r[:, None] * X) / p.n, X.T @ (r[:, None] ** 2 * X) / p.n
+    beta = X.T @ r / p.n
+    image = M @ beta / np.linalg.norm(beta)
+    return (M * M).sum() / p.d, ((M @ M) * S).sum() / p.d, image @ image
 
 
 @pytest.mark.parametrize(("gradient", "n_step"), [("labels", None), ("labels", 400), ("full", 5000)])
@@ -419,6 +431,7 @@ def test_extreme_ratios_are_solved(shape, constant):
 # ------------------------------------------------------------------ simulation
 
 
+@pytest.mark.statistical(rate=5e-3)
 @pytest.mark.parametrize(
     "changes",
     [
@@ -431,14 +444,14 @@ def test_extreme_ratios_are_solved(shape, constant):
     ],
     ids=str,
 )
-def test_agrees_with_a_small_simulation(changes):
+def test_agrees_with_a_small_simulation(changes, seed):
     """n = 600, 10 seeds, α = 0.2 and 0.4, λ = 0.1: within 5 standard errors or 3 % (the O(1/d) of this size).
 
-    Twelve checks a case, k = 5, 9 degrees of freedom: false-alarm rate below 1 % a case beyond the 3 % floor.
+    Six checks a case, k = 5, 9 degrees of freedom: false-alarm rate 0.5 % a case beyond the 3 % floor.
     """
-    assert false_alarm_rate(10, checks=12, k=K) < 0.01
+    assert false_alarm_rate(10, checks=6, k=K) < 0.005
     p, alphas = problem(n=600, step=Step(), **changes), [0.2, 0.4]
-    theory, sim = one.predict_grid(p, alphas, [0.1]), simulate_grid(p, alphas, [0.1], seeds=10)
+    theory, sim = one.predict_grid(p, alphas, [0.1]), simulate_grid(p, alphas, [0.1], seeds_from(seed, 10))
     for name in NAMES:
         for i in range(2):
             assert_agrees(getattr(theory, name)[i, 0], getattr(sim, name).values[:, i, 0], floor=0.03)
@@ -461,13 +474,14 @@ def test_gaussian_rows_change_the_simulated_test_error_as_predicted():
 
 
 @pytest.mark.slow
+@pytest.mark.statistical(rate=0.02)
 @pytest.mark.parametrize("gradient", ["labels", "full"])
 @pytest.mark.parametrize("constant", [1.0, 3.0])
-def test_strong_steps_agree_with_simulation(constant, gradient):
+def test_strong_steps_agree_with_simulation(constant, gradient, seed):
     """α = 1/2, where the gradient's own fluctuations are of order one: n = 1500, 12 seeds, floor 4 %, k = 4."""
     p = problem(gradient=gradient, step=Step(constant=constant, exponent=0.5))
     lams = [1e-2, 0.1, 1.0]
-    theory, sim = one.predict_grid(p, [0.5], lams), simulate_grid(p, [0.5], lams, seeds=12)
+    theory, sim = one.predict_grid(p, [0.5], lams), simulate_grid(p, [0.5], lams, seeds_from(seed, 12))
     for name in ("train_loss", "test_error"):
         for j in range(3):
             assert_agrees(getattr(theory, name)[0, j], getattr(sim, name).values[:, 0, j], floor=0.04, k=4)

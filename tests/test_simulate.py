@@ -282,9 +282,10 @@ def test_smallest_sizes_give_finite_numbers(sizes, lam):
         assert (getattr(s, name).values >= 0).all()
 
 
-def test_weights_and_readout_follow_their_options():
+@pytest.mark.statistical(rate=1e-12)
+def test_weights_and_readout_follow_their_options(seed):
     big = {"n": 10, "d": 400, "N": 3000}
-    sphere, gaussian = draw_network(problem(**big), 0), draw_network(problem(**big, weights="gaussian"), 0)
+    sphere, gaussian = (draw_network(problem(**big, weights=law), 1000 * seed) for law in ("sphere", "gaussian"))
     np.testing.assert_allclose(np.linalg.norm(sphere.W0, axis=1), 1, rtol=1e-12)
     assert np.linalg.norm(gaussian.W0, axis=1).std() > 0.01
     assert abs((gaussian.W0**2).sum() / 3000 - 1) < 0.01

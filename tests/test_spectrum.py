@@ -13,7 +13,7 @@ from onestride.theory.direction import direction
 from onestride.theory.outliers import direction_cosine, find_outliers
 from onestride.theory.profile_model import build_profile
 from onestride.theory.spectrum import _density
-from tolerances import EXACT, assert_agrees, assert_close
+from tolerances import EXACT, assert_agrees, assert_close, seeds_from
 
 TEACHER = [0, 1, 2**-0.5]
 SHAPES = [(1500, 750, 2250), (1500, 1500, 750), (1000, 500, 1000), (1000, 30, 4000), (1000, 5000, 400)]
@@ -304,12 +304,13 @@ SMALL = (600, 300, 900)
 
 
 @pytest.fixture(scope="module")
-def measured():
-    return one.measure_spectrum(problem(0.45, shape=SMALL), 12, count=3)
+def measured(seed):
+    return one.measure_spectrum(problem(0.45, shape=SMALL), seeds_from(seed, 12), count=3)
 
 
+@pytest.mark.statistical(rate=6e-3)
 def test_measured_outliers_and_overlaps_are_the_predicted_ones(measured):
-    """Floor 6 % on positions and 0.04 on overlaps at n = 600, k = 5, 12 seeds: false-alarm rate below 4e-4 each."""
+    """Floor 6 % on positions and 0.04 on overlaps at n = 600, k = 5, 12 seeds: false-alarm rate below 4e-4 each, thirteen."""
     predicted = one.spectrum(measured.problem, density=False)
     assert (measured.outliers.values == predicted.outliers).all()
     for j in range(2):
@@ -321,21 +322,25 @@ def test_measured_outliers_and_overlaps_are_the_predicted_ones(measured):
     assert_agrees(predicted.teacher_overlaps[0, 1], measured.teacher_overlaps.values[:, 0, 1], floor=0.1)
 
 
+@pytest.mark.statistical(rate=1e-3)
 def test_measured_bulk_follows_the_predicted_law(measured):
-    """Largest distance of the distribution functions, pooled over seeds."""
+    """The share of eigenvalues below each decile of the law, mean of 12 seeds.
+
+    Over 48 seeds the theory was off by 0.003 before and by 0.007 after the step (n = 600), with standard errors of 0.0005
+    and 0.0012 for twelve: the floors 0.005 and 0.012 lie four above. After the step seeds differ more, by their |β|.
+    """
     predicted = one.spectrum(measured.problem)
     assert predicted.trained is not None
-    for law, values in (
-        (predicted.untrained, measured.untrained_eigenvalues.values),
-        (predicted.trained, measured.eigenvalues.values[:, :-2]),
+    for law, values, floor in (
+        (predicted.untrained, measured.untrained_eigenvalues.values, 0.005),
+        (predicted.trained, measured.eigenvalues.values[:, :-2], 0.012),
     ):
-        pooled = np.sort(values.ravel())
-        empirical = (np.arange(pooled.size) + 0.5) / pooled.size
-        assert np.abs(empirical - law.cumulative(pooled)).max() < 0.01
+        for E in np.interp(np.linspace(0.1, 0.9, 9), law.cumulative(law.grid), law.grid):
+            assert_agrees(1, 1 + (values <= E).mean(1) - law.cumulative(np.array([E]))[0], floor=floor)
 
 
 def test_measured_seed_does_not_depend_on_the_batch(measured):
-    alone = one.measure_spectrum(measured.problem, [3], count=3)
+    alone = one.measure_spectrum(measured.problem, measured.seeds[3:4], count=3)
     assert_close(alone.leading.values[0], measured.leading.values[3], rel=1e-9)
     assert_close(alone.overlaps.values[0], measured.overlaps.values[3], rel=0, abs_=1e-9)
 
@@ -386,13 +391,14 @@ def test_measured_spectrum_is_that_of_plain_code(shape):
 
 
 @pytest.mark.slow
+@pytest.mark.statistical(rate=7e-3)
 @pytest.mark.parametrize("activation", ["softplus", "relu", "tanh"])
 @pytest.mark.parametrize("alpha", [0.2, 0.35, 0.45])
 @pytest.mark.parametrize("shape", [(2000, 1000, 3000), (2000, 2000, 1000)])
-def test_literal_gradient_has_the_predicted_outliers(activation, alpha, shape):
+def test_literal_gradient_has_the_predicted_outliers(activation, alpha, shape, seed):
     """Full gradient, n = 2000, 8 seeds, k = 5, floor 4 %: false-alarm rate below 1.6e-3 per number."""
     p = problem(alpha, shape=shape, activation=activation, gradient="full")
-    predicted, m = one.spectrum(p, density=False), one.measure_spectrum(p, 8, count=2)
+    predicted, m = one.spectrum(p, density=False), one.measure_spectrum(p, seeds_from(seed, 8), count=2)
     for j in range(min(predicted.outliers, 2)):
         if predicted.leading[j] > 1.3 * predicted.edge:
             assert_agrees(predicted.leading[j], m.leading.values[:, j], floor=0.04)
