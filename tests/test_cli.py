@@ -48,10 +48,19 @@ def test_json_is_strict_json(capsys, command):
 
 
 def test_predict_prints_method_and_accuracy(capsys):
-    code, out, _ = run(capsys, "predict", *SMALL)
+    code, out, _ = run(capsys, "predict", "--n", "300", "--d", "150", "--N", "450")
     assert code == 0
     assert "method profile" in out
     assert "test error" in out
+
+
+def test_predict_says_when_its_numbers_are_not_to_be_relied_on(capsys):
+    code, out, _ = run(capsys, "predict", *SMALL)
+    assert code == 0
+    assert "Not to be relied on: the equations are solved, but" in " ".join(out.split())
+    assert "method profile" not in out
+    code, out, _ = run(capsys, "predict", *SMALL, "--json")
+    assert json.loads(out)["status"] == "inaccurate"
 
 
 @pytest.mark.parametrize("command", ["predict", "simulate", "compare", "spectrum", "diagnose", "plan"])

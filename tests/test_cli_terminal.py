@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from onestride.cli import main
+from waiting import LIMIT
 
 SMALL = ["--n", "20", "--d", "10", "--N", "30"]
 SWEEP = "[problem]\nn = 20\nd = 10\nN = 30\nseeds = 2\n[axes]\nridge = [0.1, 1.0]\nnoise = [0.1, 0.2]\n"
@@ -112,7 +113,7 @@ def test_output_that_cannot_be_written_is_a_sentence():
 @pytest.mark.skipif(sys.platform == "win32", reason="POSIX shell")
 def test_closed_streams_are_no_error():
     shell = f"exec {sys.executable} -c '{COMMAND[-1]}' functions >&- 2>&-"
-    assert subprocess.run(["sh", "-c", shell], timeout=120).returncode == 0
+    assert subprocess.run(["sh", "-c", shell], timeout=LIMIT).returncode == 0
 
 
 # ---------------------------------------------------------------------- places to write

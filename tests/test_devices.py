@@ -88,7 +88,7 @@ def test_a_function_written_for_numpy_works_on_every_device(library):
 
 @pytest.mark.statistical(rate=1e-3)
 def test_float32_is_close_and_says_how_close(seed):
-    """Rounding, not luck, but it depends on the draw: 1.4e-5 to 3.2e-5 over eight seeds, three times below the bound."""
+    """Rounding times the condition of the system, 6e-8·‖FFᵀ‖/(λn): 1.4e-5 to 4.8e-4 over a hundred seeds, as the spike falls."""
     p, seeds = problem(), seeds_from(seed, 2)
     exact = simulate_grid(p, EXPONENTS, RIDGES, seeds)
     quick = simulate_grid(p, EXPONENTS, RIDGES, seeds, dtype="float32")
@@ -96,8 +96,8 @@ def test_float32_is_close_and_says_how_close(seed):
     assert quick.spot_check is not None
     cell = [abs(getattr(quick, q).values[0, 2, 0] / getattr(exact, q).values[0, 2, 0] - 1) for q in QUANTITIES]
     assert quick.spot_check == pytest.approx(max(cell), rel=1e-3)  # the largest step, the first penalty and seed
-    assert 0 < quick.spot_check < 1e-4
-    assert 0 < largest_gap(quick, exact) < 1e-4
+    assert 0 < quick.spot_check < 2e-3
+    assert 0 < largest_gap(quick, exact) < 2e-3
     assert quick.cell(0, 0).to_dict()["spot_check"] == quick.spot_check
 
 

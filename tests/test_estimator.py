@@ -3,7 +3,6 @@
 import contextlib
 import io
 import json
-import os
 import pickle
 import re
 import subprocess
@@ -33,12 +32,6 @@ from onestride.estimator._ridge import best_penalty, ridge_path, ridge_solutions
 from onestride.result import Status
 
 SMALL = 24
-
-
-@pytest.fixture
-def seed():
-    """Every draw below is made anew by another value of this variable, and every test holds for any."""
-    return int(os.environ.get("ONESTRIDE_TEST_SEED", "0"))
 
 
 def draws(seed, stream):

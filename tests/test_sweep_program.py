@@ -220,7 +220,7 @@ def test_exports_hold_the_exact_numbers(folder):
     parquet = pandas.read_parquet(folder / "x.parquet")
     data = xarray.open_dataset(folder / "x.nc", engine="scipy")
     assert dict(data.sizes) == {"d": 2, "ridge": 2, "exponent": 3}
-    assert data.attrs["n"] == 30
+    assert data.attrs["n"] == 200
     assert len(csv) == len(parquet) == 12
     for row in rows:
         place = {"d": row.problem.d, "ridge": row.problem.ridge, "exponent": row.problem.step.exponent}
@@ -247,7 +247,7 @@ def test_plot_writes_a_figure_and_the_numbers_behind_it(folder):
     text = (folder / "figures" / "f.csv").read_text().splitlines()
     assert len(text) == 1 + 2 * 12
     mean = rows[0].test_gain.mean
-    assert any(line.startswith("d = 10,λ = 0.1,simulation,0,") and f"{mean:.10g}" in line for line in text)
+    assert any(line.startswith("d = 100,λ = 0.1,simulation,0,") and f"{mean:.10g}" in line for line in text)
 
 
 def test_failures_are_shown_and_change_the_exit_code(folder):

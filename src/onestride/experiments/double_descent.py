@@ -11,7 +11,7 @@ import numpy as np
 from onestride.compare import ERROR_TOLERANCE, Agreement, Check, Row, agree, check, seeds_words, together
 from onestride.experiments.claim import FAILS, HOLDS, PARTLY, UNDECIDED, marks, tally, worded
 from onestride.experiments.outcome import Outcome, Settings
-from onestride.plot import Panel, Series
+from onestride.plot import Panel, Series, theory_series
 from onestride.problem import Problem, Step
 from onestride.result import Estimate
 from onestride.simulate.run import simulate_grid
@@ -62,7 +62,8 @@ def run(settings: Settings) -> Outcome:
         for j, ridge in enumerate(RIDGES):
             line = [float(getattr(p, model).test_error[0, j]) for p in lines]
             mean, error = (_column(rows, name, ridge, key) for key in ("measured", "stderr"))
-            series += [Series(f"theory, λ = {ridge:g}", curve, line, colour=j)]
+            status = [getattr(p, model).status[0, j] for p in lines]
+            series += theory_series(f"theory, λ = {ridge:g}", curve, line, status, colour=j)
             series += [Series(f"simulation, λ = {ridge:g}", ratios, mean, error, "simulation", j)]
         level = [(base["best-linear"].test_error, "best linear predictor")]
         panels.append(_panel(name, "test error", series, level))
@@ -70,7 +71,7 @@ def run(settings: Settings) -> Outcome:
     for j, ridge in enumerate(RIDGES):
         line = [1 - float(p.test_error[0, j] / p.untrained.test_error[0, j]) for p in lines]
         points = [f.mean[j] for f in falls], [f.stderr[j] for f in falls]
-        gains += [Series(f"theory, λ = {ridge:g}", curve, line, colour=j)]
+        gains += theory_series(f"theory, λ = {ridge:g}", curve, line, [p.status[0, j] for p in lines], colour=j)
         gains += [Series(f"simulation, λ = {ridge:g}", ratios, *points, "simulation", j)]
     panels.append(_panel("what the step removes", "relative fall of the test error", gains, [(0.0, "no gain")]))
 

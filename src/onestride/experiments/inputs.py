@@ -13,7 +13,7 @@ from onestride.experiments.claim import by_name, decide_each, marks
 from onestride.experiments.outcome import Outcome, Settings
 from onestride.experiments.probes import ridge_risk
 from onestride.experiments.tables import table, whitened
-from onestride.plot import Panel, Series
+from onestride.plot import Panel, Series, theory_series
 from onestride.problem import Problem, Step
 from onestride.result import Estimate
 from onestride.simulate.network import Batch, draw_network, draw_teacher, gradient, labels
@@ -72,6 +72,7 @@ def judge(problem: Problem, small: Problem, data: dict[str, Array], seeds: int, 
     """
     grids = [predict_grid(p, curve, [p.ridge]) for p in (problem, small)]
     smooth = {grid.problem.d: grid.test_error[:, 0] for grid in grids}
+    status = {grid.problem.d: grid.status[:, 0] for grid in grids}
     rows, gaps = [], {}
     checks: dict[str, Sequence[Check | Row]] = {}
     for law, values in data.items():
@@ -94,13 +95,13 @@ def judge(problem: Problem, small: Problem, data: dict[str, Array], seeds: int, 
     last = float(ratio.mean[-1]), float(ratio.stderr[-1])
 
     def panel(title: str, laws: tuple[str, ...], where: Problem, names: dict[str, str]) -> Panel:
-        line = Series("theory, Gaussian inputs", curve, smooth[where.d])
+        lines = theory_series("theory, Gaussian inputs", curve, smooth[where.d], status[where.d])
         points = []
         for c, law in enumerate(laws):
             e = Estimate(data[law])
             shift = 0.008 * (c - (len(laws) - 1) / 2)
             points.append(Series(names.get(law, law), np.add(EXPONENTS, shift), e.mean, e.stderr, "simulation", c))
-        return Panel(title, "α = log η / log n", "test error", (line, *points))
+        return Panel(title, "α = log η / log n", "test error", (*lines, *points))
 
     size = f"n = {problem.n}, d = n/2, N = 3n/2"
     panels = (

@@ -2,7 +2,10 @@
 
 The residual r is y − f₀(x) for the literal gradient and y for the labels-only one, so with φ₀ = d/n_step
 
-    s² = |β|² = c⋆₁² + φ₀ E r² (+ c₁² in full mode),      E r² = E σ⋆² + σ_ε² (+ Var f₀ in full mode).
+    s² = |β|² = c⋆₁² + φ₀ E r² (+ c₁² in full mode),      E r² = E σ⋆² + σ_ε² (+ Var f₀ − 2 Cov(σ⋆, f₀) in full mode).
+
+With a random readout the covariance vanishes; with a_j = 1/√N the neurons' quadratic parts add up to c₂√N(|x|²/d − 1),
+which sees the teacher's, Cov(σ⋆, f₀) = 2c⋆₂c₂√N/d.
 """
 
 from __future__ import annotations
@@ -30,7 +33,10 @@ def direction(problem: Problem) -> Direction:
     c1, teacher_c1 = sigma.coefficients[1], target.coefficients[1]
     full = problem.gradient == "full"
     output_power = output_variance(problem) if full else 0.0
-    residual_power = target.second_moment + problem.noise**2 + output_power
+    shared = 2 * target.coefficients[2] * sigma.coefficients[2] * np.sqrt(problem.N) / problem.d
+    if not (full and problem.readout == "constant"):
+        shared = 0.0
+    residual_power = float(target.second_moment + problem.noise**2 + output_power - 2 * shared)
     s2 = teacher_c1**2 + problem.d / problem.step_samples * residual_power + (c1**2 if full else 0.0)
     s = float(np.sqrt(s2))
     return Direction(s, float(teacher_c1 / s) if s > 0 else 0.0, residual_power, output_power)
