@@ -25,7 +25,10 @@ extensions = [
 exclude_patterns = ["_build", "gallery"]
 nitpicky = True
 nitpick_ignore_regex = [(r"py:.*", r"(?!onestride\.).*")]  # only our own names can be linked: there is no network
-nitpick_ignore = [("py:class", f"onestride.{name}") for name in ("experiments.outcome.T", "estimator._explain.Facts")]
+nitpick_ignore = [
+    ("py:class", f"onestride.{name}")
+    for name in ("experiments.outcome.T", "estimator._explain.Facts", "_backend.Backend")
+]
 default_role = "code"
 
 myst_enable_extensions = ["amsmath", "colon_fence", "deflist", "dollarmath"]

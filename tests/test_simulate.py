@@ -152,7 +152,7 @@ def test_equal_steps_are_measured_once():
 def test_exponents_of_a_problem_without_a_step_are_refused_in_a_sentence(run):
     p = problem(step=one.Step.none())
     with pytest.raises(
-        one.InputError, match=r"exponents must be \[0\] .* takes no step .* got \[0.0, 0.3\]; give it one"
+        one.InputError, match=r"exponents must be \[0\] .* takes no step .* got 2 exponents from 0 to 0.3; give it one"
     ):
         run(p, [0.0, 0.3], [0.1])
 

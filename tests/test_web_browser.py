@@ -19,7 +19,7 @@ from waiting import CHROMIUM, LIMIT
 playwright_api = pytest.importorskip("playwright.sync_api", reason="the browser tests need playwright")
 expect = playwright_api.expect
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="the browser tests need chromium or Chrome on the PATH")
-SMALL = "?n=100&exponent=0.2"
+SMALL = "?n=300&exponent=0.2"
 
 
 @pytest.fixture(scope="module")

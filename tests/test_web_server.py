@@ -30,7 +30,7 @@ from onestride.web.simulation import Simulations, check_size, fill
 from onestride.web.workers import Overtime, Workers, answer
 from waiting import LIMIT, wait_for
 
-SMALL = {"n": "60", "ridge": "0.2"}
+SMALL = {"n": "300", "ridge": "0.2"}
 
 
 def start(client, query, seeds):
@@ -246,13 +246,13 @@ def test_store_can_be_browsed_with_theory_beside_simulation(server, gate, client
     assert list(found["axes"]) == ["exponent"]
     row = found["rows"][0]
     assert row["test_error"]["theory"] == pytest.approx(row["test_error"]["mean"], rel=0.5)
-    assert read_problem(row["query"]).n == 60
+    assert read_problem(row["query"]).n == 300
 
 
 def test_restarted_server_shows_what_was_finished(finished):
     again = Simulations(finished)
     assert again.points(read_problem(SMALL))["seeds"] == 3
-    assert again.state()["runs"][0]["words"].startswith("n = 60")
+    assert again.state()["runs"][0]["words"].startswith("n = 300")
 
 
 def test_second_simulation_waits_and_cancel_keeps_what_is_done(client, gate):

@@ -82,7 +82,9 @@ def theory_series(label: str, x: ArrayLike, y: ArrayLike, status: Any, colour: i
 
     x, y = np.asarray(x, float), np.asarray(y, float)
     solved = np.array([s is Status.SOLVED for s in np.ravel(np.asarray(status, object))])
-    series = [Series(label, x, np.where(solved, y, np.nan), colour=colour)]
+    series = []
+    if solved.any() or not np.isfinite(y).any():
+        series.append(Series(label, x, np.where(solved, y, np.nan), colour=colour))
     if np.isfinite(y[~solved]).any():
         series.append(Series(f"{label}, known to be off", x, np.where(solved, np.nan, y), kind="marked", colour=colour))
     return series

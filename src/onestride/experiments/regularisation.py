@@ -41,7 +41,7 @@ def run(settings: Settings) -> Outcome:
         problem = Problem(
             n=n, d=n // 2, N=3 * n // 2, activation="softplus", teacher=(0, 1, 2**-0.5), noise=noise, step=Step()
         )
-        best = [optimal_ridge(problem.at(exponent=float(a)), bounds=BOUNDS) for a in curve]
+        best = [optimal_ridge(problem.at(exponent=float(a)), bounds=BOUNDS, throw=False) for a in curve]
         at_points = [best[int(np.argmin(np.abs(curve - a)))] for a in points]
         settings.progress((k + 0.4) / 2)
         measured = simulate_grid(problem, points, ridges, seeds, untrained=False).test_error

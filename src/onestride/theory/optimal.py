@@ -44,12 +44,13 @@ def optimal_ridge(
     bounds: tuple[float, float] = (1e-6, 1e3),
     method: str = "auto",
     level: str | None = None,
+    throw: bool = True,
 ) -> OptimalRidge:
     """Minimise the predicted test error over λ in `bounds`, on a log scale; `problem.ridge` plays no part.
 
     A scan in half decades, two closer looks around its best point, then the vertex of a parabola in log λ through the
     three best points: the penalty to about 1 %, the error, flat there, to about 1e-6. Raises `TheoryError` where the best
-    number is one that is known to be off.
+    number is one that is known to be off, unless `throw=False`.
     """
     low, high = _checked(bounds)
     points = np.geomspace(low, high, max(5, int(np.ceil(np.log10(high / low) / _COARSE)) + 1))
@@ -60,14 +61,14 @@ def optimal_ridge(
     if at in (0, points.size - 1):
         end, side = ("lower", "smaller") if at == 0 else ("upper", "larger")
         text = f"the test error still falls towards {side} penalties at the {end} end, λ = {points[at]:g}"
-        return _result(problem, float(points[at]), True, text, method, level)
+        return _result(problem, float(points[at]), True, text, method, level, throw)
     for count in _REFINEMENTS:
         left, right = points[max(at - 1, 0)], points[min(at + 1, points.size - 1)]
         points = np.geomspace(left, right, count)
         values = _test_errors(problem, points, method, level)
         at = int(np.nanargmin(values))
     best = _vertex(np.log(points), values, at)
-    return _result(problem, best, False, f"the test error is smallest at λ = {best:.3g}", method, level)
+    return _result(problem, best, False, f"the test error is smallest at λ = {best:.3g}", method, level, throw)
 
 
 def _checked(bounds: tuple[float, float]) -> tuple[float, float]:
@@ -85,10 +86,10 @@ def _test_errors(problem: Problem, ridges: Array, method: str, level: str | None
 
 
 def _result(
-    problem: Problem, ridge: float, at_boundary: bool, text: str, method: str, level: str | None
+    problem: Problem, ridge: float, at_boundary: bool, text: str, method: str, level: str | None, throw: bool
 ) -> OptimalRidge:
     there = problem.at(ridge=ridge)
-    return OptimalRidge(there, ridge, predict(there, method=method, level=level), at_boundary, text)
+    return OptimalRidge(there, ridge, predict(there, method=method, level=level, throw=throw), at_boundary, text)
 
 
 def _vertex(x: Array, y: Array, at: int) -> float:

@@ -94,8 +94,8 @@ _EXPERIMENTS: dict[str, tuple[dict[str, str], str]] = {
     ),
     "full-training": (
         {
-            "n": "240",
-            "phi": "0.125",
+            "n": "600",
+            "phi": "0.5",
             "psi": "0.3",
             "activation": "gelu",
             "teacher": "0,0.7071067812,0.5",
