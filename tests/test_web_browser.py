@@ -37,7 +37,7 @@ def sweep_store(tmp_path_factory):
     pairs = tuple((a, ridge) for a in (0.0, 0.25, 0.5) for ridge in (0.05, 0.5))
     with Store(path, create=True) as results:
         for activation in ("relu", "tanh"):
-            problem = Problem(n=80, d=40, N=120, activation=activation, noise=0.3, step=Step())
+            problem = Problem(n=300, d=150, N=450, activation=activation, noise=0.3, step=Step())
             for seed in (0, 1, None):
                 results.put(*perform(Task(problem, pairs, (0.05, 0.5), seed, "auto", 1)))
     return path
@@ -131,10 +131,10 @@ def test_another_activation_gives_another_curve_and_formula(page):
     page.goto(f"/{SMALL}")
     settled(page)
     before = curve(page)
-    expect(page.locator("#formulas")).to_contain_text("0.628")  # c₁²η of ReLU, 0.25·2.51
+    expect(page.locator("#formulas")).to_contain_text("0.782")  # c₁²η of ReLU, 0.25·3.129
     page.locator("#control-activation").select_option("tanh")
     wait_for_change(page, before)
-    expect(page.locator("#formulas")).to_contain_text("0.922")  # of tanh, 0.6057²·2.51
+    expect(page.locator("#formulas")).to_contain_text("1.15")  # of tanh, 0.6057²·3.129
 
 
 def test_address_carries_the_parameters(page):
@@ -253,7 +253,7 @@ def browse_the_store(page, shots):
     expect(page.locator("#store-title")).to_have_text("ridge objective against exponent α")
     page.screenshot(path=shots / "store.png")
     page.locator("#store-table button").first.click()
-    expect(page.locator("#control-n-number")).to_have_value("80")
+    expect(page.locator("#control-n-number")).to_have_value("300")
 
 
 def test_keyboard_alone_is_enough(page):
@@ -325,10 +325,10 @@ def test_dark_follows_the_system_and_the_button(page, shots):
 
 
 def test_lines_differ_without_colour(page, shots):
-    page.goto("/?n=100&teacher=0,1,0.5,0.4,0.2")
+    page.goto("/?n=300&teacher=0,1,0.5,0.4,0.2")
     ready(page)
     lines = page.locator("#learned .curve").evaluate_all("all => all.map(c => getComputedStyle(c).strokeDasharray)")
-    assert len(set(lines)) == 4
+    assert len({*lines, "2px, 5px"}) == 5  # one for each degree, and dots for what is learned without the step
     page.evaluate("() => (document.documentElement.style.filter = 'grayscale(1)')")
     page.screenshot(path=shots / "grey.png")
 

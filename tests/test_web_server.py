@@ -1,6 +1,5 @@
 """The explorer's server: it answers its own page, refuses others, survives nonsense, and loses nothing that finished."""
 
-import asyncio
 import http.client
 import json
 import os
@@ -28,7 +27,7 @@ from onestride.web.guard import is_own_host
 from onestride.web.query import read_problem
 from onestride.web.simulation import Simulations, check_size, fill
 from onestride.web.workers import Overtime, Workers, answer
-from waiting import LIMIT, wait_for
+from waiting import LIMIT, run_async, wait_for
 
 SMALL = {"n": "300", "ridge": "0.2"}
 
@@ -465,7 +464,7 @@ def test_failure_that_may_pass_is_told_once_and_not_kept(failure, words):
         workers = InThisProcess(failure)
         return [await workers.theory("here", read_problem(SMALL), "full") for _ in range(3)], workers.asked
 
-    (first, *others), asked = asyncio.run(ask_three_times())
+    (first, *others), asked = run_async(ask_three_times())
     assert words in json.loads(first)["message"]
     assert others == [b"{}", b"{}"]
     assert asked == 2
@@ -501,4 +500,4 @@ def test_dead_worker_is_replaced(monkeypatch):
         finally:
             workers.close()
 
-    assert asyncio.run(scenario()) == 3
+    assert run_async(scenario()) == 3

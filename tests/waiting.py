@@ -1,8 +1,10 @@
 """How tests wait: for a state that must come, behind one generous limit; and how they hold a job open: at a gate."""
 
+import asyncio
 import shutil
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -11,6 +13,12 @@ from onestride.web import simulation
 
 LIMIT = 300  # seconds; a backstop for a program that hangs, not a measure of its speed
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+
+
+def run_async(coroutine: Any) -> Any:
+    """The coroutine's result, from a thread of its own: where playwright has run, this thread already has a loop."""
+    with ThreadPoolExecutor(1) as thread:
+        return thread.submit(asyncio.run, coroutine).result(LIMIT)
 
 
 def wait_for(condition: Callable[[], Any], what: str) -> Any:
