@@ -9,32 +9,35 @@ TORCH ?= torch
 SEEDS ?= 1:100
 # several test processes share the cores: one BLAS thread each
 ONE_THREAD := OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 MKL_NUM_THREADS=1
+# one process more than cores: some tests wait for a browser or a program
+PARALLEL := -n $$(( $$(getconf _NPROCESSORS_ONLN) + 1 )) --dist worksteal
 INSTALL := install --quiet --disable-pip-version-check
 
-.PHONY: reproduce test quick oldest newest devices browser seeds slow lint docs clean
+.PHONY: reproduce test quick oldest newest devices browser seeds slow lint style types suite docs clean
 
 reproduce: $(READY)
 	$(BIN)/onestride reproduce
 
-test: $(READY) lint browser
-	$(ONE_THREAD) $(BIN)/pytest -n auto --dist worksteal
+# the types are checked beside the tests
+test: $(READY) browser style
+	@$(MAKE) --no-print-directory -j2 types suite
 
 # the loop of a developer: no browser, no program, no experiment, no long simulation
 quick: $(READY)
-	$(ONE_THREAD) $(BIN)/pytest -n auto --dist worksteal -m "not slow and not long"
+	$(ONE_THREAD) $(BIN)/pytest $(PARALLEL) -m "not slow and not long"
 
 # the tests with the oldest release of every dependency that pyproject.toml allows; an old release may call what a newer
 # one beside it deprecates, which is not our error
 oldest: browser
 	$(PYTHON) -m venv --clear .venv-oldest
 	.venv-oldest/bin/pip $(INSTALL) --constraint tests/oldest.txt --editable '.[dev]'
-	$(ONE_THREAD) .venv-oldest/bin/pytest -n auto --dist worksteal -W ignore::DeprecationWarning
+	$(ONE_THREAD) .venv-oldest/bin/pytest $(PARALLEL) -W ignore::DeprecationWarning
 
 # the tests with the newest releases
 newest: browser
 	$(PYTHON) -m venv --clear .venv-newest
 	.venv-newest/bin/pip $(INSTALL) --editable '.[dev]'
-	$(ONE_THREAD) .venv-newest/bin/pytest -n auto --dist worksteal
+	$(ONE_THREAD) .venv-newest/bin/pytest $(PARALLEL)
 
 # the tests that need torch or array-API dispatch, skipped elsewhere (those of a GPU run where there is one)
 devices:
@@ -55,10 +58,17 @@ seeds: $(READY)
 slow: $(READY)
 	$(ONE_THREAD) $(BIN)/pytest -n auto -m slow
 
-lint: $(READY)
+lint: style types
+
+style: $(READY)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+
+types: $(READY)
 	$(BIN)/pyright
+
+suite: $(READY)
+	$(ONE_THREAD) $(BIN)/pytest $(PARALLEL)
 
 # the pages, warnings as errors; the scripts of the gallery run
 docs: $(READY)

@@ -11,6 +11,11 @@ import pytest
 from waiting import LIMIT, Gate, HeldWork
 
 LONG = {  # files and tests with the marker `long`
+    "test_cli_terminal.py",
+    "test_dependencies.py",
+    "test_diagnose.py",
+    "test_memory.py",
+    "test_sweep_faults.py",
     "test_documentation.py",
     "test_docs.py",
     "test_experiments_catalogue.py",
@@ -28,9 +33,6 @@ LONG = {  # files and tests with the marker `long`
     "test_cli.py::test_json_is_strict_json",
     "test_devices.py::test_row_blocks_run_on_a_real_dask_cluster",
     "test_devices.py::test_the_plan_names_the_method_and_needs_no_run",
-    "test_diagnose.py::test_prefactor_too_small_names_the_one_that_is_enough",
-    "test_diagnose.py::test_step_too_large",
-    "test_diagnose.py::test_wrong_window",
     "test_estimator.py::test_documentation_prints_what_its_comments_say",
     "test_functions.py::test_no_position_of_a_kink_or_jump_is_missed",
     "test_giant_step.py::test_simulation_agrees",

@@ -322,6 +322,8 @@ def test_three_thousand_problems_get_a_number_or_a_sentence(problem):
 
 
 EXTREME = {
+    "labels that are all 0": {"n": 43, "d": 10, "N": 43, "teacher": [0, 0], "noise": 0.0, "gradient": "labels"}
+    | {"step": Step(constant=1.0, exponent=0.0)},
     "d/n of 10⁷ with the labels' gradient": {"n": 824, "d": 7077737246, "N": 253, "gradient": "labels"}
     | {"step": Step(constant=0.2, exponent=-0.2)},
     "n = 10⁹, N = 100": {"n": 10**9, "d": 1000, "N": 100},

@@ -16,7 +16,7 @@ from onestride.web import theory
 from onestride.web.figures import BASELINES, EXPONENT, panels
 from onestride.web.query import read_problem
 from onestride.web.theory import FULL, QUICK, _cell, curves, here
-from onestride.web.workers import answer
+from onestride.web.workers import lasting_answer
 
 PROBLEM = read_problem({"exponent": "0.4"})
 
@@ -107,7 +107,9 @@ def test_a_prediction_that_is_known_to_be_off_keeps_its_numbers_and_its_sentence
 
 def test_figure_draws_every_baseline_and_marks_what_is_known_to_be_off(monkeypatch):
     monkeypatch.setattr(theory, "known_off", lambda problem: "off" if problem.step.exponent > 0.3 else None)
-    test_error, objective, _, shares = panels(read_problem({"n": "100", "constant": "3"}), {})
+    problem = read_problem({"n": "100", "constant": "3"})
+    told = {"spectrum": None}
+    test_error, objective, _, shares = panels(problem.step.exponent, curves(problem, FULL), told, {})
     assert {label for _, label in test_error.horizontals} == {"without the step", *BASELINES.values()}
     for panel in (test_error, objective, shares):
         assert panel.xlabel == EXPONENT
@@ -202,7 +204,7 @@ EXTREME = [
 def test_extreme_problems_get_numbers_or_a_sentence(address, task):
     """No exception, no NaN in the JSON; where there is no test error there is a sentence."""
     with np.errstate(all="ignore"):
-        found = json.loads(answer(task, read_problem(address).to_dict(), "quick"))
+        found = json.loads(lasting_answer(task, read_problem(address).to_dict(), "quick"))
     values = found.get("test_error")
     values = values if isinstance(values, list) else [values]
     assert found["message"] or all(v is not None and math.isfinite(v) for v in values)

@@ -264,4 +264,5 @@ def _teacher_degrees(problem: Problem) -> list[int]:
 def _share(problem: Problem, k: int) -> float:
     """Share of the teacher's power in degree k."""
     target = problem.target
-    return float(target.coefficients[k] ** 2 * factorial(k) / target.second_moment)
+    power = target.second_moment
+    return float(target.coefficients[k] ** 2 * factorial(k) / power) if power else 0.0

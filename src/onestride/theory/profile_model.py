@@ -190,10 +190,10 @@ class _Strength:
 
 
 def _strength(problem: Problem, level: str, learned: Learned) -> _Strength | None:
-    """How strong w_⊥ is after the step; None when the step leaves it alone (level T2, or no step)."""
-    if level == "T2" or problem.eta == 0:
-        return None
+    """How strong w_⊥ is after the step; None when the step leaves it alone (level T2, no step, labels that are all 0)."""
     phi0, power = problem.d / problem.step_samples, direction(problem).residual_power
+    if level == "T2" or problem.eta == 0 or power == 0:
+        return None
     slope_variance, c2 = problem.sigma.derivative_variance, problem.sigma.coefficients[2]
     if level == "T2i":
         point = SpectralNodes(np.zeros(1), np.ones(1), np.full(1, power))

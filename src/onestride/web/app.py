@@ -119,8 +119,10 @@ def create_app(store: Path, *, host: str = "127.0.0.1") -> Starlette:
     def download(kind: str, media: str) -> Handler:
         async def respond(request: Request) -> Response:
             asked = _problem(request)
+            async with workers.turn:
+                answers = [await workers.theory(task, asked, "full") for task in ("curves", "here")]
             measured = simulations().points(asked)
-            data = await workers.run("full", write_figure, asked.to_dict(), measured, kind)
+            data = await workers.run("full", write_figure, asked.step.exponent, *answers, measured, kind)
             headers = {"content-disposition": f'attachment; filename="onestride.{kind}"'}
             return Response(data, media_type=media, headers=headers)
 

@@ -9,9 +9,6 @@ from typing import Any
 
 from onestride._errors import InputError
 from onestride.plot import Panel, Series, save, to_csv
-from onestride.problem import Problem
-from onestride.web import theory
-from onestride.web.workers import answer
 
 THRESHOLDS = ((0.0, "0"), (0.25, "1/4"), (1 / 3, "1/3"), (0.375, "3/8"))
 WORDS = {"train_loss": "ridge objective", "test_error": "test error"}
@@ -24,10 +21,8 @@ BASELINES = {
 EXPONENT = "α in η = c·n$^α$"
 
 
-def panels(problem: Problem, points: dict[str, Any]) -> list[Panel]:
-    """Both errors, the spectrum and the learned shares with the default theory; `points` as `simulation.points` gives."""
-    fields = problem.to_dict()
-    curves, here = (json.loads(answer(task, fields, theory.FULL.name)) for task in ("curves", "here"))
+def panels(exponent: float, curves: dict[str, Any], here: dict[str, Any], points: dict[str, Any]) -> list[Panel]:
+    """Both errors, the spectrum and the learned shares as `theory` gives them; `points` as `simulation.points` does."""
     nothing = all(v is None for v in curves.get("test_error", [])) and not points.get("test_error")
     if nothing or "alpha" not in curves:
         raise InputError(f"there is nothing to draw: {curves['message']}")
@@ -56,7 +51,7 @@ def panels(problem: Problem, points: dict[str, Any]) -> list[Panel]:
     for i, k in enumerate(curves["degrees"]):
         row = points.get("learned", {}).get(str(k))
         if row:
-            at = [problem.step.exponent]
+            at = [exponent]
             label = f"degree {k}, simulation"
             series.append(Series(label, at, _floats([row["mean"]]), _floats([row["stderr"]]), "simulation", i))
     drawn.append(
@@ -121,9 +116,9 @@ def _stairs(windows: list[list[float]], values: list[float | None]) -> tuple[lis
     return x, [v for v in _floats(values) for _ in range(2)]
 
 
-def write_figure(fields: dict[str, Any], points: dict[str, Any], kind: str) -> bytes:
-    """The PDF or CSV of what is shown."""
-    drawn = panels(Problem.from_dict(fields), points)
+def write_figure(exponent: float, curves: bytes, here: bytes, points: dict[str, Any], kind: str) -> bytes:
+    """The PDF or CSV of what is shown, from the answers the page got."""
+    drawn = panels(exponent, json.loads(curves), json.loads(here), points)
     if kind == "csv":
         return to_csv(drawn).encode()
     with tempfile.TemporaryDirectory() as folder:

@@ -107,14 +107,6 @@ def lasting_answer(task: str, fields: dict[str, Any], quality: str) -> bytes:
         return _failure(f"the theory has no number for this problem: {str(error) or type(error).__name__}", quality)
 
 
-def answer(task: str, fields: dict[str, Any], quality: str) -> bytes:
-    """One answer as JSON; a failure of any kind is an answer with a sentence in `message`."""
-    try:
-        return lasting_answer(task, fields, quality)
-    except (Overtime, MemoryError) as error:
-        return _passing(error, quality)
-
-
 def _failure(sentence: str, quality: str) -> bytes:
     return json.dumps({"message": sentence, "failed": True, "quality": quality}).encode()
 
