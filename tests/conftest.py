@@ -83,8 +83,11 @@ class Server:
 
 @pytest.fixture(scope="session")
 def server(tmp_path_factory):
+    from onestride.web import workers
     from onestride.web.app import create_app
     from onestride.web.serve import listen, make_server, page_address
+
+    workers.PROCESSES |= {"quick": 1, "full": 1}  # each takes seconds to start
 
     listener = listen("127.0.0.1", 0)
     app = create_app(tmp_path_factory.mktemp("explorer"))

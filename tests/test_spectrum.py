@@ -12,7 +12,7 @@ from onestride.theory.density import atom_at_zero, stieltjes, untrained_density,
 from onestride.theory.direction import direction
 from onestride.theory.outliers import direction_cosine, find_outliers
 from onestride.theory.profile_model import build_profile
-from onestride.theory.spectrum import _density
+from onestride.theory.spectrum import _densities
 from tolerances import EXACT, assert_agrees, assert_close, seeds_from
 
 TEACHER = [0, 1, 2**-0.5]
@@ -258,8 +258,8 @@ def test_a_gap_below_the_bulk_is_dark_after_the_step_too():
     lower, atom = untrained_law(p).bands[0][0], atom_at_zero(p)
     profile = build_profile(p, "T2", nodes=17, min_weight=1e-7)
     for E in (lower / 8, lower / 4):
-        assert _density(profile, E, 1e3, atom) * E < 5e-5
-    assert _density(profile, 2 * lower, 1e3, atom) * 2 * lower > 1e-2
+        assert _densities(profile, np.array([E]), 1e3, atom)[0] * E < 5e-5
+    assert _densities(profile, np.array([2 * lower]), 1e3, atom)[0] * 2 * lower > 1e-2
 
 
 def test_message_names_what_is_not_visible():

@@ -49,7 +49,8 @@ class Solution:
 
 def linear_sector(profile: Profile, D: Array, q: Array, strength: Array) -> tuple[Array, Array]:
     """V₀ and E = (I + D V₀)⁻¹ at one node of M's spectrum, given its column of G."""
-    V0 = (profile.K.T * (profile.weight * q * strength / profile.psi)) @ profile.K
+    basis, across = profile.neuron_basis
+    V0 = across.T @ ((basis.T * (profile.weight * q * strength / profile.psi)) @ basis) @ across
     return V0, linear_solve(np.eye(D.size) + D[:, None] * V0, np.eye(D.size))
 
 
@@ -60,21 +61,20 @@ def residual_and_jacobian(profile: Profile, lam: Any, rho: Array, q: Array) -> t
     row = 1 / rho - lam - inverse_r * (wq @ K2)
     column = 1 / q - 1 - K2 @ D
     dtype = np.result_type(rho, q, float)
+    basis, across = profile.neuron_basis  # K in few columns: the product of neurons × neurons is most of the work
     VV, H, SS = np.zeros((w.size, w.size), dtype), K2.astype(dtype), np.zeros((q.size, q.size), dtype)
     for p, probability in enumerate(profile.pi):
         G = profile.G[:, p]
         V0, E = linear_sector(profile, D, q, G)
-        V, T = V0 @ E, K @ E
-        TD = T * D
+        part = across @ E
+        V, T = V0 @ E, basis @ part
         row = row - probability * profile.phi * np.diag(V)
-        column = column - probability * G * np.einsum("ki,ki->k", TD, K)
+        column = column - probability * G * np.einsum("ki,ki->k", T * D, K)
         VV += probability * V * V
         H += (probability * G)[:, None] * (T * T)
-        S = TD @ K.T
-        S *= S
-        S *= (probability * G)[:, None]
-        S *= G
-        SS += S
+        left = basis * np.sqrt(np.sqrt(probability) * G)[:, None]
+        S = left @ ((part * D) @ across.T) @ left.T
+        SS += np.square(S, out=S)
     size = w.size
     jacobian = np.empty((size + q.size, size + q.size), dtype)
     jacobian[:size, :size] = profile.phi * rho[:, None] * VV * D

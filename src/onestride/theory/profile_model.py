@@ -18,6 +18,7 @@ over the spectrum of M = (1/n) Xᵀ diag(r) X (`gradient_noise`), G/(1 − 1/d) 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 
@@ -79,6 +80,15 @@ class Profile:
     def n_over_N(self) -> float:
         """n/N = ψ/φ, the r of the equations."""
         return self.problem.n / self.problem.N
+
+    @cached_property
+    def neuron_basis(self) -> tuple[Array, Array]:
+        """K as a product of few columns and rows (10 to 25, to rounding): k(θz) is smooth in θ."""
+        if not np.isfinite(self.K).all():
+            return self.K, np.eye(self.K.shape[1])
+        left, values, right = np.linalg.svd(self.K, full_matrices=False)
+        kept = values > 1e-15 * values[:1]
+        return left[:, kept], values[kept, None] * right[kept]
 
     @property
     def row_mean(self) -> Array:

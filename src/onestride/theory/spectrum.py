@@ -19,7 +19,7 @@ from onestride.theory.assumptions import failed_assumption
 from onestride.theory.density import Law, atom_at_zero, band_grid, untrained_law
 from onestride.theory.outliers import Outliers, find_outliers
 from onestride.theory.plateau import active_powers, window
-from onestride.theory.profile_equations import newton
+from onestride.theory.profile_equations import Solution, newton
 from onestride.theory.profile_model import LEVELS, Profile, build_profile
 from onestride.theory.reliability import known_off
 from onestride.theory.threads import one_thread
@@ -153,7 +153,7 @@ def spectrum(problem: Problem, *, level: str = "T2i", density: bool = True) -> S
 
 
 def trained_law(problem: Problem, level: str, untrained: Law, found: Outliers) -> Law:
-    """The bulk density after the step; each E is continued separately from a large imaginary part.
+    """The bulk density after the step, each E from its neighbour's solution, else continued from a large imaginary part.
 
     It is computed at level T2i at most: the finer levels take twenty times as long and differ in its far tail only.
     The upper tail is made by neurons of large |A|, and after a strong step each node of A has an island of its own there.
@@ -169,13 +169,10 @@ def trained_law(problem: Problem, level: str, untrained: Law, found: Outliers) -
     atom = atom_at_zero(problem)
 
     def at(points: Array) -> Array:
-        used = np.where(points > edge / 8, 2, 1)
-        return np.array(
-            [
-                np.mean([_density(p, E, 10 * edge, atom) for p in profiles[:k]])
-                for E, k in zip(points, used, strict=True)
-            ]
-        )
+        every = _densities(profiles[0], points, 10 * edge, atom)
+        tail = points > edge / 8
+        every[tail] = (every[tail] + _densities(profiles[1], points[tail], 10 * edge, atom)) / 2
+        return every
 
     density = at(grid)
     while density[0] * grid[0] > 10 * BLUR and grid[0] > 1e-9 * edge:  # the bulk reaches further down than before
@@ -193,26 +190,44 @@ def trained_law(problem: Problem, level: str, untrained: Law, found: Outliers) -
     return Law(grid, density, tuple(zip(ends[::2], ends[1::2], strict=True)), atom)
 
 
-def _density(profile: Profile, E: float, far: float, atom: float) -> float:
-    """Σ_i w_i Im ρ_i/π at one E, NaN when the continuation fails."""
+def _densities(profile: Profile, points: Array, far: float, atom: float) -> Array:
+    """Σ_i w_i Im ρ_i/π at each E, NaN where no solution is found."""
+    values, last = np.full(points.size, np.nan), None
+    with np.errstate(all="ignore"):
+        for i, E in enumerate(points):
+            lam = complex(-E, -BLUR * E)
+            last = _from_neighbour(profile, lam, last) or _from_far(profile, lam, max(far, E))
+            if last is not None:
+                values[i] = max(float(np.imag(profile.w @ last.rho)) - (atom / lam).imag, 0.0) / np.pi
+    return values
+
+
+def _from_neighbour(profile: Profile, lam: complex, start: Solution | None) -> Solution | None:
+    """The solution near that of another E: below the real axis only one has both ρ and q/λ above it."""
+    if start is None:
+        return None
+    found = newton(profile, lam, start.rho, start.q * (lam / start.lam), tolerance=1e-9, steps=8, cap=0.7)
+    above = (np.imag(found.rho) > 0).all() and (np.imag(found.q / lam) > 0).all()
+    return found if found.residual <= 1e-9 and above else None
+
+
+def _from_far(profile: Profile, lam: complex, far: float) -> Solution | None:
+    """The solution by continuation from a large imaginary part, in large steps or in small ones."""
     for ratio in (5.0, 1.6):
-        heights = np.geomspace(
-            max(far, E), BLUR * E, int(np.ceil(np.log(max(far, E) / (BLUR * E)) / np.log(ratio))) + 1
-        )
-        rho, q = np.full(profile.w.size, 1 / (-E - 1j * heights[0])), np.ones(profile.theta.size, complex)
-        good = True
-        with np.errstate(all="ignore"):
-            for height in heights:
-                last = height == heights[-1]
-                s = newton(profile, -E - 1j * height, rho, q, tolerance=1e-9 if last else 1e-3, steps=60, cap=0.7)
-                rho, q = s.rho, s.q
-                if not (s.residual < 1e-2 and (np.imag(rho) > 0).all()):
-                    good = False
-                    break
-        if good:
-            leak = (atom / (-E - 1j * heights[-1])).imag
-            return max(float(np.imag(profile.w @ rho)) - leak, 0.0) / np.pi
-    return float("nan")
+        count = int(np.ceil(np.log(-far / lam.imag) / np.log(ratio))) + 1
+        heights = np.geomspace(far, -lam.imag, count)
+        rho, q = np.full(profile.w.size, 1 / complex(lam.real, -far)), np.ones(profile.theta.size, complex)
+        found = None
+        for height in heights:
+            tolerance = 1e-9 if height == heights[-1] else 1e-3
+            found = newton(profile, complex(lam.real, -height), rho, q, tolerance=tolerance, steps=60, cap=0.7)
+            rho, q = found.rho, found.q
+            if not (found.residual < 1e-2 and (np.imag(rho) > 0).all()):
+                found = None
+                break
+        if found is not None:
+            return found
+    return None
 
 
 def _named(overlaps: Array) -> int:
