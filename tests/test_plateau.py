@@ -410,11 +410,13 @@ def limit_model(seed) -> tuple[np.ndarray, np.ndarray]:
         beta /= np.linalg.norm(beta)
         x, y = draw(n)
         x_test, y_test = draw(tests)
+        features = np.hstack([centred_relu(x @ W.T), (x @ beta)[:, None] ** np.arange(1, 4)])
+        fresh = np.hstack([centred_relu(x_test @ W.T), (x_test @ beta)[:, None] ** np.arange(1, 4)])
+        gram = features.T @ features
         for ell in range(4):
-            A = np.hstack([centred_relu(x @ W.T), (x @ beta)[:, None] ** np.arange(1, ell + 1)])
-            B = np.hstack([centred_relu(x_test @ W.T), (x_test @ beta)[:, None] ** np.arange(1, ell + 1)])
+            A, B = features[:, : N + ell], fresh[:, : N + ell]
             penalty = lam * n * (np.arange(N + ell) < N)
-            w = np.linalg.solve(A.T @ A + np.diag(penalty), A.T @ y)
+            w = np.linalg.solve(gram[: N + ell, : N + ell] + np.diag(penalty), A.T @ y)
             objective[row, ell] = np.mean((y - A @ w) ** 2) + lam * np.sum(w[:N] ** 2)
             error[row, ell] = np.mean((y_test - B @ w) ** 2)
     return objective, error
