@@ -43,7 +43,7 @@ newest: browser
 devices:
 	$(PYTHON) -m venv .venv-devices
 	.venv-devices/bin/pip $(INSTALL) '$(TORCH)' --editable '.[dev]'
-	$(ONE_THREAD) SCIPY_ARRAY_API=1 .venv-devices/bin/pytest -n auto tests/test_devices.py tests/test_estimator.py
+	$(ONE_THREAD) SCIPY_ARRAY_API=1 .venv-devices/bin/pytest -n auto tests/simulation/test_devices.py tests/estimator
 
 # the tests of the explorer drive a real browser; without one they are skipped
 browser:

@@ -16,8 +16,8 @@ import numpy as np
 from sklearn.linear_model import Ridge
 
 import onestride as one
-from onestride.simulate.network import draw_batch, draw_network, draw_teacher, stream
-from onestride.simulate.run import simulate_grid
+from onestride.simulation.network import draw_batch, draw_network, draw_teacher, stream
+from onestride.simulation.run import simulate_grid
 
 EXPONENTS, RIDGES, TESTS = np.linspace(0.0, 0.45, 10), np.logspace(-3, 1, 8), 2000
 STEP = one.Step(constant=1.0, exponent=0.3)

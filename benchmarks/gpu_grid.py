@@ -17,8 +17,8 @@ import numpy as np
 import torch
 
 import onestride as one
-from onestride.simulate.network import draw_batch, draw_network, held_out_tiles
-from onestride.simulate.run import simulate_grid
+from onestride.simulation.network import draw_batch, draw_network, held_out_tiles
+from onestride.simulation.run import simulate_grid
 
 STEP = one.Step(constant=1.0, exponent=0.3)
 EXPONENTS, RIDGES = np.linspace(0.05, 0.45, 8), np.array([0.01, 0.1, 1.0])

@@ -19,8 +19,8 @@ from pathlib import Path
 import numpy as np
 
 import onestride as one
-from onestride.simulate.cost import operations, plan
-from onestride.simulate.run import memory_needed, simulate_grid
+from onestride.simulation.cost import operations, plan
+from onestride.simulation.run import memory_needed, simulate_grid
 
 EXPONENTS, RIDGES = np.linspace(0.05, 0.45, 8), np.array([0.01, 0.1, 1.0])
 TESTS = 20_000  # at most: a million samples need no two million test samples

@@ -13,9 +13,9 @@ import numpy as np
 
 import onestride as one
 from onestride._backend import current, map_tiles, using
-from onestride.simulate.network import draw_batch, draw_network, step_gradient
+from onestride.simulation.network import draw_batch, draw_network, step_gradient
 
-decompose = importlib.import_module("onestride.simulate.spectrum").decompose
+decompose = importlib.import_module("onestride.simulation.spectrum").decompose
 
 
 def main() -> None:

@@ -69,7 +69,7 @@ def held_command(folder: Path, store: str, *options: str, results: int) -> tuple
 
 
 def held(gate: Path, store: Path, perform: Callable[[Any], Any], task: Any) -> Any:
-    """A task that begins only when the gate lets it: a picklable stand-in for `sweep.task.perform`."""
+    """A task that begins only when the gate lets it: a picklable stand-in for `sweeps.task.perform`."""
     with contextlib.suppress(FileNotFoundError):
         while written(store) >= int(gate.read_text()):
             time.sleep(0.02)
@@ -79,7 +79,7 @@ def held(gate: Path, store: Path, perform: Callable[[Any], Any], task: Any) -> A
 def run_held(gate: str, store: str, *arguments: str) -> None:
     """The program, with a gate before every task of a sweep."""
     from onestride.cli import main
-    from onestride.sweep import drive
+    from onestride.sweeps import drive
 
     drive.perform = functools.partial(held, Path(gate), Path(store), drive.perform)
     sys.argv = [PROGRAM, *arguments]

@@ -19,7 +19,7 @@ import time
 from pathlib import Path
 
 from onestride.store import Store
-from onestride.sweep.drive import cores
+from onestride.sweeps.drive import cores
 
 
 def main() -> None:

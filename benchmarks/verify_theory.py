@@ -44,7 +44,7 @@ def design(n: int) -> list[Problem]:
 
 
 def run_seed(task: tuple[dict, int]) -> list:
-    from onestride.simulate.run import simulate_grid
+    from onestride.simulation.run import simulate_grid
 
     s = simulate_grid(Problem.from_dict(task[0]), ALPHAS, RIDGES, [task[1]])
     return [getattr(s, q).values[0].tolist() for q in QUANTITIES]

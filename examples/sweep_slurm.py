@@ -11,7 +11,7 @@ import sys
 from dask_jobqueue import SLURMCluster
 
 import onestride as one
-from onestride.sweep.cluster import dask_executor
+from onestride.sweeps.cluster import dask_executor
 
 JOBS, CORES, MEMORY, TIME = 20, 4, "8GB", "04:00:00"  # `onestride sweep plan` says how much memory a worker needs
 QUEUE = os.environ.get("SLURM_PARTITION")  # your partition, if it is not the default one

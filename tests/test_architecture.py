@@ -21,9 +21,9 @@ LAYERS = [
     ("functions",),
     ("problem",),
     ("result", "conventions"),
-    ("theory", "simulate"),
+    ("theory", "simulation"),
     ("compare", "store"),
-    ("plot", "sweep", "estimator"),
+    ("plot", "sweeps", "estimator"),
     ("experiments",),
     ("web", "report"),
     ("cli",),
@@ -92,9 +92,9 @@ def test_imports_only_go_down(path):
     assert not wrong, f"{part} may not import {sorted(wrong)}"
 
 
-@pytest.mark.parametrize("path", [p for p in FILES if part_of(p) in ("theory", "simulate")], ids=str)
+@pytest.mark.parametrize("path", [p for p in FILES if part_of(p) in ("theory", "simulation")], ids=str)
 def test_theory_and_simulation_never_import_each_other(path):
-    other = {"theory": "simulate", "simulate": "theory"}[part_of(path)]
+    other = {"theory": "simulation", "simulation": "theory"}[part_of(path)]
     assert other not in parts_imported(path)
 
 
@@ -103,7 +103,7 @@ def test_theory_and_simulation_do_not_load_each_other():
     import subprocess
     import sys
 
-    for engine, other in (("theory", "simulate"), ("simulate", "theory")):
+    for engine, other in (("theory", "simulation"), ("simulation", "theory")):
         modules = [
             "onestride." + ".".join(p.relative_to(ROOT).with_suffix("").parts)
             for p in FILES

@@ -11,8 +11,8 @@ import pytest
 
 import onestride
 from onestride._errors import InputError, MissingLibrary, require
+from places import ROOT
 
-ROOT = Path(__file__).parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 EXTRAS = PROJECT["optional-dependencies"]
 

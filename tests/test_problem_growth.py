@@ -11,9 +11,9 @@ from onestride.conventions import convert
 from onestride.functions import InputError
 from onestride.problem import Problem, Step
 from onestride.result import Status
-from onestride.simulate.equivalent import measure_equivalence, measure_limit
-from onestride.simulate.learned import measure_learned
-from onestride.simulate.network import (
+from onestride.simulation.equivalent import measure_equivalence, measure_limit
+from onestride.simulation.learned import measure_learned
+from onestride.simulation.network import (
     AR1,
     Network,
     draw_batch,

@@ -7,7 +7,11 @@ from pathlib import Path
 from conftest import LONG
 
 FOLDER = Path(__file__).parent
-FILES = {path.name: path.read_text(encoding="utf-8") for path in FOLDER.glob("test_*.py") if path != Path(__file__)}
+FILES = {
+    path.relative_to(FOLDER).as_posix(): path.read_text(encoding="utf-8")
+    for path in FOLDER.rglob("test_*.py")
+    if path != Path(__file__)
+}
 
 
 def test_waiting_is_done_in_one_place():

@@ -8,7 +8,6 @@ from __future__ import annotations
 import sys
 from importlib import import_module
 from importlib.util import find_spec
-from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -24,12 +23,14 @@ if TYPE_CHECKING:
     from onestride.problem import Problem as Problem
     from onestride.problem import Step as Step
     from onestride.result import TheoryError as TheoryError
-    from onestride.simulate.learned import measure_learned as measure_learned
-    from onestride.simulate.run import simulate as simulate
-    from onestride.simulate.run import simulate_grid as simulate_grid
-    from onestride.simulate.spectrum import measure_spectrum as measure_spectrum
+    from onestride.simulation.cost import plan as plan
+    from onestride.simulation.learned import measure_learned as measure_learned
+    from onestride.simulation.run import simulate as simulate
+    from onestride.simulation.run import simulate_grid as simulate_grid
+    from onestride.simulation.spectrum import measure_density as measure_density
+    from onestride.simulation.spectrum import measure_spectrum as measure_spectrum
     from onestride.store import Store as Store
-    from onestride.sweep.drive import sweep as sweep
+    from onestride.sweeps.drive import sweep as sweep
     from onestride.theory.baselines import baselines as baselines
     from onestride.theory.diagnose import diagnose as diagnose
     from onestride.theory.giant_step import giant_step as giant_step
@@ -50,21 +51,21 @@ _HOME = {
     "Problem": "problem",
     "Step": "problem",
     "TheoryError": "result",
-    "simulate": "simulate.run",
-    "simulate_grid": "simulate.run",
+    "simulate": "simulation.run",
+    "simulate_grid": "simulation.run",
     "predict": "theory.predict",
     "predict_grid": "theory.predict",
     "spectrum": "theory.spectrum",
-    "measure_spectrum": "simulate.spectrum",
-    "measure_density": "simulate.spectrum",
-    "plan": "simulate.cost",
+    "measure_spectrum": "simulation.spectrum",
+    "measure_density": "simulation.spectrum",
+    "plan": "simulation.cost",
     "learned": "theory.learned",
-    "measure_learned": "simulate.learned",
+    "measure_learned": "simulation.learned",
     "baselines": "theory.baselines",
     "optimal_ridge": "theory.optimal",
     "diagnose": "theory.diagnose",
     "giant_step": "theory.giant_step",
-    "sweep": "sweep.drive",
+    "sweep": "sweeps.drive",
     "Store": "store",
     "conventions": "conventions",
     "estimator": "estimator",
@@ -87,26 +88,7 @@ def __getattr__(name: str) -> Any:
         if _HOME[name] != "estimator" or asked_by_import:
             raise
         raise AttributeError(str(error)) from error
-    return module if name in ("conventions", "estimator") else _with_modules(name, getattr(module, name))
-
-
-def _with_modules(name: str, found: Any) -> Any:
-    """A function named as a package, such as `simulate`, carries its modules: `import onestride.simulate.run as run`."""
-    package = sys.modules.get(f"onestride.{name}")
-    if hasattr(package, "__path__"):
-        vars(found).update({key: part for key, part in vars(package).items() if isinstance(part, ModuleType)})
-    return found
-
-
-class _Package(ModuleType):
-    """Keeps `onestride.simulate` the function when the submodule of that name is imported."""
-
-    def __setattr__(self, name: str, value: Any) -> None:
-        if not (name in _HOME and isinstance(value, ModuleType)):
-            super().__setattr__(name, value)
-
-
-sys.modules[__name__].__class__ = _Package
+    return module if name in ("conventions", "estimator") else getattr(module, name)
 
 
 def __dir__() -> list[str]:

@@ -24,7 +24,7 @@ from scipy.stats import t as student
 from onestride.functions import InputError
 from onestride.problem import Problem
 from onestride.result import QUANTITIES, Estimate, Prediction, Simulation, Status, TheoryError
-from onestride.simulate.run import Progress, seed_tuple, simulate
+from onestride.simulation.run import Progress, seed_tuple, simulate
 from onestride.theory.predict import predict
 
 CONFIDENCE = 0.95

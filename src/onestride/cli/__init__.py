@@ -80,7 +80,7 @@ def simulate(
     json_
         Print JSON.
     """
-    from onestride.simulate.run import simulate as run
+    from onestride.simulation.run import simulate as run
 
     problem = (options or ProblemOptions()).build()
     with progress_bar("simulating") as progress:
@@ -109,7 +109,7 @@ def plan(
         Print JSON.
     """
     from onestride.cli.live import duration
-    from onestride.simulate.cost import plan as run
+    from onestride.simulation.cost import plan as run
 
     found = run((options or ProblemOptions()).build(), seeds=seeds, device=device)
     if emit(found.to_dict(), json_):

@@ -16,9 +16,9 @@ from onestride.cli.show import emit, say, table
 
 if TYPE_CHECKING:
     from onestride.plot import Panel
-    from onestride.sweep.curves import Curve
-    from onestride.sweep.drive import Progress
-    from onestride.sweep.rows import Row
+    from onestride.sweeps.curves import Curve
+    from onestride.sweeps.drive import Progress
+    from onestride.sweeps.rows import Row
 
 Flag = Annotated[bool, Parameter(negative="")]
 Json = Annotated[Flag, Parameter("--json")]
@@ -52,8 +52,8 @@ def plan(
         Print JSON.
     """
     from onestride.store import Store
-    from onestride.sweep.plan import make_plan
-    from onestride.sweep.spec import read_sweep
+    from onestride.sweeps.plan import make_plan
+    from onestride.sweeps.spec import read_sweep
 
     sweep = read_sweep(file)
     opened = None if store is None else Store(store, create=True)
@@ -125,9 +125,9 @@ def run(
     import gc
 
     from onestride.store import Store
-    from onestride.sweep.drive import sweep
-    from onestride.sweep.rows import SOLVED
-    from onestride.sweep.spec import read_sweep
+    from onestride.sweeps.drive import sweep
+    from onestride.sweeps.rows import SOLVED
+    from onestride.sweeps.spec import read_sweep
 
     gc.set_threshold(50_000)  # thousands of records live as long as the program: do not go through them again and again
     described = read_sweep(file)
@@ -191,7 +191,7 @@ def status(*, store: Path, json_: Json = False) -> None:
         Print JSON.
     """
     from onestride.store import Store
-    from onestride.sweep.status import store_status
+    from onestride.sweeps.status import store_status
 
     opened = Store(store)
     found = store_status(opened)
@@ -244,7 +244,7 @@ def export(
     by_seed
         One line per cell and seed instead of one per cell.
     """
-    from onestride.sweep.export import cell_table, check_suffix, export, seed_table
+    from onestride.sweeps.export import cell_table, check_suffix, export, seed_table
 
     check_suffix(file)
     check_file("the file", file)
@@ -281,7 +281,7 @@ def plot(
     """
     from onestride._errors import InputError, require
     from onestride.plot import save
-    from onestride.sweep.curves import check_choice, curves
+    from onestride.sweeps.curves import check_choice, curves
 
     check_choice(y, x)
     if not out.name:
@@ -323,7 +323,7 @@ def check(folder: Path, /, *, json_: Json = False) -> None:
         Print JSON.
     """
     from onestride.store import Store
-    from onestride.sweep import cells  # noqa: F401 - which knows what the records of a sweep look like
+    from onestride.sweeps import cells  # noqa: F401 - which knows what the records of a sweep look like
 
     found = Store(folder).check()
     data = {"files": found.files, "records": found.kinds, "twice": found.twice, "quarantined": found.quarantined}
@@ -369,8 +369,8 @@ def _panel(title: str, found: list[Curve], along: str, y: str) -> Panel:
 
 def _rows(store: Path, sweep: Path | None) -> list[Row]:
     from onestride.store import Store
-    from onestride.sweep.rows import stored_rows
-    from onestride.sweep.spec import read_sweep
+    from onestride.sweeps.rows import stored_rows
+    from onestride.sweeps.spec import read_sweep
 
     opened = Store(store)
     if sweep is None:
@@ -382,7 +382,7 @@ def _rows(store: Path, sweep: Path | None) -> list[Row]:
 def _executor(dask: str | None, workers: int | None) -> Any:
     if dask is None:
         return nullcontext((None, workers))
-    from onestride.sweep.cluster import dask_executor
+    from onestride.sweeps.cluster import dask_executor
 
     return dask_executor(dask, workers)
 

@@ -13,8 +13,8 @@ from onestride.experiments.outcome import Outcome, Settings
 from onestride.plot import Panel, Series
 from onestride.problem import Problem, Step
 from onestride.result import Estimate
-from onestride.simulate.learned import measure_learned
-from onestride.simulate.run import simulate_grid
+from onestride.simulation.learned import measure_learned
+from onestride.simulation.run import simulate_grid
 from onestride.theory.assumptions import failed_assumption
 from onestride.theory.learned import learned
 from onestride.theory.predict import predict_grid

@@ -14,7 +14,7 @@ from onestride.experiments.outcome import Outcome, Settings
 from onestride.experiments.spectrum import CONSTANT, STEP_SAMPLES, the_problem
 from onestride.plot import Panel, Series
 from onestride.result import Estimate
-from onestride.simulate.spectrum import MeasuredSpectrum, measure_spectrum
+from onestride.simulation.spectrum import MeasuredSpectrum, measure_spectrum
 from onestride.theory.outliers import Outliers, find_outliers
 
 THRESHOLDS = ((0.0, "0"), (0.25, "1/4"), (1 / 3, "1/3"), (0.375, "3/8"))

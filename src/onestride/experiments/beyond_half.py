@@ -12,8 +12,8 @@ from onestride.experiments.outcome import Outcome, Settings
 from onestride.plot import Panel, Series
 from onestride.problem import Problem, Step
 from onestride.result import Estimate
-from onestride.simulate.run import simulate_grid
-from onestride.simulate.spectrum import MeasuredSpectrum, measure_spectrum
+from onestride.simulation.run import simulate_grid
+from onestride.simulation.spectrum import MeasuredSpectrum, measure_spectrum
 from onestride.theory.assumptions import failed_assumption
 from onestride.theory.baselines import baselines
 from onestride.theory.predict import predict_grid

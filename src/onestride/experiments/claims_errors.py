@@ -21,9 +21,9 @@ from onestride.experiments.claim import (
 )
 from onestride.plot import Panel, Series
 from onestride.result import Estimate, PredictionGrid, Simulation
-from onestride.simulate.equivalent import MeasuredEquivalence, MeasuredLimit, measure_equivalence, measure_limit
-from onestride.simulate.learned import measure_learned
-from onestride.simulate.run import simulate, simulate_grid
+from onestride.simulation.equivalent import MeasuredEquivalence, MeasuredLimit, measure_equivalence, measure_limit
+from onestride.simulation.learned import measure_learned
+from onestride.simulation.run import simulate, simulate_grid
 from onestride.theory.learned import learned
 from onestride.theory.predict import predict, predict_grid
 

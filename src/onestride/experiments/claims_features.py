@@ -21,9 +21,9 @@ from onestride.experiments.claim import (
 from onestride.plot import Panel, Series
 from onestride.problem import Problem
 from onestride.result import Estimate
-from onestride.simulate.equivalent import MeasuredEquivalence
-from onestride.simulate.gradient import measure_gradient
-from onestride.simulate.spectrum import MeasuredSpectrum, measure_spectrum
+from onestride.simulation.equivalent import MeasuredEquivalence
+from onestride.simulation.gradient import measure_gradient
+from onestride.simulation.spectrum import MeasuredSpectrum, measure_spectrum
 from onestride.theory.direction import direction
 from onestride.theory.plateau import active_powers, window
 from onestride.theory.spectrum import Spectrum, spectrum

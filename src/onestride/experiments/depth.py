@@ -15,8 +15,8 @@ from onestride.experiments.probes import ABOVE, said
 from onestride.plot import Panel, Series
 from onestride.problem import Problem, Step
 from onestride.result import Estimate
-from onestride.simulate.network import Batch, draw_batch, draw_network, draw_teacher, gradient, step_batch
-from onestride.simulate.ridge import ridge_path
+from onestride.simulation.network import Batch, draw_batch, draw_network, draw_teacher, gradient, step_batch
+from onestride.simulation.ridge import ridge_path
 
 MODES = ("two layers", "first", "second", "both")
 LABELS = {"two layers": "two-layer network", "first": "step on W₁", "second": "step on W₂", "both": "step on both"}

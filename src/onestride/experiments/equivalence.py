@@ -12,7 +12,7 @@ from onestride.experiments.claims_features import constant_part
 from onestride.experiments.outcome import Outcome, Settings
 from onestride.plot import Panel, Series
 from onestride.result import Estimate
-from onestride.simulate.equivalent import HIGHEST, VARIANTS, measure_expansions
+from onestride.simulation.equivalent import HIGHEST, VARIANTS, measure_expansions
 from onestride.theory.predict import predict
 
 ALPHAS = {0.15: 1, 0.29: 2}  # exponent: window

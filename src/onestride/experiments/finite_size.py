@@ -15,9 +15,9 @@ from onestride.experiments.outcome import Outcome, Settings
 from onestride.plot import Panel, Series
 from onestride.problem import Problem, Step
 from onestride.result import QUANTITIES, Estimate
-from onestride.simulate.network import draw_batch
-from onestride.simulate.run import simulate
-from onestride.simulate.spectrum import measure_spectrum
+from onestride.simulation.network import draw_batch
+from onestride.simulation.run import simulate
+from onestride.simulation.spectrum import measure_spectrum
 from onestride.theory.predict import predict
 from onestride.theory.spectrum import spectrum
 

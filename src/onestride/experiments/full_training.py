@@ -18,8 +18,8 @@ from onestride.experiments.tables import table
 from onestride.plot import Panel, Series
 from onestride.problem import Problem, Step
 from onestride.result import Estimate
-from onestride.simulate.network import Batch, Network, draw_directions, draw_network, gradient, labels
-from onestride.simulate.ridge import ridge_path
+from onestride.simulation.network import Batch, Network, draw_directions, draw_network, gradient, labels
+from onestride.simulation.ridge import ridge_path
 
 STEPS = (0, 1, 2, 4, 8)
 CONSTANTS = (0.03, 0.1, 0.3, 1.0)  # η = c√n, chosen on validation samples like every penalty

@@ -14,7 +14,7 @@ from onestride.experiments.outcome import Outcome, Settings
 from onestride.plot import Panel, Series
 from onestride.problem import Problem, Step
 from onestride.result import Estimate
-from onestride.simulate.run import simulate, simulate_grid
+from onestride.simulation.run import simulate, simulate_grid
 from onestride.theory.baselines import baselines
 from onestride.theory.giant_step import giant_step
 from onestride.theory.predict import predict

@@ -16,8 +16,8 @@ from onestride.experiments.tables import table, whitened
 from onestride.plot import Panel, Series, theory_series
 from onestride.problem import Problem, Step
 from onestride.result import Estimate
-from onestride.simulate.network import Batch, draw_network, draw_teacher, gradient, labels
-from onestride.simulate.run import simulate_grid
+from onestride.simulation.network import Batch, draw_network, draw_teacher, gradient, labels
+from onestride.simulation.run import simulate_grid
 from onestride.theory.predict import predict_grid
 
 INDEPENDENT = ("gaussian", "uniform", "rademacher", "student")

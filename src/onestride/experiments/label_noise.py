@@ -16,7 +16,7 @@ from onestride.experiments.probes import ridge_risk, said
 from onestride.plot import Panel, Series
 from onestride.problem import Problem, Step
 from onestride.result import Estimate
-from onestride.simulate.network import Batch, draw_batch, draw_network, gradient
+from onestride.simulation.network import Batch, draw_batch, draw_network, gradient
 from onestride.theory.predict import predict
 
 FREEDOM = 3  # of the Student noise: finite variance, infinite fourth moment

@@ -12,7 +12,7 @@ from onestride.experiments.probes import found, ridge_risk, said
 from onestride.plot import Panel, Series
 from onestride.problem import Problem, Step
 from onestride.result import Estimate
-from onestride.simulate.network import draw_batch, draw_directions, draw_network, weights_path
+from onestride.simulation.network import draw_batch, draw_directions, draw_network, weights_path
 
 TEACHERS = {
     "z₁ + z₁z₂": ("staircase", 2, (0.0, 1.0)),

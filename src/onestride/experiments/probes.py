@@ -9,8 +9,8 @@ import numpy as np
 from onestride._numerics import Array
 from onestride.problem import Problem
 from onestride.result import Estimate
-from onestride.simulate.network import Batch
-from onestride.simulate.ridge import ridge_path
+from onestride.simulation.network import Batch
+from onestride.simulation.ridge import ridge_path
 
 ABOVE = 1.1  # a spike lies this factor above the untrained network's largest value
 

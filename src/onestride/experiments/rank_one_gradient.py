@@ -21,7 +21,7 @@ from onestride.experiments.outcome import Outcome, Settings
 from onestride.plot import Panel, Series
 from onestride.problem import Problem
 from onestride.result import Estimate
-from onestride.simulate.gradient import gradient_singular_values, measure_gradient
+from onestride.simulation.gradient import gradient_singular_values, measure_gradient
 from onestride.theory.direction import direction
 
 GRADIENTS = {"full": "literal gradient", "labels": "labels-only gradient"}

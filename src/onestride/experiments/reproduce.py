@@ -14,7 +14,7 @@ from onestride.experiments.claim import SIZES, Claim, Sizes, paper_problem
 from onestride.experiments.provenance import provenance
 from onestride.functions import InputError
 from onestride.plot import Panel, Series
-from onestride.simulate.run import Progress, simulate_grid
+from onestride.simulation.run import Progress, simulate_grid
 from onestride.theory.plateau import window
 from onestride.theory.predict import predict_grid
 

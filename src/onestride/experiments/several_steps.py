@@ -12,7 +12,7 @@ from onestride.experiments.probes import found, ridge_risk, said, spike_count, s
 from onestride.plot import Panel, Series
 from onestride.problem import Problem, Step
 from onestride.result import Estimate
-from onestride.simulate.network import draw_batch, draw_network, draw_teacher, weights_path
+from onestride.simulation.network import draw_batch, draw_network, draw_teacher, weights_path
 
 # Information exponent: teacher, and an activation that can express it (tanh is odd, ReLU has c₃ = 0).
 TEACHERS = {

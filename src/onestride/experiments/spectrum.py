@@ -12,7 +12,7 @@ from onestride.experiments.outcome import Outcome, Settings
 from onestride.plot import Panel, Series
 from onestride.problem import Problem, Step
 from onestride.result import Estimate
-from onestride.simulate.spectrum import MeasuredSpectrum, largest_sample_share, leading_vectors, measure_spectrum
+from onestride.simulation.spectrum import MeasuredSpectrum, largest_sample_share, leading_vectors, measure_spectrum
 from onestride.theory.spectrum import Spectrum, spectrum
 
 ALPHAS = (-0.3, 0.15, 0.29, 0.355)  # one exponent in each of the windows ℓ = 0, 1, 2, 3

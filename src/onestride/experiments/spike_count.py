@@ -13,7 +13,7 @@ from onestride.experiments.outcome import Outcome, Settings
 from onestride.plot import Panel, Series
 from onestride.problem import Problem, Step
 from onestride.result import Estimate
-from onestride.simulate.spectrum import measure_spectrum
+from onestride.simulation.spectrum import measure_spectrum
 from onestride.theory.outliers import find_outliers
 
 THRESHOLDS = ((0.0, "0"), (0.25, "1/4"), (1 / 3, "1/3"), (0.375, "3/8"))

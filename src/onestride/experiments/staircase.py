@@ -16,7 +16,7 @@ from onestride.experiments.outcome import Outcome, Settings
 from onestride.plot import Panel, Series
 from onestride.problem import Problem, Step
 from onestride.result import Estimate
-from onestride.simulate.learned import measure_learned
+from onestride.simulation.learned import measure_learned
 from onestride.theory.direction import direction
 from onestride.theory.learned import learned
 

@@ -1,1 +1,1 @@
-"""Predictions. Imports nothing from `onestride.simulate`."""
+"""Predictions. Imports nothing from `onestride.simulation`."""

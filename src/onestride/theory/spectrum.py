@@ -1,7 +1,7 @@
 """`spectrum`: what theory says about the eigenvalues of FFᵀ/n before and after the step.
 
 Before the step: `density`. After it the bulk density is Σ_i w_i Im ρ_i/π of the profile equations at λ = −E − i0, and
-`outliers` gives what leaves the bulk. Section by section the names are those of `simulate.spectrum.MeasuredSpectrum`.
+`outliers` gives what leaves the bulk. Section by section the names are those of `simulation.spectrum.MeasuredSpectrum`.
 """
 
 from __future__ import annotations

@@ -7,7 +7,7 @@ from typing import Any
 from onestride.problem import EXTENSIONS, Problem
 from onestride.result import _plain
 from onestride.store import Store
-from onestride.sweep.rows import MEASURED, flat_problem, stored_rows
+from onestride.sweeps.rows import MEASURED, flat_problem, stored_rows
 from onestride.web.query import write_query
 
 MOST_ROWS = 4000

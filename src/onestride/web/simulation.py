@@ -23,12 +23,12 @@ from onestride._backend import require_memory
 from onestride._errors import InputError
 from onestride.problem import Problem
 from onestride.result import QUANTITIES, Estimate, _plain
-from onestride.simulate.learned import measure_learned
-from onestride.simulate.memory import learned_memory, memory_needed, spectrum_memory
-from onestride.simulate.spectrum import measure_spectrum
+from onestride.simulation.learned import measure_learned
+from onestride.simulation.memory import learned_memory, memory_needed, spectrum_memory
+from onestride.simulation.spectrum import measure_spectrum
 from onestride.store import Record, Store, StoreError
-from onestride.sweep.cells import problem_content, problem_from, run_cell
-from onestride.sweep.task import Task, machine, perform
+from onestride.sweeps.cells import problem_content, problem_from, run_cell
+from onestride.sweeps.task import Task, machine, perform
 from onestride.web.browse import in_reach
 from onestride.web.query import write_query
 from onestride.web.workers import deaf, start_worker

@@ -1,0 +1,225 @@
+"""What the paper puts in the place of F: the spiked expansions F_ℓ, their Gaussian equivalents, and the limit model.
+
+F_ℓ           = F₀ + Σ_{k≤ℓ} c_k (c₁η)^k (X̃β)^{∘k} (a^{∘k})ᵀ
+Gaussian F_ℓ  = the same with F₀ replaced by c₁X̃W₀ᵀ + c_{>1}Z, Z with independent N(0, 1) entries
+limit         = ridge on F₀ plus the powers (X̃β)^k, k ≤ ℓ, c_k ≠ 0, whose coefficients are not penalised
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from onestride._backend import current, map_tiles, stream
+from onestride._numerics import Array
+from onestride.problem import Problem
+from onestride.result import Estimate
+from onestride.simulation.gradient import largest_singular_values
+from onestride.simulation.memory import expansion_memory, limit_memory, require_room
+from onestride.simulation.network import (
+    Gradient,
+    Network,
+    draw_batch,
+    draw_network,
+    held_out_tiles,
+    require_single,
+    step_gradient,
+)
+from onestride.simulation.ridge import ridge_path
+from onestride.simulation.run import seed_tuple
+from onestride.simulation.shifted import host_cholesky
+
+HIGHEST = 4
+VARIANTS = ("F", *(f"F_{ell}" for ell in range(HIGHEST + 1)), "Gaussian F_0", "Gaussian F_window")
+Features = Callable[[Array], Iterator[Any]]
+
+
+@dataclass(frozen=True)
+class MeasuredExpansions:
+    """Ridge fits on the same data with each matrix of `VARIANTS`; estimates have axes (seeds, variants).
+
+    column_means
+        Axis (seeds): length of the vector of column means of F − F_window, its part along the constant vector over √n.
+    """
+
+    problem: Problem
+    window: int
+    seeds: tuple[int, ...]
+    train_loss: Estimate = field(repr=False)
+    test_error: Estimate = field(repr=False)
+    column_means: Estimate = field(repr=False)
+
+
+@dataclass(frozen=True)
+class MeasuredEquivalence:
+    """How far F is from F_ℓ, and what that does to the errors; one value per seed.
+
+    distance, distance_rank_one
+        ‖F − F_ℓ‖/√n after the exact gradient step, and after the rank-one step W₀ + ηc₁aβᵀ on the same draw.
+    column_means
+        Length of the vector of column means of F − F_ℓ: the size, over √n, of its part along the constant vector.
+    train_loss, test_error
+        Axes (seeds, F | F_ℓ | Gaussian equivalent of F_ℓ).
+    """
+
+    problem: Problem
+    ell: int
+    seeds: tuple[int, ...]
+    distance: Estimate
+    distance_rank_one: Estimate
+    column_means: Estimate
+    train_loss: Estimate
+    test_error: Estimate
+
+
+@dataclass(frozen=True)
+class MeasuredLimit:
+    """Errors of the limit model, axes (seeds, ℓ = 0 … highest)."""
+
+    problem: Problem
+    seeds: tuple[int, ...]
+    train_loss: Estimate
+    test_error: Estimate
+
+
+def measure_expansions(problem: Problem, window: int, seeds: int | Iterable[int] = 4) -> MeasuredExpansions:
+    """Fit F, F_0 … F_4, the Gaussian equivalent of F_0, and the same plus the spikes k ≤ `window`."""
+    seed_list = _checked(problem, "the expansion F_ℓ", seeds, expansion_memory(problem, 0))
+    rows = [_expansions(problem, window, seed) for seed in seed_list]
+    loss, test, means = (Estimate(np.array(column)) for column in zip(*rows, strict=True))
+    return MeasuredExpansions(problem, window, seed_list, loss, test, means)
+
+
+def measure_equivalence(problem: Problem, ell: int, seeds: int | Iterable[int] = 4) -> MeasuredEquivalence:
+    """Fit the ridge regression on F, on F_ℓ and on the Gaussian equivalent, on the same data."""
+    seed_list = _checked(problem, "the expansion F_ℓ", seeds, expansion_memory(problem, 3))
+    rows = [_equivalence(problem, ell, seed) for seed in seed_list]
+    distances, loss, test = (Estimate(np.array(column)) for column in zip(*rows, strict=True))
+    return MeasuredEquivalence(problem, ell, seed_list, distances[0], distances[1], distances[2], loss, test)
+
+
+def measure_limit(problem: Problem, highest: int, seeds: int | Iterable[int] = 4) -> MeasuredLimit:
+    """Fit the limit model for ℓ = 0 … highest; ℓ = 0 is the random features model."""
+    seed_list = _checked(problem, "the limit model", seeds, limit_memory(problem))
+    rows = [_limit(problem, highest, seed) for seed in seed_list]
+    loss, test = (Estimate(np.array(column)) for column in zip(*rows, strict=True))
+    return MeasuredLimit(problem, seed_list, loss, test)
+
+
+def _checked(problem: Problem, what: str, seeds: int | Iterable[int], memory: float) -> tuple[int, ...]:
+    require_single(problem, what)
+    require_room(problem, memory)
+    return seed_tuple(seeds)
+
+
+def spikes(problem: Problem, a: Any, projection: Any, ell: int) -> Any:
+    """Σ_{k≤ℓ} c_k (c₁η)^k (X̃β)^{∘k} (a^{∘k})ᵀ for projection = X̃β."""
+    c, xp = problem.sigma.coefficients, current().xp
+    strength = float(c[1]) * problem.eta
+    left = xp.stack([(strength * projection) ** k for k in range(1, ell + 1)], axis=1)
+    right = xp.stack([float(c[k]) * a**k for k in range(1, ell + 1)], axis=0)
+    return left @ right
+
+
+def _variants(
+    problem: Problem, network: Network, step: Gradient, window: int, noise: np.random.Generator, names: Iterable[str]
+) -> Features:
+    """A function from inputs to the feature matrices of these names of `VARIANTS`, one after the other."""
+    backend, sigma = current(), problem.sigma
+    W0, a, G, beta = (backend.put(array) for array in (network.W0, network.a, step.G, step.beta))
+    c1, rest = float(sigma.coefficients[1]), float(np.sqrt(sigma.nonlinear_power))
+
+    def features(X: Array) -> Iterator[Any]:
+        inputs = backend.put(X)
+        pre, projection = inputs @ W0.T, inputs @ beta
+        bases: dict[str, Any] = {}
+        for name in names:
+            if name == "F":
+                yield map_tiles(sigma, pre + problem.eta * (inputs @ G.T))
+                continue
+            base, _, degree = name.rpartition("F_")
+            if base not in bases:
+                bases.clear()
+                bases[base] = (
+                    c1 * pre + rest * backend.put(noise.standard_normal(pre.shape)) if base else map_tiles(sigma, pre)
+                )
+            ell = window if degree == "window" else int(degree)
+            yield bases[base] + spikes(problem, a, projection, ell) if ell else bases[base]
+
+    return features
+
+
+def _ridge_fits(
+    problem: Problem, seed: int, y: Array, matrices: Iterable[Any], features: Features
+) -> tuple[Array, Array]:
+    """Ridge objective with each matrix, and test error with what `features` puts in its place for fresh inputs."""
+    backend, paths = current(), [ridge_path(matrix, y, np.array([problem.ridge])) for matrix in matrices]
+    readouts = [backend.put(path.coefficients[:, 0]) for path in paths]
+    total, rows = np.zeros(len(paths)), 2 * problem.n
+    for X, signal in held_out_tiles(problem, seed, rows):
+        for i, matrix in enumerate(features(X)):
+            total[i] += ((signal - backend.get(matrix @ readouts[i])) ** 2).sum()
+    return np.array([path.train_loss[0] for path in paths]), total / rows + problem.noise**2
+
+
+def _expansions(problem: Problem, window: int, seed: int) -> tuple[Array, Array, float]:
+    backend, network = current(), draw_network(problem, seed)
+    step = step_gradient(problem, network, seed)
+    features = _variants(problem, network, step, window, stream(seed, "probe"), VARIANTS)
+    batch = draw_batch(problem, seed, "ridge_inputs", "ridge_noise", problem.n)
+    means = {}
+
+    def noted() -> Iterator[Any]:
+        for name, matrix in zip(VARIANTS, features(batch.X), strict=True):
+            means[name] = backend.get(backend.xp.mean(matrix, axis=0))
+            yield matrix
+
+    loss, test = _ridge_fits(problem, seed, batch.y, noted(), features)
+    return loss, test, float(np.linalg.norm(means["F"] - means[f"F_{window}"]))
+
+
+def _equivalence(problem: Problem, ell: int, seed: int) -> tuple[Array, Array, Array]:
+    get, network = current().get, draw_network(problem, seed)
+    step = step_gradient(problem, network, seed)
+    names = ("F", f"F_{ell}", "Gaussian F_window")
+    features = _variants(problem, network, step, ell, stream(seed, "probe"), names)
+    batch = draw_batch(problem, seed, "ridge_inputs", "ridge_noise", problem.n)
+    matrices = list(features(batch.X))
+    F, F_ell = get(matrices[0]), get(matrices[1])
+    strength = problem.sigma.coefficients[1] * problem.eta
+    F_one = problem.sigma(batch.X @ network.W0.T + strength * np.outer(batch.X @ step.beta, network.a))
+    norms = [largest_singular_values(matrix - F_ell, 1)[0] / np.sqrt(problem.n) for matrix in (F, F_one)]
+    distances = np.array([*norms, np.linalg.norm((F - F_ell).mean(0))])
+    return distances, *_ridge_fits(problem, seed, batch.y, matrices, features)
+
+
+def _limit(problem: Problem, highest: int, seed: int) -> tuple[Array, Array]:
+    """With R = (F₀F₀ᵀ + λn)⁻¹ and free columns P: w = (PᵀRP)⁻¹PᵀRy, α = R(y − Pw), objective λ(y − Pw)ᵀα."""
+    sigma, n = problem.sigma, problem.n
+    network = draw_network(problem, seed)
+    beta = step_gradient(problem, network, seed).beta
+    beta = beta / np.linalg.norm(beta)
+    batch = draw_batch(problem, seed, "ridge_inputs", "ridge_noise", n)
+    F0 = sigma(batch.X @ network.W0.T)
+    powers = [k for k in range(1, highest + 1) if sigma.coefficients[k] != 0]
+    P = np.stack([np.ones(n), *((batch.X @ beta) ** k for k in powers)], axis=1)[:, 1:]
+    solved = host_cholesky(F0 @ F0.T, problem.ridge * n)(np.column_stack([batch.y, P]))
+    losses, readouts, weights = [], [], []
+    for ell in range(highest + 1):
+        count = sum(k <= ell for k in powers)
+        Pl, RP = P[:, :count], solved[:, 1 : count + 1]
+        w = np.linalg.solve(Pl.T @ RP, Pl.T @ solved[:, 0]) if count else np.zeros(0)
+        alpha = solved[:, 0] - RP @ w
+        losses.append(problem.ridge * (batch.y - Pl @ w) @ alpha)
+        readouts.append(F0.T @ alpha)
+        weights.append(np.pad(w, (0, len(powers) - count)))
+    total, rows = np.zeros(highest + 1), 2 * n
+    for X, signal in held_out_tiles(problem, seed, rows):
+        g = X @ beta
+        free = np.stack([np.ones_like(g), *(g**k for k in powers)], axis=1)[:, 1:] @ np.array(weights).T
+        prediction = sigma(X @ network.W0.T) @ np.array(readouts).T + free
+        total += ((signal[:, None] - prediction) ** 2).sum(0)
+    return np.array(losses), total / rows + problem.noise**2

@@ -1,0 +1,68 @@
+"""`measure_gradient`: how close the first gradient is to the rank-one matrix c₁aβᵀ, and for which β."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+import numpy as np
+from scipy.sparse.linalg import svds
+
+from onestride._numerics import Array
+from onestride.problem import Problem
+from onestride.result import Estimate
+from onestride.simulation.memory import gradient_memory, require_room
+from onestride.simulation.network import draw_network, gradient, step_batch, step_gradient
+from onestride.simulation.run import seed_tuple
+
+
+@dataclass(frozen=True)
+class MeasuredGradient:
+    """Operator norms, one value per seed.
+
+    singular_values
+        The leading five of G.
+    distance_labels, distance_residual
+        ‖G − c₁aβᵀ‖ with β = Xᵀy/n and with β = Xᵀr/n, r the residual of the literal gradient.
+    """
+
+    problem: Problem
+    seeds: tuple[int, ...]
+    singular_values: Estimate = field(repr=False)
+    distance_labels: Estimate
+    distance_residual: Estimate
+
+
+def measure_gradient(problem: Problem, seeds: int | Iterable[int] = 4) -> MeasuredGradient:
+    """Draw the network and the batch of the step, form G exactly, and compare it with c₁aβᵀ."""
+    seed_list = seed_tuple(seeds)
+    require_room(problem, gradient_memory(problem))
+    c1 = problem.sigma.coefficients[1]
+    values = []
+    for seed in seed_list:
+        network = draw_network(problem, seed)
+        batch = step_batch(problem, seed)
+        G = gradient(problem, network, batch).G
+        beta_labels = batch.X.T @ batch.y / problem.step_samples
+        beta_residual = gradient(problem.replace(gradient="full"), network, batch).beta
+        leading = largest_singular_values(G, min(5, *G.shape))
+        distances = [
+            largest_singular_values(G - c1 * np.outer(network.a, beta), 1)[0] for beta in (beta_labels, beta_residual)
+        ]
+        values.append((leading, *distances))
+    leading, by_labels, by_residual = (Estimate(np.array(v)) for v in zip(*values, strict=True))
+    return MeasuredGradient(problem, seed_list, leading, by_labels, by_residual)
+
+
+def gradient_singular_values(problem: Problem, seed: int) -> Array:
+    """All min(N, d) singular values of G of one draw, decreasing."""
+    require_room(problem, gradient_memory(problem))
+    return np.linalg.svd(step_gradient(problem, draw_network(problem, seed), seed).G, compute_uv=False)
+
+
+def largest_singular_values(A: Array, count: int) -> Array:
+    """The `count` largest singular values, decreasing: Lanczos for large matrices, a full decomposition for small."""
+    if min(A.shape) <= max(2 * count, 20):
+        return np.linalg.svd(A, compute_uv=False)[:count]
+    start = np.ones(min(A.shape)) / np.sqrt(min(A.shape))  # fixed, so that a repeated run gives the same digits
+    return np.sort(svds(A, k=count, v0=start, return_singular_vectors=False))[::-1]

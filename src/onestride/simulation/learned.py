@@ -1,0 +1,122 @@
+"""`measure_learned`: how much of each Hermite degree of the teacher the trained predictor has learned."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from math import factorial
+from typing import Any
+
+import numpy as np
+
+from onestride._backend import current, map_tiles, using
+from onestride._numerics import Array, hermite_table
+from onestride.functions import InputError
+from onestride.problem import Problem
+from onestride.result import Estimate
+from onestride.result import _plain as plain
+from onestride.simulation.features import feature_rows
+from onestride.simulation.memory import learned_memory, require_room
+from onestride.simulation.network import draw_batch, draw_network, draw_teacher, held_out_tiles, trained_weights
+from onestride.simulation.ridge import fit_rows
+from onestride.simulation.run import seed_tuple, test_rows
+
+DEGREE = 4  # components H_1 … H_4; the constant is kept out of "unexplained" too
+
+
+@dataclass(frozen=True)
+class MeasuredLearned:
+    """Measured components; the names of `theory.learned.Learned`, each an `Estimate`, plus the same without the step.
+
+    degrees
+        The k ≤ 4 with c⋆_k ≠ 0.
+    fraction
+        Axes (seeds, degrees): E[f̂(x) H_k(β⋆ᵀx)]/(c⋆_k k!); 1 is fully learned, 0 not at all.
+    unexplained
+        Axis (seeds): E f̂² outside the span of H_0 … H_4 of β⋆ᵀx; what the predictor says that is not about the teacher.
+    """
+
+    problem: Problem
+    seeds: tuple[int, ...]
+    degrees: tuple[int, ...]
+    fraction: Estimate
+    unexplained: Estimate
+    untrained: MeasuredLearned | None = None
+
+    def to_dict(self) -> dict[str, Any]:
+        """Means and standard errors, ready for JSON."""
+        row: dict[str, Any] = {"seeds": list(self.seeds), "degrees": list(self.degrees)}
+        for name in ("fraction", "unexplained"):
+            e: Estimate = getattr(self, name)
+            row[name] = {"mean": plain(e.mean), "stderr": plain(e.stderr)}
+        return row
+
+
+def measure_learned(
+    problem: Problem,
+    seeds: int | Iterable[int] = 4,
+    *,
+    n_test: int | None = None,
+    device: str | None = None,
+    progress: Callable[[int, int], None] | None = None,
+) -> MeasuredLearned:
+    """Fit the ridge regression, with and without the step, and expand the predictor in Hermite polynomials of β⋆ᵀx.
+
+    f̂ is regressed on H_0 … H_4 of β⋆ᵀx over `n_test` fresh inputs (4n, at least 4000), so sampling error of one
+    component does not leak into another.
+    """
+    seed_list = seed_tuple(seeds)
+    rows = max(4 * problem.n, 4000) if n_test is None else test_rows(problem, n_test)
+    if rows <= DEGREE + 1:
+        raise InputError(f"n_test must be above {DEGREE + 1}, got {n_test}")
+    if problem.directions > 1:
+        raise InputError(f"measure_learned needs a teacher of one direction, got directions = {problem.directions}")
+    degrees = teacher_degrees(problem)
+    values = np.empty((len(seed_list), 2, len(degrees) + 1))
+    with using(device):
+        require_room(problem, learned_memory(problem, rows), n_test=n_test)
+        for i, seed in enumerate(seed_list):
+            values[i] = _one_seed(problem, seed, degrees, rows)
+            if progress is not None:
+                progress(i + 1, len(seed_list))
+
+    def wrap(k: int, untrained: MeasuredLearned | None) -> MeasuredLearned:
+        fraction, unexplained = Estimate(values[:, k, :-1]), Estimate(values[:, k, -1])
+        return MeasuredLearned(problem, seed_list, degrees, fraction, unexplained, untrained)
+
+    return wrap(1, wrap(0, None))
+
+
+def teacher_degrees(problem: Problem) -> tuple[int, ...]:
+    """The degrees 1 ≤ k ≤ 4 with c⋆_k ≠ 0."""
+    c = problem.target.coefficients
+    return tuple(k for k in range(1, DEGREE + 1) if c[k] != 0)
+
+
+def _one_seed(problem: Problem, seed: int, degrees: tuple[int, ...], n_test: int) -> Array:
+    """Learned fractions and unexplained power, without and with the step: shape (2, degrees + 1)."""
+    sigma, c = problem.sigma, problem.target.coefficients
+    network = draw_network(problem, seed)
+    batch = draw_batch(problem, seed, "ridge_inputs", "ridge_noise", problem.n)
+    beta_star = draw_teacher(problem, seed)
+    weights = (network.W0, trained_weights(problem, network, seed))
+    ridge = np.array([problem.ridge])
+    put, get = current().put, current().get
+    readouts = [
+        fit_rows(feature_rows(problem, batch.X, W), put(batch.y), ridge, dual=problem.n <= problem.N).coefficients[:, 0]
+        for W in weights
+    ]
+    del batch
+
+    gram = np.zeros((DEGREE + 1, DEGREE + 1))
+    moments, power = np.zeros((DEGREE + 1, 2)), np.zeros(2)
+    for X, _ in held_out_tiles(problem, seed, n_test):
+        h = hermite_table(X @ beta_star, DEGREE)
+        f = np.stack([get(map_tiles(sigma, put(X) @ put(W).T) @ a) for W, a in zip(weights, readouts, strict=True)])
+        gram += h @ h.T
+        moments += h @ f.T
+        power += (f**2).sum(1)
+    components = np.linalg.solve(gram, moments)
+    unexplained = (power - (components * moments).sum(0)) / (n_test - DEGREE - 1)
+    fractions = [components[k] / (c[k] * np.sqrt(factorial(k))) for k in degrees]
+    return np.stack([*fractions, unexplained], axis=1)

@@ -1,0 +1,288 @@
+"""`measure_spectrum`: eigenvalues of FFᵀ/n after the exact step, and what its leading left singular vectors are."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from scipy.linalg import eigh
+
+from onestride._backend import current, stream, using
+from onestride._numerics import Array, gauss_density, hermite_table
+from onestride.functions import InputError
+from onestride.problem import Problem
+from onestride.result import Estimate
+from onestride.result import _plain as plain
+from onestride.simulation.features import feature_rows
+from onestride.simulation.krylov import lanczos_quadrature, leading_eigenpairs
+from onestride.simulation.memory import density_memory, require_room, spectrum_memory
+from onestride.simulation.network import (
+    draw_batch,
+    draw_network,
+    draw_teacher,
+    gradient,
+    step_gradient,
+    trained_weights,
+)
+from onestride.simulation.run import seed_tuple
+from onestride.simulation.shifted import Rows
+
+HIGHEST_OVERLAP = 4  # overlaps are measured with H_0 … H_4
+DIRECTION_DEGREE = 10  # "all functions of z" means polynomials up to this degree
+_VALUES = (
+    "eigenvalues",
+    "untrained_eigenvalues",
+    "leading",
+    "overlaps",
+    "teacher_overlaps",
+    "power_overlaps",
+    "on_direction",
+    "alignment",
+)
+
+
+@dataclass(frozen=True)
+class MeasuredSpectrum:
+    """The spectrum of FFᵀ/n; the names of `theory.spectrum.Spectrum`, each an `Estimate` with seeds on the first axis.
+
+    eigenvalues, untrained_eigenvalues
+        All min(n, N) eigenvalues of FFᵀ/n and of F₀F₀ᵀ/n on the same draw, increasing; without a full decomposition
+        only the leading ones, and the largest of F₀F₀ᵀ/n.
+    leading
+        The largest eigenvalues of FFᵀ/n, decreasing; outliers or not.
+    overlaps, teacher_overlaps
+        Axes (seeds, leading, k): squared overlap of the left singular vector with H_k(X̃β/|β|), with H_k(X̃β⋆).
+    power_overlaps
+        Axes (seeds, leading, k − 1): squared overlap with the power (X̃β)^k, k = 1 … 4, the spikes of the paper.
+    on_direction
+        Axes (seeds, leading): squared length of its projection on polynomials of X̃β/|β| of degree ≤ 10, less the
+        11/n expected of a random vector.
+    alignment
+        β⋆ᵀβ/|β| of the draw.
+    """
+
+    problem: Problem
+    seeds: tuple[int, ...]
+    eigenvalues: Estimate = field(repr=False)
+    untrained_eigenvalues: Estimate = field(repr=False)
+    leading: Estimate
+    overlaps: Estimate
+    teacher_overlaps: Estimate
+    power_overlaps: Estimate
+    on_direction: Estimate
+    alignment: Estimate
+
+    @property
+    def untrained_edge(self) -> Estimate:
+        """The largest eigenvalue of F₀F₀ᵀ/n."""
+        return Estimate(self.untrained_eigenvalues.values[:, -1])
+
+    @property
+    def outliers(self) -> Estimate:
+        """How many of `leading` are spikes, judged from data alone, per seed.
+
+        A spike lies above every eigenvalue of F₀F₀ᵀ/n and more than half of its vector is a function of X̃β. The first
+        condition alone would not do: after a strong step the bulk itself is wider.
+        """
+        above = self.leading.values > self.untrained_eigenvalues.values[:, -1:]
+        return Estimate((above & (self.on_direction.values > 0.5)).sum(1).astype(float))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Means and standard errors of the leading eigenvalues and their overlaps, ready for JSON."""
+        row: dict[str, Any] = {"seeds": list(self.seeds)}
+        for name in (*_VALUES[2:], "untrained_edge", "outliers"):
+            e: Estimate = getattr(self, name)
+            row[name] = {"mean": plain(e.mean), "stderr": plain(e.stderr)}
+        return row
+
+
+def measure_spectrum(
+    problem: Problem,
+    seeds: int | Iterable[int] = 4,
+    *,
+    count: int = 6,
+    full: bool = True,
+    device: str | None = None,
+    progress: Callable[[int, int], None] | None = None,
+) -> MeasuredSpectrum:
+    """Measure the spectrum of FFᵀ/n and the overlaps of its `count` leading left singular vectors.
+
+    Draws are those of `simulate`, seed by seed; β is that of the first step, β⋆ the teacher's first direction. The features are those of the
+    ridge regression: F = σ(X̃Wᵀ) on fresh X̃.
+
+    full
+        False: only the leading eigenvalues, from a few dozen products with F instead of a whole decomposition.
+    device
+        As in `simulate_grid`.
+    """
+    seed_list = seed_tuple(seeds)
+    top = min(problem.n, problem.N)
+    if isinstance(count, bool) or not isinstance(count, int | np.integer) or not 1 <= count <= top:
+        raise InputError(f"count must be a whole number from 1 to min(n, N) = {top}, got {count!r}")
+    rows: list[dict[str, Array]] = []
+    with using(device):
+        require_room(problem, spectrum_memory(problem, int(count), full=full))
+        for i, seed in enumerate(seed_list):
+            rows.append(_one_seed(problem, seed, int(count), full))
+            if progress is not None:
+                progress(i + 1, len(seed_list))
+    return MeasuredSpectrum(problem, seed_list, *(Estimate(np.stack([r[name] for r in rows])) for name in _VALUES))
+
+
+def _one_seed(problem: Problem, seed: int, count: int, full: bool) -> dict[str, Array]:
+    n = problem.n
+    beta_star = draw_teacher(problem, seed)
+    network = draw_network(problem, seed)
+    beta = step_gradient(problem, network, seed).beta
+    beta = beta / np.linalg.norm(beta)
+    X = draw_batch(problem, seed, "ridge_inputs", None, n).X
+    before, _ = decompose_rows(feature_rows(problem, X, network.W0), n, 0, full=full)
+    W = trained_weights(problem, network, seed)
+    after, vectors = decompose_rows(feature_rows(problem, X, W), n, count, full=full)
+    polynomials = hermite_table(X @ beta, DIRECTION_DEGREE)
+    basis, _ = np.linalg.qr(polynomials.T)
+    chance = (DIRECTION_DEGREE + 1) / n
+    on_direction = ((basis.T @ vectors) ** 2).sum(0)
+    return {
+        "eigenvalues": after,
+        "untrained_eigenvalues": before,
+        "leading": after[::-1][:count],
+        "overlaps": _overlaps(vectors, polynomials[: HIGHEST_OVERLAP + 1]),
+        "teacher_overlaps": _overlaps(vectors, hermite_table(X @ beta_star, HIGHEST_OVERLAP)),
+        "power_overlaps": _overlaps(vectors, np.stack([polynomials[1] ** k for k in range(1, HIGHEST_OVERLAP + 1)])),
+        "on_direction": np.maximum(on_direction - chance, 0.0) / max(1 - chance, chance),
+        "alignment": np.array(beta @ beta_star),
+    }
+
+
+def decompose(F: Any, count: int, *, full: bool = True) -> tuple[Array, Array]:
+    """Eigenvalues of FFᵀ/n, increasing, and the `count` leading left singular vectors as columns (n × count).
+
+    All min(n, N) eigenvalues, or only as many as vectors unless `full`: then from products with F alone.
+    """
+    F = current().put(F)
+    n, N = F.shape
+    B = F.T if n <= N else F
+    return decompose_rows(Rows(max(n, N), min(n, N), lambda rows: B[rows, :]), n, count, full=full)
+
+
+def decompose_rows(rows: Rows, n: int, count: int, *, full: bool = True) -> tuple[Array, Array]:
+    """The same from the rows of Fᵀ when n ≤ N, else of F."""
+    backend, xp = current(), current().xp
+    if not all(np.isfinite(float(xp.sum(tile))) for _, tile in rows):
+        raise InputError("the activation overflows on the features of this step; use a smaller exponent or constant")
+    if full:
+        values, vectors = _eigenpairs(rows.gram(backend.dtype), count)
+    else:
+        values, vectors = leading_eigenpairs(rows, max(count, 1))
+        values, vectors = values[::-1], vectors[:, :count]
+    if n == rows.length:  # right singular vectors: u = Fv/|Fv|
+        vectors = rows @ vectors
+        vectors = vectors / xp.sqrt(xp.sum(vectors * vectors, axis=0))
+    return values / n, backend.get(vectors)
+
+
+def _eigenpairs(K: Any, count: int) -> tuple[Array, Any]:
+    """All eigenvalues of K, increasing, and the `count` last vectors, the largest first; K as `Rows.gram` leaves it."""
+    backend, xp, m = current(), current().xp, K.shape[0]
+    if backend.on_host:
+        values, vectors = eigh(K, lower=False, eigvals_only=True, check_finite=False), np.empty((m, 0))
+        if count:
+            wanted = [m - count, m - 1]
+            _, vectors = eigh(K, lower=False, subset_by_index=wanted, overwrite_a=True, check_finite=False)
+        vectors = vectors[:, ::-1]
+    else:
+        values, vectors = xp.linalg.eigh(K)
+        vectors = xp.flip(vectors[:, m - count :], axis=1)
+    return np.maximum(backend.get(values), 0.0), vectors
+
+
+def _overlaps(vectors: Array, polynomials: Array) -> Array:
+    """(uᵀh)²/|h|² for unit columns u and rows h: shape (leading, polynomials)."""
+    inner = polynomials @ vectors
+    return (inner**2 / (polynomials**2).sum(1)[:, None]).T
+
+
+def leading_vectors(problem: Problem, seed: int, count: int) -> tuple[Array, Array]:
+    """X̃β/|β| (n) and the `count` leading left singular vectors of F (n × count, unit columns) of one draw."""
+    require_room(problem, spectrum_memory(problem, count, full=True))
+    network = draw_network(problem, seed)
+    step = step_gradient(problem, network, seed)
+    X = draw_batch(problem, seed, "ridge_inputs", None, problem.n).X
+    _, vectors = decompose_rows(feature_rows(problem, X, network.W0 + problem.eta * step.G), problem.n, count)
+    return X @ step.beta / np.linalg.norm(step.beta), vectors
+
+
+def largest_sample_share(problem: Problem, seed: int, k: int) -> float:
+    """How much of the k-th leading left singular vector of F (from 1) is a cubic polynomial, without constant, of x⋆ᵀx.
+
+    x⋆ is the input of the step whose residual is largest: a sample that the gradient may remember on its own.
+    """
+    network = draw_network(problem, seed)
+    batch = draw_batch(problem, seed, "step_inputs", "step_noise", problem.step_samples)
+    step = gradient(problem, network, batch)
+    X = draw_batch(problem, seed, "ridge_inputs", None, problem.n).X
+    _, vectors = decompose_rows(feature_rows(problem, X, network.W0 + problem.eta * step.G), problem.n, k)
+    powers = np.vander(X @ batch.X[np.abs(step.residual).argmax()] / np.sqrt(problem.d), 4)[:, :3]
+    basis, _ = np.linalg.qr(powers - powers.mean(0))
+    return float(((basis.T @ vectors[:, k - 1]) ** 2).sum())
+
+
+@dataclass(frozen=True)
+class MeasuredDensity:
+    """The spectral density of FFᵀ/n, all n eigenvalues counted, smoothed by a Gaussian; axes (seeds, points).
+
+    points, width
+        Where it is given, and the standard deviation of the smoothing.
+    density, untrained_density
+        After the step, and for F₀ on the same draw. For n > N the n − N zero eigenvalues are left out of both.
+    """
+
+    problem: Problem
+    seeds: tuple[int, ...]
+    points: Array
+    width: float
+    density: Estimate
+    untrained_density: Estimate
+
+
+def measure_density(
+    problem: Problem,
+    seeds: int | Iterable[int] = 4,
+    *,
+    points: Array | None = None,
+    width: float | None = None,
+    device: str | None = None,
+) -> MeasuredDensity:
+    """The smoothed density of the spectrum without a full decomposition, by stochastic Lanczos quadrature.
+
+    By default 200 points cover the spectrum of F₀ and `width` is 2 % of its range: sharper than that the quadrature
+    (8 probes, 80 steps) would show its own nodes.
+    """
+    seed_list = seed_tuple(seeds)
+    pairs = []
+    with using(device):
+        require_room(problem, density_memory(problem))
+        for seed in seed_list:
+            network = draw_network(problem, seed)
+            X = draw_batch(problem, seed, "ridge_inputs", None, problem.n).X
+            weights = (network.W0, trained_weights(problem, network, seed))
+            pairs.append([_quadrature(feature_rows(problem, X, W), problem.n, seed) for W in weights])
+    top = max(float(before[0].max()) for before, _ in pairs)
+    width = 0.02 * top if width is None else width
+    if not width > 0:
+        raise InputError(f"width must be above 0, got {width}")
+    points = np.linspace(0.0, 1.1 * top, 200) if points is None else np.asarray(points, float)
+
+    def smooth(k: int) -> Estimate:
+        kernel = [gauss_density((points[:, None] - pair[k][0]) / width) @ pair[k][1] / width for pair in pairs]
+        return Estimate(np.array(kernel))
+
+    return MeasuredDensity(problem, seed_list, points, width, smooth(1), smooth(0))
+
+
+def _quadrature(rows: Rows, n: int, seed: int) -> Array:
+    nodes, weights = lanczos_quadrature(rows, stream(seed, "probe"))
+    return np.stack([nodes / n, weights * rows.width / n])

@@ -1,0 +1,183 @@
+"""Rows: one per cell, with the statistics of its seeds beside the theory; computed from the store, never stored."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from onestride.problem import Problem, Step
+from onestride.result import QUANTITIES, Estimate, Status
+from onestride.store import Record, Store
+from onestride.sweeps.cells import NUMERICS, problem_from
+from onestride.sweeps.statistics import student_half_width
+
+GAINS = {"train_gain": "train_loss", "test_gain": "test_error"}
+MEASURED = (*QUANTITIES, *GAINS)
+SOLVED = Status.SOLVED.name.lower()
+
+
+@dataclass(frozen=True)
+class Row:
+    """One cell: what was measured over its seeds, what theory says, and what failed.
+
+    `estimate(name)` gives the values, mean and standard error of train_loss, train_mse, test_error, and of train_gain and
+    test_gain, the falls due to the step, paired by seed.
+    """
+
+    problem: Problem
+    runs: tuple[Record, ...] = field(repr=False)
+    theory: dict[str, Any] | None = field(repr=False)
+    failures: tuple[str, ...] = ()
+
+    @property
+    def seeds(self) -> tuple[int, ...]:
+        """The seeds measured."""
+        return tuple(run.cell["seed"] for run in self.runs)
+
+    @property
+    def status(self) -> str:
+        """How the theory ended, a name of `Status` in small letters; none when there is no theory value."""
+        return "none" if self.theory is None else str(self.theory["status"])
+
+    @cached_property
+    def _estimates(self) -> dict[str, Estimate]:
+        names = (*QUANTITIES, *(f"untrained_{name}" for name in QUANTITIES))
+        values = {name: np.array([run.values[name] for run in self.runs], float) for name in names}
+        values |= {gain: values[f"untrained_{name}"] - values[name] for gain, name in GAINS.items()}
+        return {name: Estimate(value) for name, value in values.items()}
+
+    def estimate(self, name: str) -> Estimate:
+        """The measured quantity, one value per seed."""
+        return self._estimates[name]
+
+    def predicted(self, name: str) -> float:
+        """The theory's value; NaN when there is none."""
+        if self.theory is None:
+            return math.nan
+        if name in GAINS:
+            return float(self.theory[f"untrained_{GAINS[name]}"] - self.theory[GAINS[name]])
+        return float(self.theory[name])
+
+    def z(self, name: str) -> float:
+        """(predicted − measured)/standard error; NaN for fewer than two seeds."""
+        if len(self.runs) < 2:
+            return math.nan
+        found = self.estimate(name)
+        return (self.predicted(name) - float(found.mean)) / float(found.stderr) if found.stderr > 0 else math.nan
+
+    @property
+    def train_loss(self) -> Estimate:
+        """The ridge objective."""
+        return self.estimate("train_loss")
+
+    @property
+    def train_mse(self) -> Estimate:
+        """Its first term, the mean squared training residual."""
+        return self.estimate("train_mse")
+
+    @property
+    def test_error(self) -> Estimate:
+        """The error on fresh labels, noise included."""
+        return self.estimate("test_error")
+
+    @property
+    def test_gain(self) -> Estimate:
+        """Fall of the test error due to the step, paired by seed."""
+        return self.estimate("test_gain")
+
+    @property
+    def train_gain(self) -> Estimate:
+        """Fall of the ridge objective due to the step, paired by seed."""
+        return self.estimate("train_gain")
+
+    def to_dict(self) -> dict[str, Any]:
+        """One flat row: the problem, then mean, standard error, 95 % interval, theory and z of each quantity."""
+        row = flat_problem(self.problem) | {"seeds": len(self.runs), "failed": len(self.failures)}
+        for name in MEASURED:
+            mean = stderr = half = math.nan
+            if self.runs:
+                found = self.estimate(name)
+                mean, stderr, half = float(found.mean), float(found.stderr), student_half_width(found.values)
+            row |= {name: mean, f"{name}_stderr": stderr, f"{name}_low": mean - half, f"{name}_high": mean + half}
+            row |= {f"{name}_theory": self.predicted(name), f"{name}_z": self.z(name)}
+        words = self.theory or {"method": "", "message": ""}
+        row |= {"method": words["method"], "status": self.status, "message": words["message"]}
+        row["untrained_status"] = "none" if self.theory is None else self.theory.get("untrained_status", self.status)
+        return row | {"reason": "; ".join(dict.fromkeys(self.failures))}
+
+
+def solved(line: dict[str, Any], name: str) -> bool:
+    """Whether theory's value of a quantity may be shown as solved; a gain needs the network without the step, too."""
+    statuses = {line["status"], line["untrained_status"]} if name in GAINS else {line["status"]}
+    return statuses == {SOLVED}
+
+
+def flat_problem(problem: Problem) -> dict[str, Any]:
+    """The fields of a problem in one level, coefficients as text, with φ = d/n and ψ = d/N."""
+    data = {name: getattr(problem, name) for name in Problem.model_fields if name != "step"}
+    for name in ("activation", "teacher"):
+        if not isinstance(data[name], str):
+            data[name] = "[" + ", ".join(f"{c!r}" for c in data[name]) + "]"
+    data["n_step"] = problem.step_samples
+    step = {"constant": problem.step.constant, "exponent": problem.step.exponent}
+    return data | step | {"phi": problem.phi, "psi": problem.psi}
+
+
+def stored_rows(store: Store, *, method: str | None = None, only: Iterable[Problem] | None = None) -> list[Row]:
+    """Every cell of a store as a row, in the order of its parameters; `only` picks problems, `method` the theory.
+
+    Without `method` a cell shows the theory that was stored for it first.
+    """
+    runs: dict[str, list[Record]] = {}
+    theory: dict[str, dict[str, Any]] = {}
+    failures: dict[str, list[str]] = {}
+    done = set()
+    for record in store:
+        if record.numerics != NUMERICS.get(record.kind):
+            continue  # the same description gave other numbers then
+        if record.kind == "run":
+            name = _name(record.cell)
+            runs.setdefault(name, []).append(record)
+            done.add((name, record.cell["seed"]))
+        elif record.kind == "theory" and method in (None, record.cell["method"]):
+            theory.setdefault(_name(record.cell), record.values)
+    for record in store.records("failure"):
+        cell = record.cell["cell"]
+        name = _name(cell)
+        resolved = (name, cell["seed"]) in done if record.cell["of"] == "run" else name in theory
+        if not resolved:
+            failures.setdefault(name, []).append(record.values["reason"])
+    wanted = None if only is None else set(only)
+    rows = []
+    for name in dict.fromkeys((*runs, *theory, *failures)):
+        problem = _problem(json.loads(name))
+        if wanted is None or problem in wanted:
+            measured = tuple(sorted(runs.get(name, ()), key=lambda run: run.cell["seed"]))
+            rows.append(Row(problem, measured, theory.get(name), tuple(failures.get(name, ()))))
+    return sorted(rows, key=lambda row: _order(row.problem))
+
+
+def _name(cell: dict[str, Any]) -> str:
+    return json.dumps(cell["problem"], sort_keys=True)
+
+
+def _problem(content: dict[str, Any]) -> Problem:
+    try:
+        return problem_from(content)
+    except ValueError:  # a function that is not registered here: the row can be shown all the same
+        data: dict[str, Any] = {name: value for name, value in content.items() if name not in ("registered", "step")}
+        data = {name: tuple(value) if isinstance(value, list) else value for name, value in data.items()}
+        step = Step(**content["step"]) if "step" in content else Step.none()
+        return Problem.model_construct(None, **data, step=step)
+
+
+def _order(problem: Problem) -> tuple[Any, ...]:
+    text = [str(problem.activation), str(problem.teacher), problem.gradient, problem.weights, problem.readout]
+    sizes = [problem.n, problem.d, problem.N, problem.noise, problem.step.constant]
+    return (*text, *sizes, problem.step.exponent, problem.ridge)

@@ -1,0 +1,186 @@
+"""What a worker does: one seed of a group of cells, or their theory, as finished records."""
+
+from __future__ import annotations
+
+import platform
+import socket
+import time
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import scipy
+from threadpoolctl import ThreadpoolController
+
+from onestride import __version__
+from onestride.problem import Problem
+from onestride.result import QUANTITIES
+from onestride.simulation.run import simulate_grid
+from onestride.store import Record
+from onestride.sweeps.cells import NUMERICS, cell_content, key_of, problem_content, run_cell, theory_cell
+from onestride.theory.predict import predict_grid
+
+Pair = tuple[float, float]
+Values = dict[Pair, dict[str, Any]]
+
+
+@dataclass(frozen=True)
+class Task:
+    """One seed of some (exponent, penalty) pairs of a problem, or with `seed=None` their theory.
+
+    `ridges` are the penalties of the whole group: all are fitted beside each other whichever pairs are wanted, so that a
+    cell computed again is computed in the same company.
+    """
+
+    problem: Problem
+    pairs: tuple[Pair, ...]
+    ridges: tuple[float, ...]
+    seed: int | None
+    method: str
+    threads: int | None = None
+    attempt: int = 1
+    device: str | None = None
+
+    @property
+    def kind(self) -> str:
+        """Of the records it makes."""
+        return "theory" if self.seed is None else "run"
+
+    @property
+    def cells(self) -> list[dict[str, Any]]:
+        """What each pair's record is about."""
+        shared, constant = problem_content(self.problem), self.problem.step.constant
+        contents = [cell_content(shared, pair, constant) for pair in self.pairs]
+        if self.seed is None:
+            return [theory_cell(content, self.method) for content in contents]
+        return [run_cell(content, self.seed) for content in contents]
+
+    @property
+    def keys(self) -> list[str]:
+        """The keys of its records, in the order of `pairs`."""
+        return [key_of(self.kind, cell) for cell in self.cells]
+
+
+def perform(task: Task) -> list[Record]:
+    """The records of a task; a cell that cannot be computed gets a failure record with the reason."""
+    started = time.perf_counter()
+    exponents = list(dict.fromkeys(exponent for exponent, _ in task.pairs))
+    with _controller().limit(limits=task.threads), np.errstate(all="ignore"):  # overflow is told as a failure
+        values, reasons = _attempt(task, exponents, list(task.ridges))
+    cost = {"seconds": round(time.perf_counter() - started, 6), "together": len(task.pairs), "threads": task.threads}
+    if task.device is not None and task.seed is not None:
+        cost["device"] = task.device
+    where = machine() | cost | {"finished": datetime.now(UTC).isoformat(timespec="milliseconds")}
+    records = []
+    for pair, cell in zip(task.pairs, task.cells, strict=True):
+        if pair in values:
+            records.append(Record.new(task.kind, cell, values[pair], where, numerics=NUMERICS[task.kind]))
+        else:
+            records.append(failure(task, cell, reasons[pair], where))
+    return records
+
+
+def failure(task: Task, cell: dict[str, Any], reason: str, where: dict[str, Any]) -> Record:
+    """A record that says why a cell has no value."""
+    about = {"of": task.kind, "cell": cell, "attempt": task.attempt}
+    return Record.new("failure", about, {"reason": reason}, where, numerics=NUMERICS["failure"])
+
+
+def failures_of(task: Task, reason: str) -> list[Record]:
+    """Failure records for every pair of a task that did not come back."""
+    where = machine() | {"finished": datetime.now(UTC).isoformat(timespec="milliseconds")}
+    return [failure(task, cell, reason, where) for cell in task.cells]
+
+
+def _attempt(task: Task, exponents: list[float], ridges: list[float]) -> tuple[Values, dict[Pair, str]]:
+    """Values of every pair, and reasons where there is none; a grid that fails is tried again in smaller parts."""
+    try:
+        return (_simulated if task.seed is not None else _predicted)(task, exponents, ridges), {}
+    except Exception as error:
+        if len(exponents) > 1:
+            parts = [([exponent], ridges) for exponent in exponents]
+        elif len(ridges) > 1:
+            parts = [(exponents, [ridge]) for ridge in ridges]
+        else:
+            reason = str(error) if isinstance(error, ValueError) else f"{type(error).__name__}: {error}"
+            return {}, {(exponents[0], ridges[0]): reason}
+    values: Values = {}
+    reasons: dict[Pair, str] = {}
+    for part in parts:
+        found, missed = _attempt(task, *part)
+        values |= found
+        reasons |= missed
+    return values, reasons
+
+
+def _asked(task: Task, exponents: list[float]) -> tuple[list[float], list[int]]:
+    """The exponents to compute, and the row of each one asked for: without a step (c = 0) all are the problem's own."""
+    if task.problem.step.constant == 0:
+        return [task.problem.step.exponent], [0] * len(exponents)
+    return exponents, list(range(len(exponents)))
+
+
+def _simulated(task: Task, exponents: list[float], ridges: list[float]) -> Values:
+    assert task.seed is not None
+    asked, rows = _asked(task, exponents)
+    grid = simulate_grid(task.problem, asked, ridges, [task.seed], device=task.device)
+    before = grid.untrained
+    assert before is not None
+    return {
+        (exponent, ridge): {name: float(getattr(grid, name).values[0, i, j]) for name in QUANTITIES}
+        | {f"untrained_{name}": float(getattr(before, name).values[0, i, j]) for name in QUANTITIES}
+        for i, exponent in zip(rows, exponents, strict=True)
+        for j, ridge in enumerate(ridges)
+    }
+
+
+def _predicted(task: Task, exponents: list[float], ridges: list[float]) -> Values:
+    asked, rows = _asked(task, exponents)
+    grid = predict_grid(task.problem, asked, ridges, method=task.method)
+    values: Values = {}
+    for i, exponent in zip(rows, exponents, strict=True):
+        for j, ridge in enumerate(ridges):
+            prediction = grid[i, j]
+            before = prediction.untrained or prediction
+            numbers: dict[str, Any] = {name: float(getattr(prediction, name)) for name in QUANTITIES}
+            numbers |= {f"untrained_{name}": float(getattr(before, name)) for name in QUANTITIES}
+            words = {"method": prediction.method, "status": prediction.status.name.lower()}
+            words["untrained_status"] = before.status.name.lower()
+            numbers |= words | {"message": prediction.message, "residual": prediction.residual}
+            values[exponent, ridge] = numbers
+    return values
+
+
+# ---------------------------------------------------------------------- where it runs
+
+
+@cache
+def _controller() -> ThreadpoolController:
+    """The BLAS libraries of this process; finding them takes a millisecond, so it is done once."""
+    return ThreadpoolController()
+
+
+@cache
+def machine() -> dict[str, Any]:
+    """The part of the provenance that is the same for everything this process computes."""
+    versions = {"onestride": __version__, "python": platform.python_version()}
+    versions |= {"numpy": np.__version__, "scipy": scipy.__version__, "commit": commit()}
+    return versions | {"system": f"{platform.system()} {platform.machine()}", "host": socket.gethostname()}
+
+
+def commit() -> str | None:
+    """The commit of the checkout this package runs from, read from its files; None when it is installed."""
+    for folder in Path(__file__).resolve().parents:
+        if (folder / ".git" / "HEAD").is_file():
+            try:
+                head = (folder / ".git" / "HEAD").read_text().strip()
+                if not head.startswith("ref: "):
+                    return head
+                reference = folder / ".git" / head.removeprefix("ref: ")
+                return reference.read_text().strip() if reference.is_file() else None
+            except OSError:
+                return None
+    return None

@@ -1,0 +1,53 @@
+"""The default theory against the full simulation, over a fraction of the design of benchmarks/verify_theory.py."""
+
+import numpy as np
+import pytest
+import verify_theory
+from scipy.stats import norm
+from scipy.stats import t as student
+
+
+def share_within(n: int, seeds: int, every: int, first_seed: int) -> float:
+    """Share of numbers with |theory − simulation| ≤ max(t standard errors, 2 %).
+
+    t is to Student's law with seeds − 1 degrees of freedom what 3 is to the normal one, 4.5 for 8 seeds.
+    """
+    t = student.ppf(norm.cdf(3), seeds - 1)
+    problems = [p.to_dict() for p in verify_theory.design(n)[::every]]
+    within = []
+    for i, p in enumerate(problems):
+        values = np.array([verify_theory.run_seed((p, first_seed + i * seeds + k)) for k in range(seeds)])
+        mean, stderr = values.mean(0), values.std(0, ddof=1) / np.sqrt(seeds)
+        theory = np.array(verify_theory.predict_with(p, {"method": "auto"}))
+        within.append(np.abs(theory - mean) <= np.maximum(t * stderr, 0.02 * mean))
+    return float(np.mean(within))
+
+
+@pytest.mark.statistical(rate=0.02)
+def test_at_least_95_percent_of_numbers_agree_at_n_500(seed):
+    """6 of 192 configurations, 8 seeds each, 432 numbers, fifteen seconds of one core."""
+    assert share_within(500, seeds=8, every=34, first_seed=900_000 + 1000 * seed) >= 0.95
+
+
+@pytest.mark.slow
+@pytest.mark.statistical(rate=0.02)
+def test_at_least_95_percent_of_numbers_agree_at_n_1000(seed):
+    """12 of 192 configurations, 8 seeds each, 864 numbers, all activations, teachers, shapes and both gradients among them.
+
+    Resampled from 21 seeds a configuration the share is 99.5 ± 0.8 %, below 95 % once in 300 times, and with a theory 5 %
+    higher below 95 % in 99 of 100. The numbers of one configuration share their seeds and move together, so this scatters
+    far more than 864 independent ones. With plain 3 standard errors of six seeds, 3 % of Student's law each, it was
+    96.4 ± 2.5 %, below 95 % every fourth time.
+    """
+    assert share_within(1000, seeds=8, every=17, first_seed=900_000 + 1000 * seed) >= 0.95
+
+
+@pytest.mark.slow
+@pytest.mark.statistical(rate=0.02)
+def test_at_least_95_percent_of_numbers_agree_at_n_4000(seed):
+    """Eight configurations, 8 seeds each: the n = 4,000 table of docs/verification.md, 98.8 %; about an hour of one core.
+
+    Fewer do not bear the claim: the 72 numbers of a configuration share their seeds and move together. Two
+    configurations with 5 seeds each gave 83 % on one set of seeds, and on others both were entirely within.
+    """
+    assert share_within(4000, seeds=8, every=25, first_seed=1000 * seed) >= 0.95

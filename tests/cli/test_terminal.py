@@ -1,0 +1,240 @@
+"""The command line on terminals as they are: few letters, closed pipes, full disks, unwritable places, Ctrl-C."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from importlib import import_module
+from pathlib import Path
+
+import pytest
+
+from onestride.cli import main
+from waiting import LIMIT
+
+SMALL = ["--n", "20", "--d", "10", "--N", "30"]
+SWEEP = "[problem]\nn = 20\nd = 10\nN = 30\nseeds = 2\n[axes]\nridge = [0.1, 1.0]\nnoise = [0.1, 0.2]\n"
+COMMAND = [sys.executable, "-c", "from onestride.cli import main; main()"]
+ASCII = {"LC_ALL": "C", "PYTHONIOENCODING": "ascii", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
+
+
+def program(*arguments, code=COMMAND[-1], env=None, **options):
+    """The program in a process of its own."""
+    options = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "timeout": 300} | options
+    return subprocess.run([sys.executable, "-c", code, *arguments], env=os.environ | (env or {}), **options)
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory):
+    """A folder with a sweep file and the store it filled, with a failure and a damaged line in it."""
+    import onestride as one
+
+    folder = tmp_path_factory.mktemp("terminal")
+    (folder / "s.toml").write_text(SWEEP)
+    rows = list(one.sweep(folder / "s.toml", folder / "store", workers=1))
+    assert len(rows) == 4
+    with (folder / "store" / "journal-x-1-1.jsonl").open("w") as file:
+        file.write("not a line\n")
+    return folder
+
+
+def all_commands(folder: Path) -> list[list[str]]:
+    """Every command that prints words and ends by itself, and every one with a sentence of error."""
+    store = ["--store", str(folder / "store")]
+    commands = [[name, *SMALL] for name in ("predict", "plan", "spectrum", "diagnose")]
+    commands += [["simulate", *SMALL, "--seeds", "2"], ["compare", *SMALL, "--seeds", "3"]]
+    commands += [["functions"], ["functions", "--json"], ["experiment", "list"], ["--help"], ["sweep", "run", "--help"]]
+    commands += [["sweep", "plan", str(folder / "s.toml"), *store], ["sweep", "run", str(folder / "s.toml"), *store]]
+    commands += [["sweep", "status", *store], ["sweep", "export", str(folder / "λ.csv"), *store]]
+    commands += [
+        ["store", "check", str(folder / "store")],
+        ["predict", "--exponent", "0.9"],
+        ["predict", "--ridge", "λ"],
+    ]
+    return commands
+
+
+EVERY = """
+import io, json, sys
+from onestride.cli import main
+for command in json.load(sys.stdin):
+    try:
+        main(command)
+    except SystemExit as stop:
+        assert stop.code in (None, 0, 1, 2), (command, stop.code)
+"""
+
+
+def test_every_command_speaks_to_a_terminal_that_knows_ascii_only(store):
+    """In one process, as starting one per command takes a second each."""
+    given = json.dumps(all_commands(store)).encode()
+    result = program(code=EVERY, env=ASCII, input=given)
+    assert result.returncode == 0, result.stderr.decode()
+    out, err = (" ".join(text.decode("ascii").split()) for text in (result.stdout, result.stderr))
+    for words in ("lambda = 0.1", "eta = 1*n^0.3", "+/-", "FFT/n", " c1 "):
+        assert words in out
+    assert "Traceback" not in err
+    assert "lambda" in err  # the wrong penalty that was given
+
+
+def test_json_stays_exact_on_an_ascii_terminal():
+    words = [program("experiment", "list", "--json", env=env).stdout.decode() for env in (ASCII, {"PYTHONUTF8": "1"})]
+    assert words[0].isascii()
+    assert not words[1].isascii()
+    assert json.loads(words[0]) == json.loads(words[1])
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="POSIX pipes")
+@pytest.mark.parametrize("command", [["functions"], ["functions", "--json"], ["--help"], ["nonsense"]])
+@pytest.mark.parametrize("stream", ["stdout", "stderr"])
+def test_a_reader_that_goes_away_ends_the_program_quietly(command, stream):
+    reader, writer = os.pipe()
+    os.close(reader)  # gone before the first byte
+    try:
+        result = program(*command, **{stream: writer})
+    finally:
+        os.close(writer)
+    told = (result.stderr or b"") + (result.stdout or b"" if stream == "stderr" else b"")
+    assert b"Traceback" not in told
+    assert b"Broken pipe" not in told
+    assert b"BrokenPipe" not in told
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no /dev/full here")
+def test_output_that_cannot_be_written_is_a_sentence():
+    with open("/dev/full", "wb") as full:
+        result = program("functions", "--json", stdout=full)
+    assert result.returncode == 2
+    assert b"No space left on device" in result.stderr
+    assert result.stderr.count(b"\n") == 1
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="POSIX shell")
+def test_closed_streams_are_no_error():
+    shell = f"exec {sys.executable} -c '{COMMAND[-1]}' functions >&- 2>&-"
+    assert subprocess.run(["sh", "-c", shell], timeout=LIMIT).returncode == 0
+
+
+# ---------------------------------------------------------------------- places to write
+
+
+def ended(capsys, *arguments):
+    with pytest.raises(SystemExit) as stop:
+        main(list(arguments))
+    return stop.value.code, capsys.readouterr().err
+
+
+def never(*_, **__):
+    raise AssertionError("the work was begun")
+
+
+@pytest.mark.parametrize(
+    ("command", "work"),
+    [
+        (["reproduce", "--out"], "onestride.experiments.reproduce.reproduce"),
+        (["experiment", "staircase", "--out"], "onestride.experiments.catalogue.run_experiment"),
+        (["sweep", "plot", "--store", "s", "--out"], "onestride.cli.sweeps._rows"),
+        (["sweep", "export", "--store", "s"], "onestride.cli.sweeps._rows"),
+    ],
+)
+@pytest.mark.parametrize("place", ["a file in the way", "a device", "a name too long"])
+def test_a_place_that_cannot_be_written_is_told_before_the_work(capsys, monkeypatch, tmp_path, command, work, place):
+    module, name = work.rsplit(".", 1)
+    monkeypatch.setattr(import_module(module), name, never)
+    (tmp_path / "file").write_text("")
+    out = {"a file in the way": tmp_path / "file" / "x", "a device": "/dev/null/x", "a name too long": "x" * 300}
+    code, err = ended(capsys, *command, f"{out[place]}.csv")
+    assert code == 2
+    assert "cannot be written: " in err
+    assert "begun" not in err
+
+
+def test_a_folder_in_the_place_of_a_file_is_told_before_the_work(capsys, monkeypatch, tmp_path):
+    monkeypatch.setattr(import_module("onestride.cli.sweeps"), "_rows", never)
+    (tmp_path / "x.csv").mkdir()
+    for command in (["export", str(tmp_path / "x.csv")], ["plot", "--out", str(tmp_path / "x")]):
+        code, err = ended(capsys, "sweep", *command, "--store", "s")
+        assert code == 2
+        assert "x.csv cannot be written: it is a folder" in err
+
+
+def test_the_check_of_a_place_leaves_nothing_there(tmp_path):
+    from onestride.cli.out import check_file, check_folder
+
+    check_folder("--out", tmp_path / "a" / "b")
+    check_file("--out", tmp_path / "a" / "b.csv")
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("words", [["--y", "loss"], ["--x", "teacher"], ["--out", ""]])
+def test_plot_asks_for_what_it_knows_before_it_reads(capsys, monkeypatch, words):
+    monkeypatch.setattr(import_module("onestride.cli.sweeps"), "_rows", never)
+    code, err = ended(capsys, "sweep", "plot", "--store", "s", *words)
+    assert code == 2
+    assert " must be " in err
+
+
+# ---------------------------------------------------------------------- errors
+
+
+@pytest.mark.parametrize(
+    ("error", "code", "words"),
+    [
+        (KeyboardInterrupt(), 130, "interrupted; nothing half-written is left behind"),
+        (MemoryError(), 2, "there is not enough memory for this; choose smaller sizes"),
+        (
+            RecursionError("deep"),
+            70,
+            "a mistake of onestride itself, please report it: RecursionError in test_cli_term",
+        ),
+        (
+            ZeroDivisionError("x"),
+            70,
+            "a mistake of onestride itself, please report it: ZeroDivisionError in test_cli_t",
+        ),
+        (OSError(), 2, "onestride: OSError"),
+    ],
+)
+@pytest.mark.parametrize(
+    ("command", "work"),
+    [
+        (["predict"], "onestride.theory.predict.predict"),
+        (["simulate"], "onestride.simulation.run.simulate"),
+        (["plan"], "onestride.simulation.cost.plan"),
+        (["compare"], "onestride.compare.compare"),
+        (["spectrum"], "onestride.theory.spectrum.spectrum"),
+        (["diagnose"], "onestride.theory.diagnose.diagnose"),
+        (["functions"], "onestride.functions.function_names"),
+        (["reproduce"], "onestride.experiments.reproduce.reproduce"),
+        (["experiment", "staircase"], "onestride.experiments.catalogue.run_experiment"),
+        (["sweep", "plan", "s.toml"], "onestride.sweeps.spec.read_sweep"),
+        (["sweep", "run", "s.toml", "--store", "s"], "onestride.sweeps.spec.read_sweep"),
+        (["sweep", "status", "--store", "s"], "onestride.store.Store"),
+        (["sweep", "export", "x.csv", "--store", "s"], "onestride.store.Store"),
+        (["sweep", "plot", "--store", "s"], "onestride.store.Store"),
+        (["store", "check", "s"], "onestride.store.Store"),
+    ],
+)
+def test_every_error_of_every_command_is_one_sentence(capsys, monkeypatch, tmp_path, command, work, error, code, words):
+    def fail(*_, **__):
+        raise error
+
+    module, name = work.rsplit(".", 1)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(import_module(module), name, fail)
+    found, err = ended(capsys, *command)
+    assert found == code
+    assert words in err
+    assert err.count("\n") == 1
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="POSIX signals")
+def test_a_real_interrupt_is_one_sentence():
+    """The program sends itself the signal in the middle of its work; a shell's background jobs start by ignoring it."""
+    code = "import os, signal, onestride.theory.predict as m\nfrom onestride.cli import main\n"
+    code += "signal.signal(signal.SIGINT, signal.default_int_handler)\n"
+    code += "m.predict = lambda *_, **__: os.kill(os.getpid(), signal.SIGINT)\nmain()"
+    result = program("predict", code=code)
+    assert result.returncode == 128 + signal.SIGINT
+    assert result.stderr == b"onestride: interrupted; nothing half-written is left behind\n"

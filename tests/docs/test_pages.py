@@ -1,0 +1,205 @@
+"""The documentation keeps its promises: snippets print what they say, links lead somewhere, the pages build offline."""
+
+import contextlib
+import importlib
+import io
+import os
+import re
+import runpy
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import onestride
+from onestride import functions
+from onestride.experiments.catalogue import QUESTIONS
+from places import DOCS
+from snippets import called, code_blocks
+
+PAGES = sorted(DOCS.glob("*.md")) + sorted(DOCS.glob("experiments/*.md"))
+SCRIPTS = sorted(DOCS.glob("gallery/plot_*.py"))
+FENCE = re.compile(r"^```(\w+)\n(.*?)^```", re.DOTALL | re.MULTILINE)
+ELSEWHERE = {"sweeps.md": "test_sweep_docs.py", "estimator.md": "test_estimator.py"}  # pages with tests of their own
+
+
+def text_of(path: Path) -> str:
+    return path.read_text(encoding="utf-8")
+
+
+def snippets(page: str) -> list[tuple[str, list[str]]]:
+    """Python blocks with the lines they should print: comments after print(…), then a text block that follows."""
+    found: list[tuple[str, list[str]]] = []
+    for language, body in FENCE.findall(page):
+        if language == "python":
+            found.append((body, re.findall(r"^print\(.*\)\s+# (.*)$", body, re.MULTILINE)))
+        elif language == "text" and found:
+            found[-1][1].extend(body.splitlines())
+    return found
+
+
+def printed(code: str, names: dict[str, object]) -> list[str]:
+    out = io.StringIO()
+    with contextlib.redirect_stdout(out):
+        exec(compile(code, "snippet", "exec"), names)
+    return out.getvalue().splitlines()
+
+
+@pytest.fixture(autouse=True)
+def _registry(monkeypatch):
+    """Functions that a snippet registers are forgotten after it."""
+    monkeypatch.setattr(functions, "_REGISTRY", dict(functions._REGISTRY))
+    yield
+    functions.resolve.cache_clear()
+
+
+WITH_CODE = [p for p in PAGES if p.name not in ELSEWHERE and snippets(text_of(p))]
+
+
+def test_pages_with_tests_of_their_own_have_them():
+    for page, test in ELSEWHERE.items():
+        if (DOCS / page).exists():
+            assert page in text_of(DOCS.parent / "tests" / test)
+
+
+@pytest.mark.parametrize("path", WITH_CODE, ids=lambda p: p.stem)
+def test_snippets_print_what_the_page_says(path, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    names: dict[str, object] = {"__name__": "page"}
+    for code, expected in snippets(text_of(path)):
+        assert printed(code, names) == expected
+
+
+@pytest.mark.parametrize("path", SCRIPTS, ids=lambda p: p.stem)
+def test_gallery_script_makes_a_figure(path):
+    from matplotlib.figure import Figure
+
+    with contextlib.redirect_stdout(io.StringIO()):
+        names = runpy.run_path(str(path))
+    figure = names["figure"]
+    assert isinstance(figure, Figure)
+    for axes in figure.axes:
+        assert axes.get_ylabel()
+        assert axes.get_title()
+
+
+@pytest.mark.parametrize("path", PAGES, ids=lambda p: p.stem)
+def test_commands_shown_exist_with_their_options(path):
+    for block in code_blocks(text_of(path), "sh"):
+        for line in re.findall(r"^onestride (.*?)(?:\s+#.*)?$", block, re.MULTILINE):
+            known = {name for argument in called(line).assemble_argument_collection() for name in argument.names}
+            assert set(re.findall(r"--[\w-]+", line)) <= known | {"--help"}
+
+
+def toctree_entries(page: str) -> list[str]:
+    blocks = re.findall(r"^```{toctree}\n(.*?)^```", page, re.DOTALL | re.MULTILINE)
+    entries = [line for block in blocks for line in block.splitlines() if line and not line.startswith(":")]
+    return [re.sub(r".*<(.*)>$", r"\1", entry) for entry in entries]
+
+
+def test_every_page_is_in_a_table_of_contents():
+    listed = [entry for path in PAGES for entry in toctree_entries(text_of(path))]
+    for path in PAGES:
+        name = path.relative_to(DOCS).with_suffix("").as_posix()
+        assert name == "index" or any(Path(name).match(entry) for entry in listed), name
+
+
+@pytest.mark.parametrize("path", PAGES, ids=lambda p: p.stem)
+def test_rows_of_a_table_have_as_many_cells_as_its_head(path):
+    """A bar inside a formula would start a new cell."""
+    for table in re.findall(r"(?:^\|.*\n)+", text_of(path), re.MULTILINE):
+        assert len({len(re.findall(r"(?<!\\)\|", row)) for row in table.splitlines()}) == 1, table.splitlines()[0]
+
+
+def test_every_experiment_has_a_picture_and_a_page():
+    page = text_of(DOCS / "experiments.md")
+    for name in QUESTIONS:
+        assert f"experiments/{name}.png" in page
+        assert f"experiments/{name}" in toctree_entries(page)
+
+
+def resolve(target: str) -> object:
+    """The object that a dotted name means."""
+    parts = target.split(".")
+    for i in range(len(parts), 0, -1):
+        try:
+            thing: object = importlib.import_module(".".join(parts[:i]))
+        except ModuleNotFoundError:
+            continue
+        for part in parts[i:]:
+            thing = getattr(thing, part)
+        return thing
+    raise ModuleNotFoundError(target)
+
+
+def test_every_formula_names_a_function_that_exists():
+    targets = re.findall(r"{py:\w+}`[^`]*?~?(onestride[\w.]+)>?`", text_of(DOCS / "theory.md"))
+    assert len(targets) > 30
+    for target in targets:
+        resolve(target)
+
+
+def test_tests_named_in_the_theory_exist():
+    tests = "".join(text_of(p) for p in (DOCS.parent / "tests").glob("test_*.py"))
+    named = re.findall(r"`(test_\w+)`", text_of(DOCS / "theory.md"))
+    assert len(named) > 10
+    for name in named:
+        assert f"def {name}(" in tests, name
+
+
+def test_what_the_theory_quotes_is_in_the_pages_it_names():
+    page = text_of(DOCS / "theory.md")
+    rows = re.findall(r"^\|.*\]\((.*?\.md)\) \| “(.*?)”", page, re.MULTILINE)
+    assert len(rows) > 10
+    for source, words in rows:
+        assert words in text_of(DOCS / source)
+    tables = re.findall(r"^\| theory \|.*\n(?:\|.*\n)+", page, re.MULTILINE)
+    assert len(tables) == 2
+    for table in tables:
+        assert table in text_of(DOCS / "verification.md")
+
+
+def test_reference_covers_every_public_name():
+    page = text_of(DOCS / "api.md")
+    for name in onestride.__all__:
+        assert name == "__version__" or re.search(rf":: onestride\.{name}\b", page), name
+
+
+def build(target: Path, *options: str) -> subprocess.CompletedProcess[str]:
+    flags = ["-W", "--keep-going", "-q", "-b", "html", *options]
+    command = [sys.executable, "-m", "sphinx", *flags, str(DOCS), str(target)]
+    return subprocess.run(command, capture_output=True, text=True, env=dict(os.environ), check=False)
+
+
+# what a page may not load: scripts, styles, pictures and fonts from elsewhere (links are fine)
+OUTSIDE = re.compile(
+    r"<(?:script|img|iframe|source)[^>]*?src=\"(?:https?:)?//|<link[^>]*?href=\"(?:https?:)?//|@import|url\([\"']?(?:https?:)?//"
+)
+
+
+def assert_readable_offline(html: Path) -> None:
+    for path in [*html.glob("**/*.html"), *html.glob("**/*.css")]:
+        assert not OUTSIDE.search(text_of(path)), path
+    theory = text_of(html / "theory.html")
+    assert theory.count("<math") > 100
+    assert "\\frac" not in theory
+
+
+def test_pages_build_without_a_warning_and_need_no_network(tmp_path):
+    """All but the gallery, whose scripts run in tests of their own."""
+    extensions = "myst_parser,sphinx.ext.autodoc,sphinx.ext.napoleon,mathml,docstrings"
+    parts = {"extensions": extensions, "exclude_patterns": "_build,gallery,auto_gallery"}
+    parts["suppress_warnings"] = "config.cache,toc.excluded,toc.not_readable,ref.doc"  # links to the gallery
+    result = build(tmp_path, *(word for name, value in parts.items() for word in ("-D", f"{name}={value}")))
+    assert result.returncode == 0, result.stderr
+    assert_readable_offline(tmp_path)
+
+
+@pytest.mark.slow
+def test_everything_builds_without_a_warning(tmp_path):
+    result = build(tmp_path)
+    assert result.returncode == 0, result.stderr
+    assert_readable_offline(tmp_path)
+    for script in SCRIPTS:
+        assert "sphx_glr" in text_of(tmp_path / "auto_gallery" / f"{script.stem}.html")

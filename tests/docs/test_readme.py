@@ -1,0 +1,111 @@
+"""The repository keeps its promises: snippets run and print what they say, commands exist, files are named truly."""
+
+import contextlib
+import io
+import re
+import tomllib
+
+import pytest
+
+import onestride
+from onestride.cli import app
+from onestride.cli.options import ProblemOptions
+from places import ROOT
+from snippets import called, code_blocks, commands
+
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+
+
+def test_readme_example_prints_what_its_comments_say():
+    (code,) = code_blocks(README, "python")
+    expected = re.findall(r"^print\(.*\)\s+# (.*)$", code, re.MULTILINE)
+    assert len(expected) >= 6
+    printed = io.StringIO()
+    with contextlib.redirect_stdout(printed):
+        exec(compile(code, "README.md", "exec"), {})
+    assert printed.getvalue().splitlines() == expected
+
+
+def test_a_command_without_options_takes_the_problem_of_the_readme():
+    (code,) = code_blocks(README, "python")
+    names: dict = {}
+    exec(compile(code[: code.index("p = ")], "README.md", "exec"), names)
+    (sizes,) = re.findall(r"the problem above at n = ([\d,]+), d = ([\d,]+), N = ([\d,]+)", README)
+    n, d, N = (int(size.replace(",", "")) for size in sizes)
+    assert ProblemOptions().build() == names["problem"].replace(n=n, d=d, N=N)
+
+
+def test_times_in_the_readme_are_those_of_the_page_on_speed():
+    page = (ROOT / "docs" / "speed.md").read_text(encoding="utf-8")
+    seconds, date, times = re.search(
+        r"take ([\d.]+) s a seed on two cores \(([\d-]+)\), ([\d.]+) times", README
+    ).groups()
+    assert f"| onestride | {seconds} | |" in page
+    assert re.search(rf"scikit-learn's `Ridge` for every cell \| [\d.]+ \| {times} ×", page)
+    assert f"`python benchmarks/canonical_grid.py`, {date}" in page
+    n, gpu = re.search(r"n = ([\d,]+) on one H200 in (\d+) s", README).groups()
+    assert f"| {n} | {gpu} |" in page
+
+
+def test_readme_one_line_activation_works():
+    (line,) = re.findall(r"`(one\.register\(.*?\))`", README)
+    exec(f"import onestride as one\n{line}")
+
+
+def commands_in(text: str) -> set[str]:
+    return {m for block in code_blocks(text, "sh") for m in re.findall(r"^onestride (\w+)", block, re.MULTILINE)}
+
+
+def test_commands_in_the_readme_exist():
+    assert commands_in(README)
+    assert commands_in(README) <= set(app)
+
+
+def test_options_in_the_readme_exist():
+    for block in code_blocks(README, "sh"):
+        for line in re.findall(r"^onestride (.*?)(?:\s+#.*)?$", block, re.MULTILINE):
+            command = called(line)
+            names = {name for argument in command.assemble_argument_collection() for name in argument.names}
+            assert set(re.findall(r"--[\w-]+", line)) <= names | {"--help"}
+
+
+def test_every_command_and_option_is_documented(capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "300")
+    for name, command in commands():
+        with contextlib.suppress(SystemExit):
+            app([*name, "--help"])
+        lines = capsys.readouterr().out.splitlines()
+        assert len(lines[2]) > 20, f"{name} has no sentence"
+        for argument in command.assemble_argument_collection():
+            option = argument.names[0]
+            if option == "*":  # the group of problem options, whose members follow
+                continue
+            (line,) = [text for text in lines[1:] if re.search(rf"{re.escape(option)}(?![\w-])", text)]
+            words = re.sub(r"[^a-zA-Zα-ω ]", " ", line.split(option, 1)[1]).split()
+            assert len(words) >= 2, f"{name} {option} has no description: {line}"
+
+
+@pytest.mark.parametrize(
+    "name", ["README.md", "CHANGELOG.md", "CITATION.cff", "CONTRIBUTING.md", "LICENSE", "Makefile", ".ci/run"]
+)
+def test_promised_file_exists(name):
+    assert (ROOT / name).is_file()
+
+
+def test_links_between_documents_lead_somewhere():
+    for path in [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").glob("**/*.md")]:
+        for target in re.findall(r"\]\(([^)#\s]+)\)", path.read_text(encoding="utf-8")):
+            if not target.startswith("http"):
+                assert (path.parent / target).exists(), f"{path.name}: {target}"
+
+
+def test_versions_agree():
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    assert project["version"] == onestride.__version__
+    assert f"version: {onestride.__version__}" in (ROOT / "CITATION.cff").read_text(encoding="utf-8")
+    assert f"## {onestride.__version__}" in (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
+
+
+def test_all_extra_brings_no_torch():
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["optional-dependencies"]
+    assert "torch" not in " ".join(extras["all"])

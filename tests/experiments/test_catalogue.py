@@ -1,0 +1,64 @@
+"""The catalogue and the pages of the experiments."""
+
+import json
+import re
+
+import pytest
+
+import onestride as one
+from onestride.cli import main
+from onestride.experiments.catalogue import QUESTIONS
+from onestride.experiments.outcome import Settings
+from places import DOCS
+
+PAGES = DOCS / "experiments"
+
+
+def test_there_are_twenty_experiments():
+    assert len(QUESTIONS) == 20
+
+
+@pytest.mark.parametrize("name", QUESTIONS)
+def test_documentation_has_a_page_and_a_figure(name):
+    text = (PAGES / f"{name}.md").read_text(encoding="utf-8")
+    for part in ("**Claim.**", "**Verdict:", "**What surprised us.**", f"]({name}.png)"):
+        assert part in text
+    assert (PAGES / f"{name}.png").stat().st_size > 10_000
+    assert f"({name}.md)" in (PAGES / "index.md").read_text(encoding="utf-8")
+
+
+def test_one_command_writes_figure_page_and_numbers(tmp_path, capsys):
+    with pytest.raises(SystemExit) as stop:
+        main(["experiment", "rank-one-gradient", "--size", "small", "--seeds", "2", "--out", str(tmp_path)])
+    assert stop.value.code == 0
+    assert "rank-one-gradient:" in capsys.readouterr().out
+    suffixes = {path.suffix for path in tmp_path.iterdir()}
+    assert suffixes == {".pdf", ".png", ".csv", ".html", ".md", ".json"}
+    json.loads((tmp_path / "rank-one-gradient.json").read_text(encoding="utf-8"))
+    page = (tmp_path / "rank-one-gradient.html").read_text(encoding="utf-8")
+    assert "<svg" in page
+    assert "src=" not in page
+
+
+@pytest.mark.parametrize(
+    ("bad", "words"),
+    [({"size": "huge"}, "size must be"), ({"seeds": 1}, "seeds must be"), ({"device": "abacus"}, "device must be")],
+)
+def test_bad_settings_are_refused_in_a_sentence(bad, words):
+    with pytest.raises(one.InputError, match=words):
+        Settings(**bad)
+
+
+def test_unknown_experiment_is_refused_with_a_hint(capsys):
+    with pytest.raises(SystemExit) as stop:
+        main(["experiment", "stair-case"])
+    assert stop.value.code == 2
+    assert "did you mean 'staircase'" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("name", QUESTIONS)
+def test_the_table_of_verdicts_is_that_of_the_pages(name):
+    (verdict,) = re.findall(r"\*\*Verdict: (.*?)\.\*\*", (PAGES / f"{name}.md").read_text(encoding="utf-8"))
+    assert re.search(
+        rf"^\| \[{name}\].*\| {re.escape(verdict)} \|$", (PAGES / "index.md").read_text(encoding="utf-8"), re.MULTILINE
+    )

@@ -1,0 +1,209 @@
+"""The experiments on open questions: they run, their numbers are finite, and their verdicts follow the data."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from scipy.optimize import check_grad
+
+from onestride.experiments import depth, full_training, inputs, label_noise, multi_index, several_steps
+from onestride.experiments.catalogue import QUESTIONS, run_experiment
+from onestride.experiments.claim import FAILS, HOLDS, PARTLY, UNDECIDED, VERDICTS
+from onestride.experiments.outcome import Settings
+from onestride.experiments.probes import found, ridge_risk, spike_count, squared_singular_values
+from onestride.experiments.tables import table, whitened
+from onestride.problem import Problem, Step
+from onestride.simulation.network import draw_batch, draw_network, step_batch
+from sentences import assert_says_what_was_run
+from tolerances import deviations
+
+NAMES = ("inputs", "several-steps", "label-noise", "depth", "full-training", "multi-index")
+WITH_TABLES = ("inputs", "full-training")
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_experiment_runs_at_small_size(name):
+    if name in WITH_TABLES:
+        pytest.importorskip("sklearn")
+    fractions: list[float] = []
+    outcome = run_experiment(name, Settings(size="small", seeds=2, report=fractions.append))
+    assert outcome.name == name
+    assert outcome.question == QUESTIONS[name]
+    assert outcome.verdict.startswith(VERDICTS)
+    assert len(outcome.rows) > 5
+    for row in outcome.rows:
+        assert all(math.isfinite(v) for v in row.values() if isinstance(v, float)), row
+    for part in (outcome.claim, outcome.finding, outcome.surprise, outcome.caption):
+        assert len(part) > 40
+        assert "nan" not in part
+    assert "seeds" in outcome.caption
+    assert_says_what_was_run(outcome)
+    assert fractions == sorted(fractions)
+    assert fractions[-1] == 1
+    assert len(outcome.panels) >= 2
+
+
+# ---------------------------------------------------------------- planted data decide the verdict
+
+
+def planted_shares(third: float, noise: float = 0.01) -> dict:
+    data = {}
+    for name, (_, k, _) in multi_index.TEACHERS.items():
+        shares = np.full((3, 4, k), 0.95)
+        shares[:, 0, 1:] = 0.1
+        shares[:, :, 2:] = third
+        data[name] = shares + noise * deviations(*shares.shape), np.full((3, 5), 0.5)
+    return data
+
+
+def test_multi_index_verdict_follows_the_third_stair():
+    climbed = planted_shares(0.9)
+    for shares, _ in climbed.values():
+        shares[:, 0, 1:] = 0.1
+    assert multi_index.judge(climbed, 100, 4, 3).verdict == HOLDS
+    missed = multi_index.judge(planted_shares(0.02), 100, 4, 3)
+    assert missed.verdict == PARTLY
+    assert "At d = 100" in missed.surprise
+    assert "the third not reached in" in missed.surprise
+    assert "not reached" not in multi_index.judge(climbed, 100, 4, 3).surprise
+    assert multi_index.judge(planted_shares(0.45, 0.1), 100, 4, 3).verdict.startswith(UNDECIDED)
+
+
+@pytest.mark.parametrize(
+    ("fresh", "reused", "risks", "verdict"),
+    [
+        (0.001, 0.5, (1.0, 0.5), HOLDS),
+        (0.5, 0.5, (0.5, 0.5), PARTLY),
+        (0.5, 0.001, (0.5, 1.0), FAILS),
+        (0.05, 0.5, (0.89, 0.5), UNDECIDED),
+    ],
+)
+def test_several_steps_verdict_follows_overlaps_and_errors(fresh, reused, risks, verdict):
+    data = {}
+    for exponent in several_steps.TEACHERS:
+        for batch, overlap, risk in (("fresh", fresh, risks[0]), ("reused", reused, risks[1])):
+            for d in (100, 200):
+                values = np.ones((4, 4, 3))
+                values[:, 0] = overlap * (1 + 0.01 * deviations(4, 3))
+                values[:, 1] = risk + 0.02 * np.linspace(-1, 1, 4)[:, None]
+                data[exponent, batch, d] = values
+    assert several_steps.judge(data, (100, 200), 3, 4).verdict.startswith(verdict)
+
+
+def test_depth_verdict_needs_spike_alignment_and_gain():
+    p = Problem(n=60, d=30, N=60, activation="softplus", noise=0.5, step=Step())
+    values = np.zeros((12, len(depth.MODES), 1 + len(depth.EXPONENTS), 3))
+    values[..., 0] = 1 + 0.001 * deviations(*values.shape[:-1])
+    values[:, :, 0, 0] += 1  # untrained: a larger error
+    values[:, :, 1:, 1], values[:, :, 1:, 2] = 1, 0.8
+    ratios = np.full((12, 3), 0.1)
+    assert depth.judge(p, values, ratios, 12).verdict == HOLDS
+    assert depth.judge(p, values[:4], ratios[:4], 4).verdict.startswith(UNDECIDED)  # four seeds cannot count spikes
+    values[:, 1, 1:, 0] += 1  # the step on W₁ gains nothing
+    assert depth.judge(p, values, ratios, 12).verdict.startswith(f"{UNDECIDED} for step on W₁")
+    values[:, 1, 1:, 0] += 1  # and does harm
+    assert depth.judge(p, values, ratios, 12).verdict == f"{PARTLY}: not for step on W₁"
+    values[:, 1:, 1:, 2] = 0  # no alignment anywhere
+    assert depth.judge(p, values, ratios, 12).verdict == FAILS
+
+
+def test_full_training_verdict_follows_the_share_of_the_way():
+    methods = len(full_training.METHODS)
+
+    def verdict(one_step: float) -> str:
+        values = 0.5 + 0.001 * deviations(4, methods)
+        values[:, 0] += 0.5
+        values[:, 1] = one_step
+        values[:, full_training.METHODS.index("full")] -= 0.4
+        return full_training.judge({"task": values}, 100, 50, 4, 1.0).verdict
+
+    assert verdict(0.3) == HOLDS
+    assert verdict(0.95) == FAILS
+    assert verdict(0.55).startswith(UNDECIDED)  # half of the way from 1 to 0.1
+
+
+def test_label_noise_verdict_can_come_out_negative():
+    p = Problem(n=60, d=30, N=90, activation="softplus", teacher=(0, 1, 0.5), ridge=0.1, step=Step(exponent=0.4))
+    noise = 1e-3 * deviations(4, 5, 2)
+    wrong = dict.fromkeys(label_noise.LAWS, 50.0 + noise)
+    assert label_noise.judge(p, wrong, 4).verdict == FAILS
+
+
+def test_inputs_verdict_can_come_out_negative():
+    p = Problem(n=60, d=30, N=90, activation="softplus", ridge=0.1, step=Step())
+    laws = (*inputs.INDEPENDENT, *inputs.DEPENDENT, "table", "gaussian rows")
+    wrong = {law: 50.0 + 1e-3 * deviations(4, 3) for law in laws}
+    wrong["gaussian rows"] = wrong["table"] / 50
+    assert inputs.judge(p, p.replace(d=20), wrong, 4, np.array(inputs.EXPONENTS)).verdict == FAILS
+
+
+# ---------------------------------------------------------------- the parts
+
+
+def test_deep_gradients_match_finite_differences():
+    p = Problem(n=30, d=8, N=12, activation="softplus", noise=0.3)
+    net, batch = depth.draw_deep(p, 0), step_batch(p, 0)
+    G1, G2 = depth.deep_gradient(p, net, batch)
+    rng, h = np.random.default_rng(1), 1e-5
+    for k, G in enumerate((G1, G2)):
+        direction = rng.standard_normal(G.shape)
+
+        def loss(t: float, k: int = k, direction: np.ndarray = direction) -> float:
+            W1, W2 = net.W1 + (k == 0) * t * direction if k == 0 else net.W1, net.W2 + t * direction if k else net.W2
+            return ((batch.y - p.sigma(p.sigma(batch.X @ W1.T) @ W2.T) @ net.a) ** 2).mean() / 2
+
+        assert np.vdot(G, direction) == pytest.approx(-(loss(h) - loss(-h)) / (2 * h), rel=1e-6)
+
+
+def test_gradient_of_full_training_and_its_convergence():
+    p = Problem(n=40, d=5, N=7, activation="gelu", noise=0.3)
+    batch, network = draw_batch(p, 0, "ridge_inputs", "ridge_noise", p.n), draw_network(p, 0)
+    flat = np.concatenate([network.W0.ravel(), network.a])
+    parts = [lambda x, i=i: full_training.full_loss(x, p, batch, 0.01)[i] for i in (0, 1)]
+    assert check_grad(*parts, flat) < 1e-5
+    trained, converged = full_training.train_fully(p, network, batch, 0.01, 5000)
+    assert converged
+    end = np.concatenate([trained.W0.ravel(), trained.a])
+    assert np.linalg.norm(parts[1](end)) < 1e-2 * np.linalg.norm(parts[1](flat))
+    assert parts[0](end) < parts[0](flat)
+
+
+@pytest.mark.statistical(rate=2e-6)
+def test_replaced_labels_have_the_mean_and_variance_of_their_matched_problem(seed):
+    """200,000 labels, two means within 5 standard errors, 0.003 of the slope and 0.4 % of the variance."""
+    p = Problem(n=20, d=10, N=20, teacher=(0, 1, 0.5))
+    batch = draw_batch(p, 1000 * seed, "ridge_inputs", None, 200_000)
+    y = label_noise.replaced(batch, np.random.default_rng(1000 * seed), 0.3)
+    twin = label_noise.matched(p, "replaced", 0.3)
+    rest = y - 0.7 * batch.signal
+    for terms, expected in (
+        (rest * batch.signal, 0.0),
+        (rest**2, twin.noise**2),
+    ):  # E rest·signal = 0: the slope is 0.7
+        assert abs(terms.mean() - expected) < 5 * terms.std() / np.sqrt(terms.size)
+
+
+def test_probes_on_exact_constructions():
+    rng = np.random.default_rng(0)
+    v = np.eye(6)[:2]
+    assert found(np.outer(rng.standard_normal(9), v[0]), v, 1) == pytest.approx([1, 0], abs=1e-12)
+    A = rng.standard_normal((9, 6))
+    np.testing.assert_allclose(squared_singular_values(A)[::-1], np.linalg.svd(A, compute_uv=False) ** 2, rtol=1e-10)
+    assert spike_count(A, squared_singular_values(A)[-1]) == 0
+    assert spike_count(2 * A, squared_singular_values(A)[-1]) >= 1
+    p = Problem(n=40, d=6, N=9, activation="softplus", ridge=0.2)
+    train, test = draw_batch(p, 0, "ridge_inputs", None, p.n), draw_batch(p, 0, "test_inputs", None, 30)
+    F = p.sigma(train.X @ A.T)
+    a = np.linalg.solve(F.T @ F / p.n + p.ridge * np.eye(9), F.T @ train.y / p.n)
+    assert ridge_risk(p, A, train, test)[0] == pytest.approx(((test.signal - p.sigma(test.X @ A.T) @ a) ** 2).mean())
+
+
+def test_tables_are_standardised_and_whitened():
+    pytest.importorskip("sklearn")
+    X, y = table("digits")
+    assert X.shape == (1797, 61)
+    np.testing.assert_allclose([X.mean(), X.std(), y.mean(), y.std()], [0, 1, 0, 1], atol=1e-12)
+    Z = whitened(X, 50)
+    np.testing.assert_allclose(Z.T @ Z / Z.shape[0], np.eye(50), atol=1e-10)
