@@ -22,8 +22,8 @@ LAYERS = [
     ("problem",),
     ("result", "conventions"),
     ("theory", "simulation"),
-    ("compare", "store"),
-    ("plot", "sweeps", "estimator"),
+    ("agreement", "store"),
+    ("compare", "plot", "sweeps", "estimator"),
     ("experiments",),
     ("web", "report"),
     ("cli",),
@@ -174,3 +174,21 @@ def test_importlib_finds_every_module():
         if parts[-1] in ROOT_FILES or parts[0] in ("experiments", "plot", "report", "web", "estimator"):
             continue  # may need optional libraries
         importlib.import_module("onestride." + ".".join(parts))
+
+
+def test_type_checkers_see_every_public_name():
+    """The imports for type checkers and `_HOME`, which serves them at run time, name the same things in the same places."""
+    tree = ast.parse((ROOT / "__init__.py").read_text(encoding="utf-8"))
+    imports = [node for node in type_checking_only(tree) if isinstance(node, ast.ImportFrom)]
+    seen = {alias.asname: (node.module, alias.name) for node in imports for alias in node.names}
+    modules = {name for name, home in onestride._HOME.items() if home == name}
+    assert seen == {
+        name: ("onestride" if name in modules else f"onestride.{home}", name) for name, home in onestride._HOME.items()
+    }
+
+
+def test_no_public_function_is_hidden_by_a_module_of_its_name():
+    """`import onestride.name` would put the module in the function's place."""
+    old_names = {"compare"}
+    parts = {part_of(path) for path in FILES}
+    assert {name for name, home in onestride._HOME.items() if home != name} & parts <= old_names
