@@ -9,7 +9,6 @@ ridge      min_a (1/n)‖ỹ − Fa‖² + λ‖a‖²,  F = σ(X̃Wᵀ),  X̃ f
 
 from __future__ import annotations
 
-import difflib
 import json
 import math
 import operator
@@ -22,6 +21,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, ValidationError, Va
 from pydantic_core import PydanticCustomError
 
 from onestride import functions
+from onestride._errors import did_you_mean
 from onestride._numerics import Array, Float
 from onestride.functions import Function, InputError
 
@@ -87,8 +87,7 @@ def _sentences(model: type[BaseModel], error: ValidationError) -> str:
             ".".join(str(part) for part in item["loc"] if not str(part).startswith(("function-", "tuple["))) or "step"
         )
         if item["type"] == "extra_forbidden":
-            close = difflib.get_close_matches(str(item["loc"][-1]), model.model_fields, n=1)
-            hint = f"did you mean {close[0]!r}?" if close else f"known: {', '.join(model.model_fields)}"
+            hint = did_you_mean(item["loc"][-1], model.model_fields) or f"known: {', '.join(model.model_fields)}"
             lines.append(f"{name} is not an argument of {model.__name__}; {hint}")
         elif item["type"] == "missing":
             lines.append(f"{name} is missing")
