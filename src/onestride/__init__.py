@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from onestride import conventions as conventions
     from onestride import estimator as estimator
-    from onestride.agreement import compare as compare
+    from onestride.compare import compare as compare
     from onestride.estimator import OneStepClassifier as OneStepClassifier
     from onestride.estimator import OneStepFeatures as OneStepFeatures
     from onestride.estimator import OneStepRegressor as OneStepRegressor
@@ -44,7 +44,7 @@ __version__ = "0.1.0"
 
 # Public names and the modules they live in, imported on first use so that `onestride --help` is instant.
 _HOME = {
-    "compare": "agreement",
+    "compare": "compare",
     "InputError": "functions",
     "activation": "functions",
     "register": "functions",

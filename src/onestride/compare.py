@@ -1,3 +1,314 @@
-"""The old name of `onestride.agreement`, whose function `compare` is `onestride.compare`."""
+"""`compare`: do theory and simulation agree, differ, or is that undecided?
 
-from onestride.agreement import *  # noqa: F403
+A mean m ± e over s seeds lies, with confidence 1 − p, in m ± t·e, t the two-sided quantile of Student's law with s − 1
+degrees of freedom. Of a number that should lie in [low, high] we say that it
+
+    agrees      when its own 95 % interval lies inside;
+    differs     when the interval of joint confidence lies outside: 1 − 5 %/k for each of the k numbers judged together;
+    undecided   otherwise, with the number of seeds that would decide, by the spread that was measured.
+
+So a number outside its tolerance is said to agree at most once in forty times, and of k numbers inside theirs at least
+one is said to differ at most once in twenty.
+"""
+
+from __future__ import annotations
+
+import enum
+import math
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+
+from scipy.stats import t as student
+
+from onestride.functions import InputError
+from onestride.problem import Problem
+from onestride.result import GAINS, QUANTITIES, Estimate, Prediction, Result, Simulation, Status, TheoryError
+from onestride.simulation.run import Progress, seed_tuple, simulate
+from onestride.theory.predict import predict
+
+CONFIDENCE = 0.95
+ERROR_TOLERANCE = 0.05  # of a predicted error: what a theory of the limit may miss at finite size
+GAIN_TOLERANCE = 0.20  # of a predicted gain, the difference of two errors …
+GAIN_FLOOR = 0.01  # … or this part of the error without the step, where that is more
+MOST_SEEDS = 10_000  # beyond it the number lies at the edge of the tolerance, and more seeds are no answer
+
+
+class Agreement(enum.Enum):
+    """How a number stands to what was expected of it."""
+
+    AGREES = "agrees: the whole interval lies inside the tolerance"
+    DIFFERS = "differs: the whole interval lies outside the tolerance"
+    UNDECIDED = "undecided: the interval reaches across an edge of the tolerance"
+
+
+def quantile(seeds: float, among: int = 1) -> float:
+    """The factor t of a two-sided interval from `seeds` values, one of `among` that hold together with 95 %."""
+    return float(student.ppf(1 - (1 - CONFIDENCE) / (2 * among), seeds - 1))
+
+
+@dataclass(frozen=True)
+class Check:
+    """Does the expectation behind mean ± stderr, known from `seeds` values, lie in [low, high]? One of `among` numbers."""
+
+    mean: float
+    stderr: float
+    seeds: int
+    low: float = -math.inf
+    high: float = math.inf
+    among: int = 1
+
+    @property
+    def interval(self) -> tuple[float, float]:
+        """95 % interval of this number alone."""
+        half = quantile(self.seeds) * self.stderr
+        return self.mean - half, self.mean + half
+
+    @property
+    def outcome(self) -> Agreement:
+        """Agrees, differs or undecided; a number that is not finite differs."""
+        if not math.isfinite(self.mean):
+            return Agreement.DIFFERS
+        low, high = self.interval
+        if self.low <= low and high <= self.high:
+            return Agreement.AGREES
+        half = quantile(self.seeds, self.among) * self.stderr
+        if self.mean + half < self.low or self.mean - half > self.high:
+            return Agreement.DIFFERS
+        return Agreement.UNDECIDED
+
+    @property
+    def agrees(self) -> bool:
+        """True only when the whole interval lies inside the tolerance."""
+        return self.outcome is Agreement.AGREES
+
+    @property
+    def differs(self) -> bool:
+        """True only when the whole interval lies outside the tolerance."""
+        return self.outcome is Agreement.DIFFERS
+
+    @property
+    def seeds_needed(self) -> int | None:
+        """The fewest seeds that would decide if mean and spread stayed as they are; None beyond MOST_SEEDS."""
+        if self.outcome is not Agreement.UNDECIDED:
+            return self.seeds
+        inside = self.low <= self.mean <= self.high
+        room = min(abs(self.mean - edge) for edge in (self.low, self.high))
+        spread = self.stderr * math.sqrt(self.seeds)
+
+        def enough(seeds: int) -> bool:
+            return quantile(seeds, 1 if inside else self.among) * spread / math.sqrt(seeds) < room
+
+        few, many = self.seeds, MOST_SEEDS
+        if not enough(many):
+            return None
+        while many - few > 1:
+            middle = (few + many) // 2
+            few, many = (few, middle) if enough(middle) else (middle, many)
+        return many
+
+
+def check(measured: Estimate, low: float = -math.inf, high: float = math.inf, *, among: int = 1) -> Check:
+    """A measured mean against the interval [low, high] in which it should lie."""
+    return Check(float(measured.mean), float(measured.stderr), measured.values.shape[0], low, high, among)
+
+
+def together(checks: Iterable[Check | Pair]) -> Agreement:
+    """One outcome for several: agrees when all agree, differs when one differs."""
+    outcomes = {one.outcome for one in checks}
+    if Agreement.DIFFERS in outcomes:
+        return Agreement.DIFFERS
+    return Agreement.UNDECIDED if Agreement.UNDECIDED in outcomes else Agreement.AGREES
+
+
+def seeds_words(checks: Iterable[Check | Pair]) -> str:
+    """How many seeds would decide what is undecided, in words."""
+    needed = [one.seeds_needed for one in checks if one.outcome is Agreement.UNDECIDED]
+    if not needed:
+        return "these seeds decide"
+    known, edge = [n for n in needed if n is not None], needed.count(None)
+    if not known:
+        return f"more than {MOST_SEEDS:,} seeds would be needed: at the edge of the tolerance"
+    words = f"about {_rounded(max(known))} seeds would decide"
+    return f"{words} all but {edge}, at the edge of the tolerance" if edge else words
+
+
+def _rounded(seeds: int) -> int:
+    """Two digits, rounded up: the spread itself is an estimate."""
+    unit = 10 ** max(len(str(seeds)) - 2, 0)
+    return -(-seeds // unit) * unit
+
+
+@dataclass(frozen=True)
+class Pair(Result):
+    """One quantity: predicted beside measured ± standard error, with the check that decides."""
+
+    _told = ("quantity", "predicted", "measured", "stderr", "z", "gap", "tolerance", "check.interval", "outcome")
+    _told += ("agrees", "seeds_needed")
+
+    quantity: str
+    predicted: float
+    check: Check
+
+    @property
+    def measured(self) -> float:
+        """Mean over seeds."""
+        return self.check.mean
+
+    @property
+    def stderr(self) -> float:
+        """Standard error of the mean."""
+        return self.check.stderr
+
+    @property
+    def outcome(self) -> Agreement:
+        """Agrees, differs or undecided; without a predicted number there is no agreement."""
+        return self.check.outcome if math.isfinite(self.predicted) else Agreement.DIFFERS
+
+    @property
+    def agrees(self) -> bool:
+        """True only when the whole interval lies inside the tolerance."""
+        return self.outcome is Agreement.AGREES
+
+    @property
+    def tolerance(self) -> float:
+        """How far from the predicted number counts as agreement."""
+        return (self.check.high - self.check.low) / 2
+
+    @property
+    def seeds_needed(self) -> int | None:
+        """The fewest seeds that would decide; None when the number lies at the edge of its tolerance."""
+        return self.check.seeds_needed
+
+    @property
+    def z(self) -> float:
+        """Distance in standard errors."""
+        return (self.predicted - self.measured) / self.stderr if self.stderr > 0 else math.nan
+
+    @property
+    def gap(self) -> float:
+        """Relative distance."""
+        return (self.predicted - self.measured) / abs(self.measured) if self.measured else math.nan
+
+
+def agree(
+    predicted: float,
+    measured: Estimate,
+    relative: float = ERROR_TOLERANCE,
+    *,
+    absolute: float = 0.0,
+    among: int = 1,
+    quantity: str = "",
+) -> Pair:
+    """Judge one of `among` numbers: the tolerance is `relative`·|predicted|, or `absolute` where that is more."""
+    room = max(relative * abs(predicted), absolute)
+    return Pair(quantity, predicted, check(measured, predicted - room, predicted + room, among=among))
+
+
+@dataclass(frozen=True)
+class Comparison(Result):
+    """Theory beside simulation for one problem."""
+
+    _told = ("outcome", "agrees", "verdict", "prediction.method", "prediction.status", "simulation.seeds")
+    _told += ("seeds_needed", "confidence", "rows")
+    confidence = CONFIDENCE
+
+    problem: Problem
+    prediction: Prediction = field(repr=False)
+    simulation: Simulation = field(repr=False)
+    rows: tuple[Pair, ...]
+    verdict: str
+
+    @property
+    def outcome(self) -> Agreement:
+        """Agrees when every row agrees, differs when one differs, else undecided."""
+        return together(self.rows)
+
+    @property
+    def agrees(self) -> bool:
+        """True only when every row agrees; False when they differ or when it is undecided."""
+        return self.outcome is Agreement.AGREES
+
+    @property
+    def seeds_needed(self) -> int | None:
+        """About how many seeds decide every row, by the spread of these; None when more than MOST_SEEDS."""
+        needed = [row.seeds_needed for row in self.rows]
+        return None if None in needed else max(n for n in needed if n is not None)
+
+    def _lines(self) -> Iterator[tuple[str, str]]:
+        for row in self.rows:
+            measured = f"measured {row.measured:.4g} ± {row.stderr:.2g}, {row.outcome.name.lower()}"
+            yield row.quantity, f"predicted {row.predicted:.4g}, {measured}"
+        yield "verdict", self.verdict
+
+
+def compare(
+    problem: Problem,
+    seeds: int | Iterable[int] = 8,
+    *,
+    method: str = "auto",
+    device: str | None = None,
+    progress: Progress | None = None,
+) -> Comparison:
+    """Predict and simulate one problem, on a device as in `simulate`, and say whether they agree, differ or neither.
+
+    A number agrees within 5 % of an error, or within 20 % of a gain (1 % of the error, where that is more). Numbers that
+    the theory itself marks as inaccurate are compared all the same, and the verdict says so.
+    """
+    chosen = seed_tuple(seeds)
+    if len(chosen) < 2:
+        raise InputError(f"seeds must be 2 or more to give an error bar, got {len(chosen)}")
+    prediction = predict(problem, method=method, throw=False)
+    if not math.isfinite(prediction.test_error):
+        raise TheoryError(prediction.message)
+    simulation = simulate(problem, chosen, device=device, progress=progress)
+    names = QUANTITIES if problem.step.constant == 0 else (*QUANTITIES, *GAINS)
+    rows = tuple(_compare_one(name, prediction, simulation, len(names)) for name in names)
+    return Comparison(problem, prediction, simulation, rows, _verdict(prediction, rows, len(chosen)))
+
+
+def _compare_one(name: str, prediction: Prediction, simulation: Simulation, among: int) -> Pair:
+    relative, absolute = ERROR_TOLERANCE, 0.0
+    if name.endswith("gain") and prediction.untrained is not None:
+        before = prediction.untrained.train_loss if name == "train_gain" else prediction.untrained.test_error
+        relative, absolute = GAIN_TOLERANCE, GAIN_FLOOR * before
+    measured: Estimate = getattr(simulation, name)
+    return agree(getattr(prediction, name), measured, relative, absolute=absolute, among=among, quantity=name)
+
+
+def _verdict(prediction: Prediction, rows: Sequence[Pair], seeds: int) -> str:
+    by = {outcome: [row for row in rows if row.outcome is outcome] for outcome in Agreement}
+    who, rule = (
+        f"Theory ({prediction.method}) and simulation",
+        f"{ERROR_TOLERANCE:.0%} of an error, {GAIN_TOLERANCE:.0%} of a gain",
+    )
+    marked = (
+        "" if prediction.status is Status.SOLVED else f" The theory itself marks its numbers: {prediction.message}."
+    )
+    if by[Agreement.DIFFERS]:
+        return (
+            f"{who} differ in {len(by[Agreement.DIFFERS])} of {len(rows)} numbers by more than the tolerance ({rule}): "
+            f"{'; '.join(map(_words, by[Agreement.DIFFERS]))}. {len(by[Agreement.AGREES])} agree and "
+            f"{len(by[Agreement.UNDECIDED])} are undecided. What to expect of this theory: {prediction.accuracy}.{marked}"
+        )
+    if by[Agreement.UNDECIDED]:
+        wide = ", ".join(f"{row.quantity} {_reach(row)}" for row in by[Agreement.UNDECIDED])
+        return (
+            f"Undecided after {seeds} seeds: {len(by[Agreement.AGREES])} of {len(rows)} numbers agree (within {rule}), none "
+            f"differs, and the {CONFIDENCE:.0%} interval of simulation over theory crosses the tolerance for {wide}. "
+            f"By this spread {seeds_words(rows)}.{marked}"
+        )
+    return f"{who} agree: the {CONFIDENCE:.0%} intervals of all {len(rows)} numbers lie within the tolerance ({rule}).{marked}"
+
+
+def _words(row: Pair) -> str:
+    low, high = row.check.interval
+    return (
+        f"{row.quantity} predicted {row.predicted:.4g}, measured {row.measured:.4g} ± {row.stderr:.2g} "
+        f"({low:.4g} to {high:.4g}, z = {row.z:+.1f})"
+    )
+
+
+def _reach(row: Pair) -> str:
+    """The interval relative to the predicted number."""
+    low, high = (end / row.predicted - 1 if row.predicted else math.nan for end in row.check.interval)
+    return f"({min(low, high):+.0%} to {max(low, high):+.0%})"

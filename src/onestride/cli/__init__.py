@@ -142,7 +142,7 @@ def compare(
     json_
         Print JSON.
     """
-    from onestride.agreement import compare as run
+    from onestride.compare import compare as run
 
     problem = (options or ProblemOptions()).build()
     with progress_bar("simulating") as progress:
