@@ -55,3 +55,15 @@ def inside_windows(exponents: Sequence[float]) -> list[float]:
 def exponent_panel(title: str, label: str, series: Sequence[Series], lines: Sequence[tuple[float, str]] = ()) -> Panel:
     """A quantity against α with the thresholds of the windows."""
     return Panel(title, EXPONENT, label, series, verticals=THRESHOLDS, horizontals=lines)
+
+
+def rows_along(name: str, x: Sequence[float], found: Estimate, **labels: Any) -> list[dict[str, Any]]:
+    """A line for every value of x, which is called `name`: labels, x, mean, standard error."""
+    numbers = zip(x, np.ravel(found.mean).tolist(), np.ravel(found.stderr).tolist(), strict=True)
+    return [labels | {name: at, "value": mean, "stderr": stderr} for at, mean, stderr in numbers]
+
+
+def sideways(x: Sequence[float], gap: float, found: dict[str, Estimate]) -> list[Series]:
+    """Measured means by label, shifted by `gap` from one to the next so that their bars do not cover each other."""
+    shifts = [gap * (i - (len(found) - 1) / 2) for i in range(len(found))]
+    return [points(name, [a + shifts[i] for a in x], found[name], colour=i) for i, name in enumerate(found)]
