@@ -8,12 +8,22 @@ import numpy as np
 import pytest
 from scipy.optimize import check_grad
 
+from onestride.compare import Check
 from onestride.experiments import depth, full_training, inputs, label_noise, multi_index, several_steps
 from onestride.experiments.catalogue import QUESTIONS, run_experiment
+from onestride.experiments.kit import rows_along, sideways
 from onestride.experiments.outcome import Settings
-from onestride.experiments.probes import found, ridge_risk, spike_count, squared_singular_values, steps_problem
+from onestride.experiments.probes import (
+    found,
+    over_seeds,
+    ridge_risk,
+    spike_count,
+    squared_singular_values,
+    steps_problem,
+)
+from onestride.experiments.provenance import provenance
 from onestride.experiments.tables import table, whitened
-from onestride.experiments.verdict import FAILS, HOLDS, PARTLY, UNDECIDED, Verdict
+from onestride.experiments.verdict import FAILS, HOLDS, PARTLY, UNDECIDED, Verdict, listed, of_claims, spoken
 from onestride.problem import Problem, Step
 from onestride.result import Estimate
 from onestride.simulation.network import draw_batch, draw_network, step_batch
@@ -146,7 +156,7 @@ def test_inputs_verdict_can_come_out_negative():
     wrong = {law: Estimate(50.0 + 1e-3 * deviations(4, 3)) for law in laws}
     wrong["gaussian rows"] = Estimate(wrong["table"].values / 50)
     theory = (predict_grid(q, inputs.EXPONENTS, [q.ridge]) for q in (p, p.replace(d=20)))
-    assert inputs.judge(inputs.Data(*theory, wrong)).words == FAILS
+    assert inputs.judge(inputs.Data(wrong, *theory)).words == FAILS
 
 
 # ---------------------------------------------------------------- the parts
@@ -217,3 +227,38 @@ def test_tables_are_standardised_and_whitened():
     np.testing.assert_allclose([X.mean(), X.std(), y.mean(), y.std()], [0, 1, 0, 1], atol=1e-12)
     Z = whitened(X, 50)
     np.testing.assert_allclose(Z.T @ Z / Z.shape[0], np.eye(50), atol=1e-10)
+
+
+def test_seeds_are_stacked_and_told_as_part_of_the_whole():
+    told: list[float] = []
+    values, squares = over_seeds(lambda seed: (np.array([seed, 1.0]), np.array(seed**2)), 4, told.append, part=(1, 2))
+    np.testing.assert_array_equal(values.values, [[0, 1], [1, 1], [2, 1], [3, 1]])
+    assert squares.mean == 14 / 4
+    assert told == [0.625, 0.75, 0.875, 1.0]
+
+
+def test_rows_and_points_hold_mean_and_standard_error():
+    e = Estimate(np.array([[1.0, 4.0], [3.0, 4.0]]))
+    first, second = rows_along("step", (1, 2), e, teacher="H₁")
+    assert first == {"teacher": "H₁", "step": 1, "value": 2.0, "stderr": 1.0}
+    assert (second["step"], second["value"], second["stderr"]) == (2, 4.0, 0.0)
+    left, right = sideways((0.0, 1.0), 0.1, {"a": e, "b": e})
+    np.testing.assert_allclose(np.asarray(left.x), [-0.05, 0.95])
+    np.testing.assert_allclose(np.asarray(right.x), [0.05, 1.05])
+    np.testing.assert_array_equal(np.asarray(left.error), e.stderr)
+    assert (right.label, right.colour) == ("b", 1)
+
+
+def test_outcomes_in_words():
+    yes, no, open_ = Check(1, 0.01, 5, low=0), Check(-1, 0.01, 5, low=0), Check(0, 1, 5, low=0)
+    assert listed({"a": [yes], "b": [no, yes], "c": [open_]}) == "agrees: a; differs: b; undecided: c"
+    assert listed({"a": [yes]}) == "agrees: a; differs: none; undecided: none"
+    assert [spoken(check.outcome, "yes", "no", "open") for check in (yes, no, open_)] == ["yes", "no", "open"]
+    claims = [(yes, yes), (yes, no), (no, no)]
+    assert [of_claims([check.outcome for check in pair]) for pair in claims] == [HOLDS, PARTLY, FAILS]
+
+
+def test_provenance_names_versions_settings_and_seconds():
+    found = provenance(1.26, size="small", seeds=3)
+    assert (found["size"], found["seeds"], found["seconds"]) == ("small", 3, 1.3)
+    assert found["numpy"] == np.__version__

@@ -119,7 +119,7 @@ def test_inputs_says_of_the_table_what_its_numbers_say(factor, word):
     data = {law: 2.0 + 1e-3 * deviations(4, 3) for law in laws}
     data["table"] = factor * data["gaussian rows"] * (1 + 1e-4 * deviations(4, 3))
     theory = (predict_grid(q, inputs.EXPONENTS, [q.ridge]) for q in (p, p.replace(d=20)))
-    told = inputs.judge(inputs.Data(*theory, {law: Estimate(values) for law, values in data.items()}))
+    told = inputs.judge(inputs.Data({law: Estimate(values) for law, values in data.items()}, *theory))
     (listed,) = re.findall(rf"{word}: ([^;.]*)", told.finding)
     assert "table" in listed
     assert "fails in the same way" not in told.surprise

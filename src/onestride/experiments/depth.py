@@ -27,7 +27,11 @@ SIZES = {"n": (120, 500, 3000), "seeds": (4, 8, 8)}
 MODES = {"two layers": "two-layer network", "first": "step on W₁", "second": "step on W₂", "both": "step on both"}
 GRADIENTS = ("two layers", "W₁", "W₂")
 EXPONENTS = (0.0, 0.125, 0.25, 0.375, 0.5)
-QUANTITIES = ("test error", "spikes", "alignment")
+QUANTITIES = {  # titles and labels of the panels
+    "test error": ("test error", "test error"),
+    "spikes": ("spikes", "spikes of F"),
+    "alignment": ("leading left singular vector of F", "overlap with Xβ⋆"),
+}
 
 
 @dataclass(frozen=True)
@@ -177,15 +181,9 @@ def draw(data: Data) -> Figure:
     untrained = data.values[:, 0, 0].mean
     lines = [(untrained[0], "untrained, two layers"), (untrained[1], "untrained, three")]
     panels = []
-    for k, (title, label) in enumerate(
-        (
-            ("test error", "test error"),
-            ("spikes", "spikes of F"),
-            ("leading left singular vector of F", "overlap with Xβ⋆"),
-        )
-    ):
+    for k, axes in enumerate(QUANTITIES.values()):
         series = sideways(EXPONENTS, 0.006, {name: data.stepped(k)[i] for i, name in enumerate(MODES.values())})
-        panels.append(Panel(title, EXPONENT, label, series, horizontals=[] if k else lines))
+        panels.append(Panel(axes[0], EXPONENT, axes[1], series, horizontals=[] if k else lines))
     caption = (
         f"f(x) = aᵀσ(W₂σ(W₁x)), softplus, teacher H₁ + H₂/√2, noise 0.5, n = {data.problem.n}, d = n/2, N = n in both layers, "
         f"λ = 0.1, η = n^α, literal gradients at initialisation; ridge regression on the last hidden layer, fresh samples. Spikes: "

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from types import SimpleNamespace
 from typing import NamedTuple
 
@@ -15,6 +16,7 @@ from onestride._numerics import Array
 from onestride.compare import Check, Pair, check
 from onestride.experiments.kit import pm, points
 from onestride.experiments.outcome import Figure, Judgement, Progress
+from onestride.experiments.probes import over_seeds
 from onestride.experiments.tables import table
 from onestride.experiments.verdict import UNDECIDED, by_name, decide_each, spoken
 from onestride.plot import Panel
@@ -58,24 +60,14 @@ class Data:
     errors: dict[str, Estimate]
     converged: float
 
-    @property
-    def seeds(self) -> int:
-        """Draws of every task."""
-        return len(next(iter(self.errors.values())).values)
-
 
 def measure(size: SimpleNamespace, progress: Progress) -> Data:
     """Every method gets the same samples; penalties and step sizes are chosen on the validation samples."""
-    errors: dict[str, Estimate] = {}
-    stopped = []
-    for i, name in enumerate(size.tasks):
-        runs = []
-        for seed in range(size.seeds):
-            row, converged = compete(*draw_dataset(name, size.n, size.N, seed), seed, size.limit)
-            runs.append(row)
-            stopped.append(converged)
-            progress((i + (seed + 1) / size.seeds) / len(size.tasks))
-        errors[name] = Estimate(np.array(runs))
+    errors, stopped = {}, []
+    for i, task in enumerate(size.tasks):
+        run = partial(compete, task, size)
+        errors[task], converged = over_seeds(run, size.seeds, progress, part=(i, len(size.tasks)))
+        stopped.append(converged.mean)
     return Data(size.n, size.N, errors, float(np.mean(stopped)))
 
 
@@ -99,10 +91,11 @@ def draw_dataset(name: str, n: int, N: int, seed: int) -> tuple[Problem, Dataset
     return problem, Dataset(*(Batch(X[s], signal[s], y[s]) for s in parts))
 
 
-def compete(problem: Problem, dataset: Dataset, seed: int, limit: int) -> tuple[Array, bool]:
+def compete(task: str, size: SimpleNamespace, seed: int) -> tuple[Array, Array]:
     """Test error of every method over the variance of the test target, and whether the optimiser converged."""
+    problem, dataset = draw_dataset(task, size.n, size.N, seed)
     network = draw_network(problem, seed)
-    trained = [train_fully(problem, network, dataset.train, decay, limit) for decay in DECAYS]
+    trained = [train_fully(problem, network, dataset.train, decay, size.limit) for decay in DECAYS]
     candidates: dict[str, list[tuple[Array, Array]]] = {m: [] for m in METHODS}
     for constant in CONSTANTS:
         W, eta = network.W0, constant * problem.eta
@@ -120,7 +113,7 @@ def compete(problem: Problem, dataset: Dataset, seed: int, limit: int) -> tuple[
         grams = [gaussian_kernel(b.X, dataset.train.X, width) for b in dataset]
         candidates["kernel"] += kernel_candidates(grams, dataset)
     chosen = [best(candidates[m], dataset) for m in METHODS]
-    return np.array(chosen), all(done for _, done in trained)
+    return np.array(chosen), np.array(all(done for _, done in trained))
 
 
 def best(candidates: list[tuple[Array, Array]], dataset: Dataset) -> float:
@@ -215,7 +208,7 @@ def _beside(data: Data, one: str, other: str) -> str:
 def draw(data: Data) -> Figure:
     """Test error against the number of steps, a panel per task, with the other methods as lines."""
     words = {"full": "fully trained", "linear": "linear ridge", "kernel": "kernel ridge"}
-    panels = []
+    panels, seeds = [], len(next(iter(data.errors.values())).values)
     for name, e in data.errors.items():
         series = [points("step(s), then ridge", STEPS, e[: len(STEPS)])]
         lines = [(float(e.mean[METHODS.index(m)]), w) for m, w in words.items()]
@@ -226,6 +219,6 @@ def draw(data: Data) -> Figure:
         f"Test error over the variance of the noiseless target (tables: of the target). GELU, N = {data.N}; {data.n} training samples (at most 60 % of a table), n/4 "
         f"for choosing λ, η = c√n with c in {', '.join(f'{c:g}' for c in CONSTANTS)}, weight decay and kernel width. Steps and ridge "
         f"use the same samples, literal gradient, a kept during the steps. Teachers: d = n/8, unit power, noise 0.3. "
-        f"Fully trained: both layers, L-BFGS to convergence with weight decay. Digits: the digit as a number. {data.seeds} seeds, mean ± standard error."
+        f"Fully trained: both layers, L-BFGS to convergence with weight decay. Digits: the digit as a number. {seeds} seeds, mean ± standard error."
     )
     return Figure(panels, caption, columns=3 if len(panels) > 2 else 2)

@@ -17,7 +17,7 @@ from onestride.experiments.kit import EXPONENT, problem_at, row_of, sideways
 from onestride.experiments.outcome import Figure, Judgement, Progress
 from onestride.experiments.probes import ridge_risk
 from onestride.experiments.tables import table, whitened
-from onestride.experiments.verdict import by_name, decide_each, listed, marks, spoken
+from onestride.experiments.verdict import by_name, decide_each, listed, marks
 from onestride.plot import Panel, theory_series
 from onestride.problem import Problem
 from onestride.result import Estimate, PredictionGrid
@@ -44,9 +44,9 @@ TABLE_DIMS = 50  # principal components of the digits kept; the rest is close to
 class Data:
     """Test errors at `EXPONENTS` by law, and the theory for Gaussian inputs at the size of the laws and of the table."""
 
+    errors: dict[str, Estimate]
     laws: PredictionGrid
     table: PredictionGrid
-    errors: dict[str, Estimate]
 
     def theory(self, law: str) -> PredictionGrid:
         """The theory at the size of this law."""
@@ -67,7 +67,8 @@ def measure(size: SimpleNamespace, progress: Progress) -> Data:
     for name, rows in zip(ROWS, (digits, None), strict=True):
         errors[name] = Estimate(np.array([on_rows(small, rows, seed) for seed in range(size.seeds)]))
         progress(len(errors) / (len(laws) + 2))
-    return Data(*(predict_grid(p, np.linspace(0, 0.5, size.points), [p.ridge]) for p in (problem, small)), errors)
+    curve = np.linspace(0, 0.5, size.points)
+    return Data(errors, *(predict_grid(p, curve, [p.ridge]) for p in (problem, small)))
 
 
 def on_rows(problem: Problem, rows: Array | None, seed: int) -> Array:
@@ -128,21 +129,17 @@ def _row(pair: Pair, **where: Any) -> dict[str, Any]:
 
 def _what_matters(checks: dict[str, Sequence[Check | Pair]], small: Problem) -> str:
     """Independent entries of other laws beside one length shared by all entries, and the theory at the table's size."""
-
-    def words(outcome: Agreement) -> str:
-        return spoken(
-            outcome,
-            agrees="agree with the theory for Gaussian ones",
-            differs="do not follow the theory for Gaussian ones",
-            undecided="are undecided at these seeds",
-        )
-
+    words = {
+        Agreement.AGREES: "agree with the theory for Gaussian ones",
+        Agreement.DIFFERS: "do not follow the theory for Gaussian ones",
+        Agreement.UNDECIDED: "are undecided at these seeds",
+    }
     others = by_name({law: checks[law] for law in INDEPENDENT if law != "gaussian"})
-    entries = "; ".join(f"{', '.join(laws)} {words(outcome)}" for outcome, laws in others.items() if laws)
+    entries = "; ".join(f"{', '.join(laws)} {words[outcome]}" for outcome, laws in others.items() if laws)
     rows = "agrees for" if together(checks["gaussian rows"]) is Agreement.AGREES else "is not shown to hold even for"
     return (
         f"Of independent entries {entries}. Inputs with one random length shared by all entries (elliptic), whose covariance is still the identity, "
-        f"{words(together(checks['elliptic']))}. At the table's size (n is {small.n / (small.d**2 / 2):.2g} of d²/2) the theory {rows} Gaussian rows."
+        f"{words[together(checks['elliptic'])]}. At the table's size (n is {small.n / (small.d**2 / 2):.2g} of d²/2) the theory {rows} Gaussian rows."
     )
 
 

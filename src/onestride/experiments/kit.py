@@ -22,8 +22,8 @@ ERRORS = {"train_loss": "ridge objective", "test_error": "test error"}
 def problem_at(n: int, *, exponent: float | None = None, constant: float = 1.0, **fields: Any) -> Problem:
     """D = n/2, N = 3n/2, teacher H₁ + H₂/√2, noise 0.5, λ = 0.1 and the step c·n^α, unless `fields` say otherwise."""
     shape: dict[str, Any] = {"n": n, "d": n // 2, "N": 3 * n // 2, "teacher": QUADRATIC, "noise": 0.5, "ridge": 0.1}
-    step = Step(constant=constant) if exponent is None else Step(constant=constant, exponent=exponent)
-    return Problem(**shape | {"step": step} | fields)
+    shape["step"] = Step(constant=constant) if exponent is None else Step(constant=constant, exponent=exponent)
+    return Problem(**shape | fields)
 
 
 def paper_problem(n: int, **fields: Any) -> Problem:

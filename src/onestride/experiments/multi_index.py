@@ -55,10 +55,10 @@ class Path:
 def measure(size: SimpleNamespace, progress: Progress) -> list[Path]:
     """Follow every direction of each teacher through fresh steps of size √n."""
     paths = []
-    for name, (mix, k, teacher) in TEACHERS.items():
+    for i, (name, (mix, k, teacher)) in enumerate(TEACHERS.items()):
         problem = steps_problem(size.d, size.steps, activation="elu", teacher=teacher, directions=k, mix=mix)
-        paths.append(Path(name, problem, *over_seeds(partial(follow, problem), size.seeds)))
-        progress(len(paths) / len(TEACHERS))
+        followed = over_seeds(partial(follow, problem), size.seeds, progress, part=(i, len(TEACHERS)))
+        paths.append(Path(name, problem, *followed))
     return paths
 
 

@@ -23,13 +23,13 @@ def steps_problem(d: int, steps: int, **fields: Any) -> Problem:
 
 
 def over_seeds(
-    run: Callable[[int], Sequence[Array]], seeds: int, progress: Progress = lambda _: None
+    run: Callable[[int], Sequence[Array]], seeds: int, progress: Progress, part: tuple[int, int] = (0, 1)
 ) -> list[Estimate]:
-    """What `run` returns for seeds 0, 1, …, each of its arrays stacked."""
+    """The arrays that `run` returns for seed 0, 1, …, stacked; they are part (i, of how many) of the experiment."""
     runs = []
     for seed in range(seeds):
         runs.append(run(seed))
-        progress((seed + 1) / seeds)
+        progress((part[0] + (seed + 1) / seeds) / part[1])
     return [Estimate(np.array(values)) for values in zip(*runs, strict=True)]
 
 

@@ -160,13 +160,12 @@ def draw(data: Data) -> Figure:
     """Overlap, test error and spikes against the number of steps at the larger d."""
     (small, large), (seeds, _) = data.dims, data.shape
     panels = []
-    for k, (label, lines, limits) in enumerate(
-        (
-            ("overlap with β⋆", [(1 / large, "chance, 1/d")], (-0.03, 1.05)),
-            ("test error / power", [(1.0, "nothing learned")], (-0.03, 1.15)),
-            ("spikes", [], None),
-        )
-    ):
+    axes = (
+        ("overlap with β⋆", [(1 / large, "chance, 1/d")], (-0.03, 1.05)),
+        ("test error / power", [(1.0, "nothing learned")], (-0.03, 1.15)),
+        ("spikes", [], None),
+    )
+    for k, (label, lines, limits) in enumerate(axes):
         for exponent, (teacher, _, activation) in TEACHERS.items():
             title = f"exponent {exponent}: {teacher}, {'ReLU' if activation == 'relu' else activation}"
             series = _series(data, exponent, k)
