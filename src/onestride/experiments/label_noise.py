@@ -112,10 +112,7 @@ def corrupted_risks(problem: Problem, seed: int) -> list[Array]:
 
 def matched_theory(problem: Problem) -> dict[str, list[Prediction]]:
     """The theory of the matched problem at every level of every law."""
-    return {
-        law: [predict(matched(problem, law, level), throw=False) for level in levels]
-        for law, (_, levels) in LAWS.items()
-    }
+    return {law: [predict(matched(problem, law, x), throw=False) for x in levels] for law, (_, levels) in LAWS.items()}
 
 
 def judge(data: Data) -> Judgement:
@@ -124,14 +121,15 @@ def judge(data: Data) -> Judgement:
     rows = []
     among = 2 * sum(len(levels) for _, levels in LAWS.values())
     for law, (_, levels) in LAWS.items():
-        (excess, risk), (fall, gain) = data.risk(law), data.gain(law)
-        for i, level in enumerate(levels):
-            checks[law].append(agree(excess[i], risk[i], ERROR_TOLERANCE, among=among))
-            rows.append(row_of(checks[law][-1], law=law, quantity="risk", level=level))
-        for i, level in enumerate(levels):
-            room = GAIN_FLOOR * (excess[i] + fall[i])  # of the risk without the step
-            checks[law].append(agree(fall[i], gain[i], GAIN_TOLERANCE, absolute=room, among=among))
-            rows.append(row_of(checks[law][-1], law=law, quantity="gain", level=level))
+        risk, gain = data.risk(law), data.gain(law)
+        for name, (predicted, measured), relative, floor in (
+            ("risk", risk, ERROR_TOLERANCE, 0.0),
+            ("gain", gain, GAIN_TOLERANCE, GAIN_FLOOR),
+        ):
+            for i, level in enumerate(levels):
+                room = floor * (risk[0][i] + gain[0][i])  # of the risk without the step
+                checks[law].append(agree(predicted[i], measured[i], relative, absolute=room, among=among))
+                rows.append(row_of(checks[law][-1], law=law, quantity=name, level=level))
     gaussian, heavy, swapped = (data.gain(law)[1] for law in LAWS)
     told = "; ".join(f"{law}: {tally(found)}" for law, found in checks.items())
     return Judgement(
@@ -143,13 +141,14 @@ def judge(data: Data) -> Judgement:
             f"{pm(gaussian[-1])} (Gaussian) and {pm(heavy[-1])} (Student); with {FRACTIONS[-1]:.0%} of the labels replaced to "
             f"{pm(swapped[-1])}.{marks(*(p for theory in data.theory.values() for p in theory))}"
         ),
-        surprise=f"{_heavy_tails(gaussian[-1], heavy[-1])} {_replaced_labels(checks['replaced'], data.gain('replaced')[0][-1])}",
+        surprise=_surprise(data, checks["replaced"]),
         rows=rows,
     )
 
 
-def _heavy_tails(gaussian: Estimate, heavy: Estimate) -> str:
-    """The gain at the largest variance under Student noise beside that under Gaussian noise, and the spread of both."""
+def _surprise(data: Data, replaced: list[Pair]) -> str:
+    """Heavy tails beside Gaussian noise at the largest variance, and noise that depends on the input."""
+    gaussian, heavy = (data.gain(law)[1][-1] for law in ("Gaussian", HEAVY))
     harm = worded(
         heavy - gaussian,
         GAIN_TOLERANCE * abs(float(gaussian.mean)),
@@ -158,23 +157,16 @@ def _heavy_tails(gaussian: Estimate, heavy: Estimate) -> str:
         equal=f"leaves the same gain, within {GAIN_TOLERANCE:.0%}, as",
         unclear="is not told apart from",
     )
-    spread = heavy.values.std(ddof=1) / gaussian.values.std(ddof=1)
-    return (
-        f"At the largest variance noise without a fourth moment {harm} Gaussian noise; "
-        f"the spread of the gain over seeds changes by a factor {spread:.2g}."
-    )
-
-
-def _replaced_labels(checks: list[Pair], end: float) -> str:
-    """Whether noise that depends on the input is told by its mean and variance; `end` is the last gain predicted."""
-    how = spoken(
-        together(checks),
+    swapped_too = spoken(
+        together(replaced),
         agrees="mean and variance suffice",
         differs="mean and variance do not suffice",
         undecided="whether mean and variance suffice is undecided at these seeds",
     )
+    spread, end = heavy.values.std(ddof=1) / gaussian.values.std(ddof=1), data.gain("replaced")[0][-1]
     return (
-        f"Replaced labels are noise that depends on the input: {how}. With {FRACTIONS[-1]:.0%} replaced the predicted gain is "
+        f"At the largest variance noise without a fourth moment {harm} Gaussian noise; the spread of the gain over seeds changes by a factor {spread:.2g}. "
+        f"Replaced labels are noise that depends on the input: {swapped_too}. With {FRACTIONS[-1]:.0%} replaced the predicted gain is "
         f"{end:.2g}{': the step no longer helps' if end <= 0 else ''}."
     )
 

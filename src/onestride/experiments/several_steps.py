@@ -90,6 +90,11 @@ def judge(data: Data) -> Judgement:
         for k in TEACHERS
         for b in BATCHES
     ]
+    rows = []
+    for (exponent, batch, d), path in data.paths.items():
+        where = {"exponent": exponent, "batch": batch, "d": d}
+        for k, name in enumerate(QUANTITIES):
+            rows += rows_along("step", range(1, steps + 1), path[k], **where, quantity=name)
     return Judgement(
         words=_words(states),
         finding=(
@@ -97,14 +102,7 @@ def judge(data: Data) -> Judgement:
             f"{beaten or 'none'} of [2, 3]; by fresh ones, against the claim: {hidden or 'none'}; undecided: {unclear or 'none'}."
         ),
         surprise=_finding_and_learning(data),
-        rows=[
-            row
-            for (exponent, batch, d), path in data.paths.items()
-            for k, name in enumerate(QUANTITIES)
-            for row in rows_along(
-                "step", range(1, steps + 1), path[k], exponent=exponent, batch=batch, d=d, quantity=name
-            )
-        ],
+        rows=rows,
     )
 
 
