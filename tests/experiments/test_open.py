@@ -8,14 +8,26 @@ import numpy as np
 import pytest
 from scipy.optimize import check_grad
 
+from onestride.compare import Check
 from onestride.experiments import depth, full_training, inputs, label_noise, multi_index, several_steps
 from onestride.experiments.catalogue import QUESTIONS, run_experiment
-from onestride.experiments.claim import FAILS, HOLDS, PARTLY, UNDECIDED, VERDICTS
+from onestride.experiments.kit import rows_along, sideways
 from onestride.experiments.outcome import Settings
-from onestride.experiments.probes import found, ridge_risk, spike_count, squared_singular_values
+from onestride.experiments.probes import (
+    found,
+    over_seeds,
+    ridge_risk,
+    spike_count,
+    squared_singular_values,
+    steps_problem,
+)
+from onestride.experiments.provenance import provenance
 from onestride.experiments.tables import table, whitened
+from onestride.experiments.verdict import FAILS, HOLDS, PARTLY, UNDECIDED, Verdict, listed, of_claims, spoken
 from onestride.problem import Problem, Step
+from onestride.result import Estimate
 from onestride.simulation.network import draw_batch, draw_network, step_batch
+from onestride.theory.predict import predict_grid
 from sentences import assert_says_what_was_run
 from tolerances import deviations
 
@@ -31,44 +43,48 @@ def test_experiment_runs_at_small_size(name):
     outcome = run_experiment(name, Settings(size="small", seeds=2, report=fractions.append))
     assert outcome.name == name
     assert outcome.question == QUESTIONS[name]
-    assert outcome.verdict.startswith(VERDICTS)
-    assert len(outcome.rows) > 5
-    for row in outcome.rows:
+    told, figure = outcome.judgement, outcome.figure
+    assert told.words.startswith(told.verdict)
+    assert told.verdict is not Verdict.FOUND
+    assert len(told.rows) > 5
+    for row in told.rows:
         assert all(math.isfinite(v) for v in row.values() if isinstance(v, float)), row
-    for part in (outcome.claim, outcome.finding, outcome.surprise, outcome.caption):
+    for part in (outcome.claim, told.finding, told.surprise, figure.caption):
         assert len(part) > 40
         assert "nan" not in part
-    assert "seeds" in outcome.caption
+    assert "seeds" in figure.caption
     assert_says_what_was_run(outcome)
     assert fractions == sorted(fractions)
     assert fractions[-1] == 1
-    assert len(outcome.panels) >= 2
+    assert len(figure.panels) >= 2
 
 
 # ---------------------------------------------------------------- planted data decide the verdict
 
 
-def planted_shares(third: float, noise: float = 0.01) -> dict:
-    data = {}
-    for name, (_, k, _) in multi_index.TEACHERS.items():
+def planted_shares(third: float, noise: float = 0.01) -> list[multi_index.Path]:
+    paths = []
+    for name, (mix, k, teacher) in multi_index.TEACHERS.items():
+        problem = steps_problem(100, 4, teacher=teacher, directions=k, mix=mix)
         shares = np.full((3, 4, k), 0.95)
         shares[:, 0, 1:] = 0.1
         shares[:, :, 2:] = third
-        data[name] = shares + noise * deviations(*shares.shape), np.full((3, 5), 0.5)
-    return data
+        shares += noise * deviations(*shares.shape)
+        paths.append(multi_index.Path(name, problem, Estimate(shares), Estimate(np.full((3, 5), 0.5))))
+    return paths
 
 
 def test_multi_index_verdict_follows_the_third_stair():
     climbed = planted_shares(0.9)
-    for shares, _ in climbed.values():
-        shares[:, 0, 1:] = 0.1
-    assert multi_index.judge(climbed, 100, 4, 3).verdict == HOLDS
-    missed = multi_index.judge(planted_shares(0.02), 100, 4, 3)
-    assert missed.verdict == PARTLY
+    for path in climbed:
+        path.shares.values[:, 0, 1:] = 0.1
+    assert multi_index.judge(climbed).words == HOLDS
+    missed = multi_index.judge(planted_shares(0.02))
+    assert missed.words == PARTLY
     assert "At d = 100" in missed.surprise
     assert "the third not reached in" in missed.surprise
-    assert "not reached" not in multi_index.judge(climbed, 100, 4, 3).surprise
-    assert multi_index.judge(planted_shares(0.45, 0.1), 100, 4, 3).verdict.startswith(UNDECIDED)
+    assert "not reached" not in multi_index.judge(climbed).surprise
+    assert multi_index.judge(planted_shares(0.45, 0.1)).words.startswith(UNDECIDED)
 
 
 @pytest.mark.parametrize(
@@ -81,15 +97,15 @@ def test_multi_index_verdict_follows_the_third_stair():
     ],
 )
 def test_several_steps_verdict_follows_overlaps_and_errors(fresh, reused, risks, verdict):
-    data = {}
+    paths = {}
     for exponent in several_steps.TEACHERS:
         for batch, overlap, risk in (("fresh", fresh, risks[0]), ("reused", reused, risks[1])):
             for d in (100, 200):
                 values = np.ones((4, 4, 3))
                 values[:, 0] = overlap * (1 + 0.01 * deviations(4, 3))
                 values[:, 1] = risk + 0.02 * np.linspace(-1, 1, 4)[:, None]
-                data[exponent, batch, d] = values
-    assert several_steps.judge(data, (100, 200), 3, 4).verdict.startswith(verdict)
+                paths[exponent, batch, d] = Estimate(values)
+    assert several_steps.judge(several_steps.Data((100, 200), paths)).words.startswith(verdict)
 
 
 def test_depth_verdict_needs_spike_alignment_and_gain():
@@ -99,14 +115,18 @@ def test_depth_verdict_needs_spike_alignment_and_gain():
     values[:, :, 0, 0] += 1  # untrained: a larger error
     values[:, :, 1:, 1], values[:, :, 1:, 2] = 1, 0.8
     ratios = np.full((12, 3), 0.1)
-    assert depth.judge(p, values, ratios, 12).verdict == HOLDS
-    assert depth.judge(p, values[:4], ratios[:4], 4).verdict.startswith(UNDECIDED)  # four seeds cannot count spikes
+
+    def words(seeds: int = 12) -> str:
+        return depth.judge(depth.Data(p, Estimate(values[:seeds]), Estimate(ratios[:seeds]))).words
+
+    assert words() == HOLDS
+    assert words(4).startswith(UNDECIDED)  # four seeds cannot count spikes
     values[:, 1, 1:, 0] += 1  # the step on W₁ gains nothing
-    assert depth.judge(p, values, ratios, 12).verdict.startswith(f"{UNDECIDED} for step on W₁")
+    assert words().startswith(f"{UNDECIDED} for step on W₁")
     values[:, 1, 1:, 0] += 1  # and does harm
-    assert depth.judge(p, values, ratios, 12).verdict == f"{PARTLY}: not for step on W₁"
+    assert words() == f"{PARTLY}: not for step on W₁"
     values[:, 1:, 1:, 2] = 0  # no alignment anywhere
-    assert depth.judge(p, values, ratios, 12).verdict == FAILS
+    assert words() == FAILS
 
 
 def test_full_training_verdict_follows_the_share_of_the_way():
@@ -117,7 +137,7 @@ def test_full_training_verdict_follows_the_share_of_the_way():
         values[:, 0] += 0.5
         values[:, 1] = one_step
         values[:, full_training.METHODS.index("full")] -= 0.4
-        return full_training.judge({"task": values}, 100, 50, 4, 1.0).verdict
+        return full_training.judge(full_training.Data(100, 50, {"task": Estimate(values)}, 1.0)).words
 
     assert verdict(0.3) == HOLDS
     assert verdict(0.95) == FAILS
@@ -126,17 +146,17 @@ def test_full_training_verdict_follows_the_share_of_the_way():
 
 def test_label_noise_verdict_can_come_out_negative():
     p = Problem(n=60, d=30, N=90, activation="softplus", teacher=(0, 1, 0.5), ridge=0.1, step=Step(exponent=0.4))
-    noise = 1e-3 * deviations(4, 5, 2)
-    wrong = dict.fromkeys(label_noise.LAWS, 50.0 + noise)
-    assert label_noise.judge(p, wrong, 4).verdict == FAILS
+    wrong = dict.fromkeys(label_noise.LAWS, Estimate(50.0 + 1e-3 * deviations(4, 5, 2)))
+    assert label_noise.judge(label_noise.Data(p, wrong, label_noise.matched_theory(p))).words == FAILS
 
 
 def test_inputs_verdict_can_come_out_negative():
     p = Problem(n=60, d=30, N=90, activation="softplus", ridge=0.1, step=Step())
     laws = (*inputs.INDEPENDENT, *inputs.DEPENDENT, "table", "gaussian rows")
-    wrong = {law: 50.0 + 1e-3 * deviations(4, 3) for law in laws}
-    wrong["gaussian rows"] = wrong["table"] / 50
-    assert inputs.judge(p, p.replace(d=20), wrong, 4, np.array(inputs.EXPONENTS)).verdict == FAILS
+    wrong = {law: Estimate(50.0 + 1e-3 * deviations(4, 3)) for law in laws}
+    wrong["gaussian rows"] = Estimate(wrong["table"].values / 50)
+    theory = (predict_grid(q, inputs.EXPONENTS, [q.ridge]) for q in (p, p.replace(d=20)))
+    assert inputs.judge(inputs.Data(wrong, *theory)).words == FAILS
 
 
 # ---------------------------------------------------------------- the parts
@@ -207,3 +227,38 @@ def test_tables_are_standardised_and_whitened():
     np.testing.assert_allclose([X.mean(), X.std(), y.mean(), y.std()], [0, 1, 0, 1], atol=1e-12)
     Z = whitened(X, 50)
     np.testing.assert_allclose(Z.T @ Z / Z.shape[0], np.eye(50), atol=1e-10)
+
+
+def test_seeds_are_stacked_and_told_as_part_of_the_whole():
+    told: list[float] = []
+    values, squares = over_seeds(lambda seed: (np.array([seed, 1.0]), np.array(seed**2)), 4, told.append, part=(1, 2))
+    np.testing.assert_array_equal(values.values, [[0, 1], [1, 1], [2, 1], [3, 1]])
+    assert squares.mean == 14 / 4
+    assert told == [0.625, 0.75, 0.875, 1.0]
+
+
+def test_rows_and_points_hold_mean_and_standard_error():
+    e = Estimate(np.array([[1.0, 4.0], [3.0, 4.0]]))
+    first, second = rows_along("step", (1, 2), e, teacher="H₁")
+    assert first == {"teacher": "H₁", "step": 1, "value": 2.0, "stderr": 1.0}
+    assert (second["step"], second["value"], second["stderr"]) == (2, 4.0, 0.0)
+    left, right = sideways((0.0, 1.0), 0.1, {"a": e, "b": e})
+    np.testing.assert_allclose(np.asarray(left.x), [-0.05, 0.95])
+    np.testing.assert_allclose(np.asarray(right.x), [0.05, 1.05])
+    np.testing.assert_array_equal(np.asarray(left.error), e.stderr)
+    assert (right.label, right.colour) == ("b", 1)
+
+
+def test_outcomes_in_words():
+    yes, no, open_ = Check(1, 0.01, 5, low=0), Check(-1, 0.01, 5, low=0), Check(0, 1, 5, low=0)
+    assert listed({"a": [yes], "b": [no, yes], "c": [open_]}) == "agrees: a; differs: b; undecided: c"
+    assert listed({"a": [yes]}) == "agrees: a; differs: none; undecided: none"
+    assert [spoken(check.outcome, "yes", "no", "open") for check in (yes, no, open_)] == ["yes", "no", "open"]
+    claims = [(yes, yes), (yes, no), (no, no)]
+    assert [of_claims([check.outcome for check in pair]) for pair in claims] == [HOLDS, PARTLY, FAILS]
+
+
+def test_provenance_names_versions_settings_and_seconds():
+    found = provenance(1.26, size="small", seeds=3)
+    assert (found["size"], found["seeds"], found["seconds"]) == ("small", 3, 1.3)
+    assert found["numpy"] == np.__version__

@@ -7,14 +7,15 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 import onestride
 from onestride.experiments import full_training, inputs, several_steps
-from onestride.experiments.outcome import Outcome
+from onestride.experiments.outcome import Figure, Judgement, Outcome
 from onestride.plot import Panel
 from onestride.problem import Problem, Step
+from onestride.result import Estimate
+from onestride.theory.predict import predict_grid
 from sentences import assert_says_what_was_run
 from tolerances import deviations
 
@@ -43,9 +44,9 @@ def template(node: ast.AST) -> str | None:
 
 
 def texts(tree: ast.Module) -> Iterator[str]:
-    """What is said: texts given to Outcome and Claim, and sentences returned by helpers."""
+    """What is said: texts given to Judgement and Claim, and sentences returned by helpers."""
     for node in ast.walk(tree):
-        if isinstance(node, ast.Call) and getattr(node.func, "id", "") in ("Outcome", "Claim"):
+        if isinstance(node, ast.Call) and getattr(node.func, "id", "") in ("Judgement", "Claim"):
             given = [k.value for k in node.keywords if k.arg in TEXTS] + list(node.args[3:6:2])  # measured, detail
             yield from (text for value in given if (text := template(value)) is not None)
         if isinstance(node, ast.Return) and node.value is not None and (text := template(node.value)) is not None:
@@ -66,9 +67,9 @@ def test_every_sentence_has_data_in_it(path):
 def test_a_constant_sentence_is_noticed():
     """The texts that once were constants."""
     for text in (
-        'Outcome(surprise="The plateaus of the limit are invisible: at this n both errors fall smoothly through every threshold.")',
-        'Outcome(surprise=(f"At d = {d} all is well. Ten fresh steps learn the quadratic teacher and " "part of the cubic one."))',
-        'Outcome(surprise="A tuned Gaussian kernel is no worse than the fully trained network on any of the tables.")',
+        'Judgement(surprise="The plateaus of the limit are invisible: at this n both errors fall smoothly through every threshold.")',
+        'Judgement(surprise=(f"At d = {d} all is well. Ten fresh steps learn the quadratic teacher and " "part of the cubic one."))',
+        'Judgement(surprise="A tuned Gaussian kernel is no worse than the fully trained network on any of the tables.")',
         'Claim("1", "s", "p", "m", "holds", f"{a} of {b} agree. The limits themselves are right and are approached slowly.")',
         'def f() -> str:\n    return "Nothing breaks at α = 1/2: errors and singular values pass through it smoothly."',
     ):
@@ -84,7 +85,8 @@ def test_a_constant_sentence_is_noticed():
     ],
 )
 def test_what_was_not_run_is_noticed(surprise, words):
-    outcome = Outcome("x", "?", "c", "holds", "n = 80.", surprise, [{"n": 80}], (Panel("t", "x", "y", ()),), "n = 80.")
+    told = Judgement("holds", "n = 80.", surprise, [{"n": 80}])
+    outcome = Outcome("x", "?", "c", told, Figure((Panel("t", "x", "y", ()),), "n = 80."))
     with pytest.raises(AssertionError, match=re.escape(words)):
         assert_says_what_was_run(outcome)
 
@@ -95,17 +97,16 @@ def test_what_was_not_run_is_noticed(surprise, words):
 def test_full_training_speaks_of_its_own_tasks_only():
     values = 0.5 + 0.001 * deviations(4, len(full_training.METHODS))
     values[:, full_training.METHODS.index("kernel")] += 0.3
-    text = full_training.judge({"diabetes": values}, 100, 50, 4, 1.0).surprise
+    text = full_training.judge(full_training.Data(100, 50, {"diabetes": Estimate(values)}, 1.0)).surprise
     assert "fully trained network: worse on diabetes" in text
     assert not any(word in text for word in ("cancer", "digits", "H₃"))
 
 
 @pytest.mark.parametrize("steps", [3, 4])
 def test_several_steps_counts_the_steps_that_were_taken(steps):
-    data = {
-        (k, b, d): 0.5 + 0.3 * deviations(3, 4, steps) for k in (1, 2, 3) for b in ("fresh", "reused") for d in (10, 20)
-    }
-    text = several_steps.judge(data, (10, 20), steps, 3).surprise
+    values = Estimate(0.5 + 0.3 * deviations(3, 4, steps))
+    paths = {(k, b, d): values for k in (1, 2, 3) for b in ("fresh", "reused") for d in (10, 20)}
+    text = several_steps.judge(several_steps.Data((10, 20), paths)).surprise
     assert f"after {steps} steps at d = 20" in text
     assert f"seen {steps} times the samples" in text
     assert "ten" not in text.lower().split()
@@ -117,7 +118,8 @@ def test_inputs_says_of_the_table_what_its_numbers_say(factor, word):
     laws = (*inputs.INDEPENDENT, *inputs.DEPENDENT, "table", "gaussian rows")
     data = {law: 2.0 + 1e-3 * deviations(4, 3) for law in laws}
     data["table"] = factor * data["gaussian rows"] * (1 + 1e-4 * deviations(4, 3))
-    outcome = inputs.judge(p, p.replace(d=20), data, 4, np.array(inputs.EXPONENTS))
-    (listed,) = re.findall(rf"{word}: ([^;.]*)", outcome.finding)
+    theory = (predict_grid(q, inputs.EXPONENTS, [q.ridge]) for q in (p, p.replace(d=20)))
+    told = inputs.judge(inputs.Data({law: Estimate(values) for law, values in data.items()}, *theory))
+    (listed,) = re.findall(rf"{word}: ([^;.]*)", told.finding)
     assert "table" in listed
-    assert "fails in the same way" not in outcome.surprise
+    assert "fails in the same way" not in told.surprise

@@ -2,26 +2,54 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import partial
+from types import SimpleNamespace
 
 import numpy as np
 
 from onestride._backend import stream
 from onestride._numerics import Array, hermite_table
 from onestride.compare import GAIN_TOLERANCE, Check, check
-from onestride.experiments.claim import by_name, count_check, decide_each, worded
-from onestride.experiments.outcome import Outcome, Settings
-from onestride.experiments.probes import ABOVE, said
-from onestride.plot import Panel, Series
-from onestride.problem import Problem, Step
+from onestride.experiments.kit import EXPONENT, pm, problem_at, rows_along, sideways
+from onestride.experiments.outcome import Figure, Judgement, Progress
+from onestride.experiments.probes import ABOVE, over_seeds
+from onestride.experiments.verdict import count_check, decide_each, listed, worded
+from onestride.plot import Panel
+from onestride.problem import Problem
 from onestride.result import Estimate
 from onestride.simulation.network import Batch, draw_batch, draw_network, draw_teacher, gradient, step_batch
 from onestride.simulation.ridge import ridge_path
 
-MODES = ("two layers", "first", "second", "both")
-LABELS = {"two layers": "two-layer network", "first": "step on W₁", "second": "step on W₂", "both": "step on both"}
+CLAIM = "A hidden layer's first gradient is near rank one, makes a spike along the teacher's direction and lowers the error."
+SIZES = {"n": (120, 500, 3000), "seeds": (4, 8, 8)}
+MODES = {"two layers": "two-layer network", "first": "step on W₁", "second": "step on W₂", "both": "step on both"}
+GRADIENTS = ("two layers", "W₁", "W₂")
 EXPONENTS = (0.0, 0.125, 0.25, 0.375, 0.5)
-QUANTITIES = ("test error", "spikes", "alignment")
+QUANTITIES = {  # titles and labels of the panels
+    "test error": ("test error", "test error"),
+    "spikes": ("spikes", "spikes of F"),
+    "alignment": ("leading left singular vector of F", "overlap with Xβ⋆"),
+}
+
+
+@dataclass(frozen=True)
+class Data:
+    """`QUANTITIES` without and with the step (modes × (1 + exponents) × 3), and s₂/s₁ of the three gradients."""
+
+    problem: Problem
+    values: Estimate
+    ratios: Estimate
+
+    def stepped(self, quantity: int) -> Estimate:
+        """One of the quantities with the step, modes × exponents."""
+        return self.values[:, 1:, quantity]
+
+    @property
+    def gain(self) -> Estimate:
+        """Fall of the test error by the step, modes × exponents."""
+        return self.values[:, :1, 0] - self.stepped(0)
 
 
 @dataclass(frozen=True)
@@ -53,22 +81,13 @@ def deep_gradient(problem: Problem, net: Deep, batch: Batch) -> tuple[Array, Arr
     return back1.T @ batch.X / n, back2.T @ hidden / n
 
 
-def run(settings: Settings) -> Outcome:
+def measure(size: SimpleNamespace, progress: Progress) -> Data:
     """One step of size n^α, then ridge regression on the last hidden layer."""
-    n, seeds = settings.pick(120, 500, 3000), settings.seed_count(4, 8, 8)
-    problem = Problem(
-        n=n, d=n // 2, N=n, activation="softplus", teacher=(0.0, 1.0, 2**-0.5), noise=0.5, ridge=0.1, step=Step()
-    )
-    values, ratios = [], []
-    for seed in range(seeds):
-        measured, ratio = measure(problem, seed)
-        values.append(measured)
-        ratios.append(ratio)
-        settings.progress((seed + 1) / seeds)
-    return judge(problem, np.array(values), np.array(ratios), seeds)
+    problem = problem_at(size.n, N=size.n, activation="softplus")
+    return Data(problem, *over_seeds(partial(one_seed, problem), size.seeds, progress))
 
 
-def measure(problem: Problem, seed: int) -> tuple[Array, Array]:
+def one_seed(problem: Problem, seed: int) -> tuple[Array, Array]:
     """`QUANTITIES` without and with the step, shape (modes, 1 + exponents, 3), and s₂/s₁ of the three gradients."""
     sigma, net, step = problem.sigma, draw_deep(problem, seed), step_batch(problem, seed)
     network = draw_network(problem, seed)
@@ -100,88 +119,73 @@ def measure(problem: Problem, seed: int) -> tuple[Array, Array]:
     return out, np.array([s[1] / s[0] for s in singular])
 
 
-def judge(problem: Problem, values: Array, ratios: Array, seeds: int) -> Outcome:
+def judge(data: Data) -> Judgement:
     """The picture survives where the gradient is near rank one, a spike points at the teacher and the error falls."""
-    rows, panels = [], []
+    gain, spikes, aligned = data.gain[:, -1], data.stepped(1)[:, -1], data.stepped(2)[:, -1]
+    rows: list[dict] = []
     survive: dict[str, list[Check]] = {}
-    gain = values[:, :, :1, 0] - values[:, :, 1:, 0]
-    for i, mode in enumerate(MODES):
-        aligned = Estimate(values[:, i, -1, 2] - values[:, 0, -1, 2] / 2)
-        if i:
-            survive[LABELS[mode]] = [
-                count_check(Estimate(values[:, i, -1, 1]), 0.5, np.inf, among=9),
-                check(aligned, low=0, among=9),
-                check(Estimate(gain[:, i, -1]), low=0, among=9),
-            ]
+    for i, label in enumerate(MODES.values()):
         for k, name in enumerate(QUANTITIES):
-            e = Estimate(values[:, i, 1:, k])
-            row = {"network": LABELS[mode], "quantity": name}
-            points = zip(EXPONENTS, e.mean, e.stderr, strict=True)
-            rows += [row | {"alpha": a, "value": float(m), "stderr": float(x)} for a, m, x in points]
-    words = ("test error", "spikes of F", "overlap with Xβ⋆")
-    titles = ("test error", "spikes", "leading left singular vector of F")
-    for k, label in enumerate(words):
-        series = []
-        for i, mode in enumerate(MODES):
-            e = Estimate(values[:, i, 1:, k])
-            x = np.add(EXPONENTS, 0.006 * (i - 1.5))
-            series.append(Series(LABELS[mode], x, e.mean, e.stderr, "simulation", i))
-        lines = []
-        if k == 0:
-            lines = [
-                (values[:, 0, 0, 0].mean(), "untrained, two layers"),
-                (values[:, 1, 0, 0].mean(), "untrained, three"),
-            ]
-        panels.append(Panel(titles[k], "α = log η / log n", label, series, horizontals=lines))
-    for name, ratio in zip(("two layers", "W₁", "W₂"), ratios.T, strict=True):
-        e = Estimate(ratio)
-        rows.append({"network": name, "quantity": "s₂/s₁ of the gradient", "alpha": 0.0, "value": float(e.mean), "stderr": float(e.stderr)})  # fmt: skip
-    told = "; ".join(f"{o.name.lower()}: {', '.join(names) or 'none'}" for o, names in by_name(survive).items())
-    gains = ", ".join(f"{LABELS[m]} {said(gain[:, i, -1], 2)}" for i, m in enumerate(MODES))
-    aligned = ", ".join(f"{LABELS[m]} {said(values[:, i, -1, 2], 2)}" for i, m in enumerate(MODES))
-    rank = ", ".join(f"{name} {said(r, 2)}" for name, r in zip(("two layers", "W₁", "W₂"), ratios.T, strict=True))
-    return Outcome(
-        name="depth",
-        question="What of the picture survives in a three-layer network, with a step on one hidden layer or on both?",
-        claim="A hidden layer's first gradient is near rank one, makes a spike along the teacher's direction and lowers the error.",
-        verdict=decide_each(survive),
+            rows += rows_along("alpha", EXPONENTS, data.stepped(k)[i], network=label, quantity=name)
+        if i:  # the others are measured by the two-layer network
+            half = Estimate(aligned.values[:, i] - aligned.values[:, 0] / 2)
+            count = count_check(spikes[i], 0.5, np.inf, among=9)
+            survive[label] = [count, check(half, low=0, among=9), check(gain[i], low=0, among=9)]
+    for i, name in enumerate(GRADIENTS):
+        rows += rows_along("alpha", (0.0,), data.ratios[i], network=name, quantity="s₂/s₁ of the gradient")
+    return Judgement(
+        words=decide_each(survive),
         finding=(
-            f"At α = 1/2 and n = {problem.n} do spike, alignment and gain all survive? {told}. Gain in test error: "
-            f"{gains}. Overlap of the leading feature vector with X̃β⋆: {aligned}. Second over first singular value of the "
-            f"gradient: {rank}."
+            f"At α = 1/2 and n = {data.problem.n} do spike, alignment and gain all survive? {listed(survive)}. Gain in test "
+            f"error: {_each(gain)}. Overlap of the leading feature vector with X̃β⋆: {_each(aligned)}. Second over first "
+            f"singular value of the gradient: {_each(data.ratios, GRADIENTS)}."
         ),
         surprise=(
-            f"{_beside(gain, 'first', 'two layers')}; {_beside(gain, 'both', 'first')}. {_last_stretch(values)} Alignment counts as surviving at half the two-layer "
+            f"{_beside(gain, 'first', 'two layers')}; {_beside(gain, 'both', 'first')}. {_last_stretch(data)} Alignment counts as surviving at half the two-layer "
             "network's overlap."
         ),
         rows=rows,
-        panels=tuple(panels),
-        caption=(
-            f"f(x) = aᵀσ(W₂σ(W₁x)), softplus, teacher H₁ + H₂/√2, noise 0.5, n = {problem.n}, d = n/2, N = n in both layers, "
-            f"λ = 0.1, η = n^α, literal gradients at initialisation; ridge regression on the last hidden layer, fresh samples. Spikes: "
-            f"singular values of the centred features {ABOVE - 1:.0%} above the untrained network's largest. Points are shifted "
-            f"sideways. {seeds} seeds, mean ± standard error."
-        ),
-        columns=3,
     )
 
 
-def _beside(gain: Array, one: str, other: str) -> str:
+def _each(estimate: Estimate, names: Iterable[str] = tuple(MODES.values())) -> str:
+    """Mean ± standard error by name."""
+    return ", ".join(f"{name} {pm(estimate[i], 2)}" for i, name in enumerate(names))
+
+
+def _beside(gain: Estimate, one: str, other: str) -> str:
     """The gain of one way to step beside another at the largest exponent, paired by seed."""
-    a, b = (gain[:, MODES.index(mode), -1] for mode in (one, other))
+    a, b = (gain[list(MODES).index(mode)] for mode in (one, other))
     how = worded(
-        Estimate(a - b),
-        GAIN_TOLERANCE * abs(float(b.mean())),
+        a - b,
+        GAIN_TOLERANCE * abs(float(b.mean)),
         above="gains more than",
         below="gains less than",
         equal=f"gains the same, within {GAIN_TOLERANCE:.0%}, as",
         unclear="is not told apart in its gain from",
     )
-    return f"{LABELS[one]} {how} {LABELS[other]} ({said(a - b, 2)})"
+    return f"{MODES[one]} {how} {MODES[other]} ({pm(a - b, 2)})"
 
 
-def _last_stretch(values: Array) -> str:
+def _last_stretch(data: Data) -> str:
     """What the last increase of the exponent does to the error, and how many spikes each network ends with."""
-    falls = ", ".join(f"{LABELS[m]} {said(values[:, i, -2, 0] - values[:, i, -1, 0], 2)}" for i, m in enumerate(MODES))
-    spikes = ", ".join(f"{LABELS[m]} {said(values[:, i, -1, 1], 2)}" for i, m in enumerate(MODES))
-    return f"From α = {EXPONENTS[-2]:g} to {EXPONENTS[-1]:g} the test error falls by {falls}. Spikes there: {spikes}."
+    errors, spikes = data.stepped(0), data.stepped(1)[:, -1]
+    falls = _each(errors[:, -2] - errors[:, -1])
+    return f"From α = {EXPONENTS[-2]:g} to {EXPONENTS[-1]:g} the test error falls by {falls}. Spikes there: {_each(spikes)}."
+
+
+def draw(data: Data) -> Figure:
+    """Test error, spikes and alignment of every network against α."""
+    untrained = data.values[:, 0, 0].mean
+    lines = [(untrained[0], "untrained, two layers"), (untrained[1], "untrained, three")]
+    panels = []
+    for k, axes in enumerate(QUANTITIES.values()):
+        series = sideways(EXPONENTS, 0.006, {name: data.stepped(k)[i] for i, name in enumerate(MODES.values())})
+        panels.append(Panel(axes[0], EXPONENT, axes[1], series, horizontals=[] if k else lines))
+    caption = (
+        f"f(x) = aᵀσ(W₂σ(W₁x)), softplus, teacher H₁ + H₂/√2, noise 0.5, n = {data.problem.n}, d = n/2, N = n in both layers, "
+        f"λ = 0.1, η = n^α, literal gradients at initialisation; ridge regression on the last hidden layer, fresh samples. Spikes: "
+        f"singular values of the centred features {ABOVE - 1:.0%} above the untrained network's largest. Points are shifted "
+        f"sideways. {len(data.ratios.values)} seeds, mean ± standard error."
+    )
+    return Figure(panels, caption, columns=3)

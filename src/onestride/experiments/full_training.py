@@ -4,23 +4,37 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
+from types import SimpleNamespace
+from typing import NamedTuple
 
 import numpy as np
 from scipy.optimize import minimize
 
 from onestride._backend import stream
 from onestride._numerics import Array
-from onestride.compare import Agreement, Check, Pair, check
-from onestride.experiments.claim import UNDECIDED, decide_each
-from onestride.experiments.outcome import Outcome, Settings
-from onestride.experiments.probes import said
+from onestride.compare import Check, Pair, check
+from onestride.experiments.kit import pm, points
+from onestride.experiments.outcome import Figure, Judgement, Progress
+from onestride.experiments.probes import over_seeds
 from onestride.experiments.tables import table
-from onestride.plot import Panel, Series
+from onestride.experiments.verdict import UNDECIDED, by_name, decide_each, spoken
+from onestride.plot import Panel
 from onestride.problem import Problem, Step
 from onestride.result import Estimate
 from onestride.simulation.network import Batch, Network, draw_directions, draw_network, gradient, labels
 from onestride.simulation.ridge import ridge_path
 
+CLAIM = "One step followed by ridge regression brings most of what training the whole network brings."
+TEACHERS = {"H₁": (0, 1.0), "H₁ + H₂": (0, 2**-0.5, 0.5), "H₃": (0, 0, 0, 6**-0.5)}
+TASKS = (*TEACHERS, "diabetes", "cancer", "digits")
+SIZES = {
+    "n": (100, 240, 2000),
+    "N": (40, 100, 1000),
+    "limit": (3000, 5000, 20000),
+    "tasks": (("H₁ + H₂", "diabetes"), TASKS, TASKS),
+    "seeds": (2, 5, 8),
+}
 STEPS = (0, 1, 2, 4, 8)
 CONSTANTS = (0.03, 0.1, 0.3, 1.0)  # η = c√n, chosen on validation samples like every penalty
 RIDGES = np.geomspace(1e-3, 1e2, 6)
@@ -29,8 +43,7 @@ WIDTHS = (0.3, 1.0, 3.0)  # of the Gaussian kernel, exp(−|x − x'|²/(2 width
 METHODS = (*(f"{t} steps" for t in STEPS), "full", "linear", "kernel")
 
 
-@dataclass(frozen=True)
-class Task:
+class Dataset(NamedTuple):
     """Train, validation and test samples; targets have variance about 1."""
 
     train: Batch
@@ -38,32 +51,32 @@ class Task:
     test: Batch
 
 
-def run(settings: Settings) -> Outcome:
+@dataclass(frozen=True)
+class Data:
+    """Test error of every method over the target's variance, by task; how often the optimiser stopped by itself."""
+
+    n: int
+    N: int
+    errors: dict[str, Estimate]
+    converged: float
+
+
+def measure(size: SimpleNamespace, progress: Progress) -> Data:
     """Every method gets the same samples; penalties and step sizes are chosen on the validation samples."""
-    n, N, limit = settings.pick(100, 240, 2000), settings.pick(40, 100, 1000), settings.pick(3000, 5000, 20000)
-    seeds = settings.seed_count(2, 5, 8)
-    tasks = settings.pick(("H₁ + H₂", "diabetes"), *[("H₁", "H₁ + H₂", "H₃", "diabetes", "cancer", "digits")] * 2)
-    data: dict[str, Array] = {}
-    stopped = []
-    for i, name in enumerate(tasks):
-        runs = []
-        for seed in range(seeds):
-            problem, task = make_task(name, n, N, seed)
-            row, converged = compete(problem, task, seed, limit)
-            runs.append(row)
-            stopped.append(converged)
-            settings.progress((i + (seed + 1) / seeds) / len(tasks))
-        data[name] = np.array(runs)
-    return judge(data, n, N, seeds, float(np.mean(stopped)))
+    errors, stopped = {}, []
+    for i, task in enumerate(size.tasks):
+        run = partial(compete, task, size)
+        errors[task], converged = over_seeds(run, size.seeds, progress, part=(i, len(size.tasks)))
+        stopped.append(converged.mean)
+    return Data(size.n, size.N, errors, float(np.mean(stopped)))
 
 
-def make_task(name: str, n: int, N: int, seed: int) -> tuple[Problem, Task]:
+def draw_dataset(name: str, n: int, N: int, seed: int) -> tuple[Problem, Dataset]:
     """A teacher in d = n/8 dimensions with noise 0.3, or rows of a bundled table; n train and n/4 validation rows."""
-    teachers = {"H₁": (0, 1.0), "H₁ + H₂": (0, 2**-0.5, 0.5), "H₃": (0, 0, 0, 6**-0.5)}
     rng = stream(seed, "probe")
-    if name in teachers:
+    if name in TEACHERS:
         problem = Problem(
-            n=n, d=n // 8, N=N, activation="gelu", teacher=teachers[name], noise=0.3, step=Step(exponent=0.5)
+            n=n, d=n // 8, N=N, activation="gelu", teacher=TEACHERS[name], noise=0.3, step=Step(exponent=0.5)
         )
         X = rng.standard_normal((n + n // 4 + 2000, problem.d))
         signal = labels(problem, draw_directions(problem, seed), X)
@@ -75,50 +88,46 @@ def make_task(name: str, n: int, N: int, seed: int) -> tuple[Problem, Task]:
         signal, n = y, min(n, int(0.6 * y.size))
         problem = Problem(n=n, d=X.shape[1], N=N, activation="gelu", step=Step(exponent=0.5))
     parts = slice(n), slice(n, n + n // 4), slice(n + n // 4, None)
-    return problem, Task(*(Batch(X[s], signal[s], y[s]) for s in parts))
+    return problem, Dataset(*(Batch(X[s], signal[s], y[s]) for s in parts))
 
 
-def compete(problem: Problem, task: Task, seed: int, limit: int) -> tuple[Array, bool]:
+def compete(task: str, size: SimpleNamespace, seed: int) -> tuple[Array, Array]:
     """Test error of every method over the variance of the test target, and whether the optimiser converged."""
+    problem, dataset = draw_dataset(task, size.n, size.N, seed)
     network = draw_network(problem, seed)
-    trained = [train_fully(problem, network, task.train, decay, limit) for decay in DECAYS]
+    trained = [train_fully(problem, network, dataset.train, decay, size.limit) for decay in DECAYS]
     candidates: dict[str, list[tuple[Array, Array]]] = {m: [] for m in METHODS}
     for constant in CONSTANTS:
         W, eta = network.W0, constant * problem.eta
         for t in range(max(STEPS) + 1):
             if t in STEPS and (t or constant == CONSTANTS[0]):
-                candidates[f"{t} steps"] += ridge_candidates([problem.sigma(b.X @ W.T) for b in parts(task)], task)
-            W = W + eta * gradient(problem, Network(W, network.a), task.train).G
+                candidates[f"{t} steps"] += ridge_candidates([problem.sigma(b.X @ W.T) for b in dataset], dataset)
+            W = W + eta * gradient(problem, Network(W, network.a), dataset.train).G
             if not np.isfinite(W).all() or np.abs(W).max() > 1e6:
                 break  # a step size that diverges is not a candidate
     for net, _ in trained:
-        validation, test = (problem.sigma(b.X @ net.W0.T) @ net.a for b in (task.validation, task.test))
+        validation, test = (problem.sigma(b.X @ net.W0.T) @ net.a for b in (dataset.validation, dataset.test))
         candidates["full"].append((validation, test))
-    candidates["linear"] += ridge_candidates([b.X for b in parts(task)], task)
+    candidates["linear"] += ridge_candidates([b.X for b in dataset], dataset)
     for width in WIDTHS:
-        grams = [gaussian_kernel(b.X, task.train.X, width) for b in parts(task)]
-        candidates["kernel"] += kernel_candidates(grams, task)
-    chosen = [best(candidates[m], task) for m in METHODS]
-    return np.array(chosen), all(done for _, done in trained)
+        grams = [gaussian_kernel(b.X, dataset.train.X, width) for b in dataset]
+        candidates["kernel"] += kernel_candidates(grams, dataset)
+    chosen = [best(candidates[m], dataset) for m in METHODS]
+    return np.array(chosen), np.array(all(done for _, done in trained))
 
 
-def parts(task: Task) -> tuple[Batch, Batch, Batch]:
-    """Train, validation, test."""
-    return task.train, task.validation, task.test
-
-
-def best(candidates: list[tuple[Array, Array]], task: Task) -> float:
+def best(candidates: list[tuple[Array, Array]], dataset: Dataset) -> float:
     """The test error of the candidate with the smallest validation error; predictions are (validation, test) pairs."""
-    scores = [((task.validation.y - v) ** 2).mean() for v, _ in candidates]
+    scores = [((dataset.validation.y - v) ** 2).mean() for v, _ in candidates]
     prediction = candidates[int(np.argmin(scores))][1]
-    return float(((task.test.signal - prediction) ** 2).mean() / task.test.signal.var())
+    return float(((dataset.test.signal - prediction) ** 2).mean() / dataset.test.signal.var())
 
 
-def ridge_candidates(features: list[Array], task: Task) -> list[tuple[Array, Array]]:
+def ridge_candidates(features: list[Array], dataset: Dataset) -> list[tuple[Array, Array]]:
     """Predictions of ridge regression with an intercept at every penalty."""
     F, validation, test = features
-    mean, centre = task.train.y.mean(), F.mean(0)
-    a = ridge_path(F - centre, task.train.y - mean, RIDGES).coefficients
+    mean, centre = dataset.train.y.mean(), F.mean(0)
+    a = ridge_path(F - centre, dataset.train.y - mean, RIDGES).coefficients
     return [((validation - centre) @ c + mean, (test - centre) @ c + mean) for c in a.T]
 
 
@@ -128,11 +137,11 @@ def gaussian_kernel(X: Array, Z: Array, width: float) -> Array:
     return np.exp(-square / (2 * width**2 * X.shape[1]))
 
 
-def kernel_candidates(grams: list[Array], task: Task) -> list[tuple[Array, Array]]:
+def kernel_candidates(grams: list[Array], dataset: Dataset) -> list[tuple[Array, Array]]:
     """Predictions of kernel ridge regression at every penalty."""
     K, validation, test = grams
-    mean, n = task.train.y.mean(), K.shape[0]
-    duals = [np.linalg.solve(K + lam * np.eye(n), task.train.y - mean) for lam in RIDGES]
+    mean, n = dataset.train.y.mean(), K.shape[0]
+    duals = [np.linalg.solve(K + lam * np.eye(n), dataset.train.y - mean) for lam in RIDGES]
     return [(validation @ c + mean, test @ c + mean) for c in duals]
 
 
@@ -157,72 +166,59 @@ def train_fully(problem: Problem, network: Network, batch: Batch, decay: float, 
     return Network(result.x[:size].reshape(problem.N, problem.d), result.x[size:]), bool(result.success)
 
 
-def judge(data: dict[str, Array], n: int, N: int, seeds: int, converged: float) -> Outcome:
+def judge(data: Data) -> Judgement:
     """How much of the way from random features to full training does one step go?"""
-    rows, panels, sentences = [], [], []
-    shares: dict[str, float] = {}
+    rows, shares, sentences = [], [], []
     most: dict[str, Sequence[Check | Pair]] = {}
-    full, linear, kernel = (METHODS.index(m) for m in ("full", "linear", "kernel"))
-    for name, values in data.items():
-        e = Estimate(values)
+    told = {"0 steps": "random features", "1 steps": "one step"} | {m: m for m in METHODS[len(STEPS) - 1 :]}
+    for task, errors in data.errors.items():
+        by = {method: errors[i] for i, method in enumerate(METHODS)}
         rows += [
-            {"task": name, "method": m, "error": float(e.mean[i]), "stderr": float(e.stderr[i])}
-            for i, m in enumerate(METHODS)
+            {"task": task, "method": method, "error": float(e.mean), "stderr": float(e.stderr)}
+            for method, e in by.items()
         ]
-        k = len(STEPS)
-        series = [Series("step(s), then ridge", STEPS, e.mean[:k], e.stderr[:k], "simulation")]
-        lines = [
-            (float(e.mean[i]), w)
-            for i, w in ((full, "fully trained"), (linear, "linear ridge"), (kernel, "kernel ridge"))
-        ]
-        panels.append(
-            Panel(name, "first-layer steps", "test error / variance", series, horizontals=lines, xticks=STEPS)
-        )
-        way = Estimate(values[:, 0] - values[:, full])
+        step, way = (by["0 steps"] - by[method] for method in ("1 steps", "full"))
         if check(way, low=0).agrees:  # only where full training is shown to gain at all
-            shares[name] = float((values[:, 0] - values[:, 1]).mean() / way.mean)
-            half = Estimate(values[:, 0] - values[:, 1] - 0.5 * (values[:, 0] - values[:, full]))
-            most[name] = [check(half, low=0, among=len(data))]
-        sentences.append(
-            f"{name}: random features {said(values[:, 0])}, one step {said(values[:, 1])}, {STEPS[-1]} steps {said(values[:, k - 1])}, "
-            f"full {said(values[:, full])}, linear {said(values[:, linear])}, kernel {said(values[:, kernel])}"
-        )
-    told = (
-        ", ".join(f"{share:.0%} ({name})" for name, share in shares.items())
-        or "no task, as full training is shown to gain in none"
-    )
-    return Outcome(
-        name="full-training",
-        question="How much of what full training gains does one step reach, on teachers and on real tables?",
-        claim="One step followed by ridge regression brings most of what training the whole network brings.",
-        verdict=decide_each(most) if most else f"{UNDECIDED}: full training is shown to gain on no task",
+            shares.append(f"{step.mean / way.mean:.0%} ({task})")
+            most[task] = [check(Estimate(step.values - 0.5 * way.values), low=0, among=len(data.errors))]
+        sentences.append(f"{task}: {', '.join(f'{words} {pm(by[method])}' for method, words in told.items())}")
+    way_gone = ", ".join(shares) or "no task, as full training is shown to gain in none"
+    return Judgement(
+        words=decide_each(most) if most else f"{UNDECIDED}: full training is shown to gain on no task",
         finding=(
-            f"Where full training is shown to beat random features, one step goes this part of the way: {told}. "
-            f"{'; '.join(sentences)}. L-BFGS stopped by its own criterion in {converged:.0%} of the draws."
+            f"Where full training is shown to beat random features, one step goes this part of the way: {way_gone}. "
+            f"{'; '.join(sentences)}. L-BFGS stopped by its own criterion in {data.converged:.0%} of the draws."
         ),
         surprise=(
             f"The tuned Gaussian kernel beside the fully trained network: {_beside(data, 'kernel', 'full')}. Full training beside random features: "
             f"{_beside(data, 'full', '0 steps')}. A second step of the literal gradient on the same samples beside one: {_beside(data, '2 steps', '1 steps')}."
         ),
         rows=rows,
-        panels=tuple(panels),
-        caption=(
-            f"Test error over the variance of the noiseless target (tables: of the target). GELU, N = {N}; {n} training samples (at most 60 % of a table), n/4 "
-            f"for choosing λ, η = c√n with c in {', '.join(f'{c:g}' for c in CONSTANTS)}, weight decay and kernel width. Steps and ridge "
-            f"use the same samples, literal gradient, a kept during the steps. Teachers: d = n/8, unit power, noise 0.3. "
-            f"Fully trained: both layers, L-BFGS to convergence with weight decay. Digits: the digit as a number. {seeds} seeds, mean ± standard error."
-        ),
-        columns=3 if len(panels) > 2 else 2,
     )
 
 
-def _beside(data: dict[str, Array], one: str, other: str) -> str:
+def _beside(data: Data, one: str, other: str) -> str:
     """On which tasks one method has the smaller or the larger error than the other, paired by draw."""
     a, b = METHODS.index(one), METHODS.index(other)
-    found = {
-        name: check(Estimate(values[:, a] - values[:, b]), high=0, among=len(data)).outcome
-        for name, values in data.items()
-    }
-    words = {Agreement.AGREES: "better on", Agreement.DIFFERS: "worse on", Agreement.UNDECIDED: "not told apart on"}
-    groups = {how: [name for name in data if found[name] is outcome] for outcome, how in words.items()}
-    return ", ".join(f"{how} {' and '.join(names)}" for how, names in groups.items() if names)
+    found = by_name({task: [check(e[a] - e[b], high=0, among=len(data.errors))] for task, e in data.errors.items()})
+    words = {outcome: spoken(outcome, "better on", "worse on", "not told apart on") for outcome in found}
+    return ", ".join(f"{words[outcome]} {' and '.join(tasks)}" for outcome, tasks in found.items() if tasks)
+
+
+def draw(data: Data) -> Figure:
+    """Test error against the number of steps, a panel per task, with the other methods as lines."""
+    words = {"full": "fully trained", "linear": "linear ridge", "kernel": "kernel ridge"}
+    panels, seeds = [], len(next(iter(data.errors.values())).values)
+    for name, e in data.errors.items():
+        series = [points("step(s), then ridge", STEPS, e[: len(STEPS)])]
+        lines = [(float(e.mean[METHODS.index(m)]), w) for m, w in words.items()]
+        panels.append(
+            Panel(name, "first-layer steps", "test error / variance", series, horizontals=lines, xticks=STEPS)
+        )
+    caption = (
+        f"Test error over the variance of the noiseless target (tables: of the target). GELU, N = {data.N}; {data.n} training samples (at most 60 % of a table), n/4 "
+        f"for choosing λ, η = c√n with c in {', '.join(f'{c:g}' for c in CONSTANTS)}, weight decay and kernel width. Steps and ridge "
+        f"use the same samples, literal gradient, a kept during the steps. Teachers: d = n/8, unit power, noise 0.3. "
+        f"Fully trained: both layers, L-BFGS to convergence with weight decay. Digits: the digit as a number. {seeds} seeds, mean ± standard error."
+    )
+    return Figure(panels, caption, columns=3 if len(panels) > 2 else 2)

@@ -22,8 +22,8 @@ ERRORS = {"train_loss": "ridge objective", "test_error": "test error"}
 def problem_at(n: int, *, exponent: float | None = None, constant: float = 1.0, **fields: Any) -> Problem:
     """D = n/2, N = 3n/2, teacher H₁ + H₂/√2, noise 0.5, λ = 0.1 and the step c·n^α, unless `fields` say otherwise."""
     shape: dict[str, Any] = {"n": n, "d": n // 2, "N": 3 * n // 2, "teacher": QUADRATIC, "noise": 0.5, "ridge": 0.1}
-    step = Step(constant=constant) if exponent is None else Step(constant=constant, exponent=exponent)
-    return Problem(**shape | {"step": step} | fields)
+    shape["step"] = Step(constant=constant) if exponent is None else Step(constant=constant, exponent=exponent)
+    return Problem(**shape | fields)
 
 
 def paper_problem(n: int, **fields: Any) -> Problem:
@@ -55,3 +55,15 @@ def inside_windows(exponents: Sequence[float]) -> list[float]:
 def exponent_panel(title: str, label: str, series: Sequence[Series], lines: Sequence[tuple[float, str]] = ()) -> Panel:
     """A quantity against α with the thresholds of the windows."""
     return Panel(title, EXPONENT, label, series, verticals=THRESHOLDS, horizontals=lines)
+
+
+def rows_along(name: str, x: Sequence[float], found: Estimate, **labels: Any) -> list[dict[str, Any]]:
+    """A line for every value of x, which is called `name`: labels, x, mean, standard error."""
+    numbers = zip(x, np.ravel(found.mean).tolist(), np.ravel(found.stderr).tolist(), strict=True)
+    return [labels | {name: at, "value": mean, "stderr": stderr} for at, mean, stderr in numbers]
+
+
+def sideways(x: Sequence[float], gap: float, found: dict[str, Estimate]) -> list[Series]:
+    """Measured means by label, shifted by `gap` from one to the next so that their bars do not cover each other."""
+    shifts = [gap * (i - (len(found) - 1) / 2) for i in range(len(found))]
+    return [points(name, [a + shifts[i] for a in x], found[name], colour=i) for i, name in enumerate(found)]

@@ -1,13 +1,15 @@
-"""Measurements that the experiments on open questions share: a ridge fit on given weights, directions, spikes."""
+"""What the experiments on open questions share: several steps, a ridge fit on given weights, directions, spikes."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 
 from onestride._numerics import Array
-from onestride.problem import Problem
+from onestride.experiments.outcome import Progress
+from onestride.problem import Problem, Step
 from onestride.result import Estimate
 from onestride.simulation.network import Batch
 from onestride.simulation.ridge import ridge_path
@@ -15,11 +17,32 @@ from onestride.simulation.ridge import ridge_path
 ABOVE = 1.1  # a spike lies this factor above the untrained network's largest value
 
 
+def steps_problem(d: int, steps: int, **fields: Any) -> Problem:
+    """N = 8d samples per step, N = 2d, η = √n, y in place of the residual, no noise."""
+    return Problem(n=8 * d, d=d, N=2 * d, steps=steps, gradient="labels", step=Step(exponent=0.5), **fields)
+
+
+def over_seeds(
+    run: Callable[[int], Sequence[Array]], seeds: int, progress: Progress, part: tuple[int, int] = (0, 1)
+) -> list[Estimate]:
+    """The arrays that `run` returns for seed 0, 1, …, stacked; they are part (i, of how many) of the experiment."""
+    runs = []
+    for seed in range(seeds):
+        runs.append(run(seed))
+        progress((part[0] + (seed + 1) / seeds) / part[1])
+    return [Estimate(np.array(values)) for values in zip(*runs, strict=True)]
+
+
 def ridge_risk(problem: Problem, W: Array, train: Batch, test: Batch, ridges: Sequence[float] | None = None) -> Array:
     """Mean of (signal − f̂)² on `test` for the ridge fit of `train` on σ(XWᵀ), one value per penalty; no noise added."""
     lams = np.array([problem.ridge] if ridges is None else ridges, float)
     coefficients = ridge_path(problem.sigma(train.X @ W.T), train.y, lams).coefficients
     return ((test.signal[:, None] - problem.sigma(test.X @ W.T) @ coefficients) ** 2).mean(0)
+
+
+def best_risk(problem: Problem, W: Array, train: Batch, test: Batch, ridges: Sequence[float]) -> float:
+    """`ridge_risk` at the penalty that is best on `test`, in units of the teacher's power."""
+    return ridge_risk(problem, W, train, test, ridges).min() / (test.signal**2).mean()
 
 
 def found(change: Array, directions: Array, count: int) -> Array:
@@ -36,9 +59,3 @@ def squared_singular_values(A: Array) -> Array:
 def spike_count(matrix: Array, untrained_edge: float) -> int:
     """How many singular values lie 10 % or more above the untrained network's largest, given squared."""
     return int((squared_singular_values(matrix) > ABOVE**2 * untrained_edge).sum())
-
-
-def said(values: Array | Estimate, digits: int = 3) -> str:
-    """Mean ± standard error over seeds, in words."""
-    estimate = values if isinstance(values, Estimate) else Estimate(np.asarray(values, float))
-    return f"{float(estimate.mean):.{digits}g} ± {float(estimate.stderr):.1g}"

@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+from dataclasses import dataclass
+from types import SimpleNamespace
+
 import numpy as np
 
 from onestride._numerics import Array
 from onestride.compare import Agreement, Check, check, seeds_words, together
-from onestride.experiments.claim import FAILS, HOLDS, PARTLY, UNDECIDED
-from onestride.experiments.outcome import Outcome, Settings
-from onestride.experiments.probes import found, ridge_risk, said, spike_count, squared_singular_values
+from onestride.experiments.kit import pm, points, rows_along
+from onestride.experiments.outcome import Figure, Judgement, Progress
+from onestride.experiments.probes import ABOVE, best_risk, found, spike_count, squared_singular_values, steps_problem
+from onestride.experiments.verdict import FAILS, HOLDS, UNDECIDED, of_claims, spoken
 from onestride.plot import Panel, Series
-from onestride.problem import Problem, Step
+from onestride.problem import Problem
 from onestride.result import Estimate
 from onestride.simulation.network import draw_batch, draw_network, draw_teacher, weights_path
 
+CLAIM = "Fresh batches of n ~ d samples cannot find a teacher of information exponent above 1; a reused batch can."
+SIZES = {"dims": ((25, 50), (100, 200), (250, 1000)), "steps": (4, 10, 10), "seeds": (3, 6, 8)}
 # Information exponent: teacher, and an activation that can express it (tanh is odd, ReLU has c₃ = 0).
 TEACHERS = {
     1: ("H₁", (0.0, 1.0), "tanh"),
@@ -21,26 +28,40 @@ TEACHERS = {
     3: ("H₃/√6", (0.0, 0.0, 0.0, 6**-0.5), "tanh"),
 }
 BATCHES = ("fresh", "reused")
+HARD = [(k, batch) for k in (2, 3) for batch in BATCHES]  # above exponent 1: what the claim is about
 RIDGES = (0.1, 1.0, 10.0, 100.0)
 QUANTITIES = ("overlap", "test error", "spikes of W", "spikes of F")
 FOUND, LEARNED = 10.0, 0.9  # overlap above FOUND/d; test error below LEARNED of the teacher's power
 
 
-def run(settings: Settings) -> Outcome:
+@dataclass(frozen=True)
+class Data:
+    """`QUANTITIES` after each step (4 × steps) by exponent, batch and d, at two dimensions."""
+
+    dims: tuple[int, int]
+    paths: dict[tuple[int, str, int], Estimate]
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Seeds and steps."""
+        values = next(iter(self.paths.values())).values
+        return values.shape[0], values.shape[-1]
+
+    def last(self, exponent: int, batch: str, quantity: str, d: int | None = None) -> Estimate:
+        """A quantity after the last step, at the larger d unless another is given."""
+        return self.paths[exponent, batch, d or self.dims[-1]][QUANTITIES.index(quantity), -1]
+
+
+def measure(size: SimpleNamespace, progress: Progress) -> Data:
     """Follow the weights through the steps at two dimensions; a finding must survive the larger one."""
-    dims, steps = settings.pick((25, 50), (100, 200), (250, 1000)), settings.pick(4, 10, 10)
-    seeds = settings.seed_count(3, 6, 8)
-    data: dict[tuple[int, str, int], Array] = {}
-    for d in dims:
+    paths: dict[tuple[int, str, int], Estimate] = {}
+    for d in size.dims:
         for i, (exponent, (_, teacher, activation)) in enumerate(TEACHERS.items()):
             for batch in BATCHES:
-                problem = Problem(
-                    n=8 * d, d=d, N=2 * d, activation=activation, teacher=teacher, steps=steps, batch=batch,
-                    gradient="labels", step=Step(exponent=0.5),
-                )  # fmt: skip
-                data[exponent, batch, d] = np.array([follow(problem, seed) for seed in range(seeds)])
-            settings.progress((i + 1) / 15 if d == dims[0] else (4 * i + 7) / 15)
-    return judge(data, dims, steps, seeds)
+                problem = steps_problem(d, size.steps, activation=activation, teacher=teacher, batch=batch)
+                paths[exponent, batch, d] = Estimate(np.array([follow(problem, seed) for seed in range(size.seeds)]))
+            progress((i + 1) / 15 if d == size.dims[0] else (4 * i + 7) / 15)
+    return Data(size.dims, paths)
 
 
 def follow(problem: Problem, seed: int) -> Array:
@@ -48,123 +69,120 @@ def follow(problem: Problem, seed: int) -> Array:
     network, beta_star = draw_network(problem, seed), draw_teacher(problem, seed)
     train = draw_batch(problem, seed, "ridge_inputs", "ridge_noise", problem.n)
     test = draw_batch(problem, seed, "test_inputs", None, 2000)
-    power = (test.signal**2).mean()
     edges = [squared_singular_values(A)[-1] for A in (network.W0, problem.sigma(train.X @ network.W0.T))]
     out = []
     for W in weights_path(problem, network, seed, problem.eta):
         overlap = found(W - network.W0, beta_star[None], 1)[0]
-        risk = ridge_risk(problem, W, train, test, RIDGES).min() / power
-        F = problem.sigma(train.X @ W.T)
-        out.append((overlap, risk, spike_count(W, edges[0]), spike_count(F, edges[1])))
+        spikes = [spike_count(A, edge) for A, edge in zip((W, problem.sigma(train.X @ W.T)), edges, strict=True)]
+        out.append((overlap, best_risk(problem, W, train, test, RIDGES), *spikes))
     return np.array(out).T
 
 
-def judge(data: dict[tuple[int, str, int], Array], dims: tuple[int, ...], steps: int, seeds: int) -> Outcome:
+def judge(data: Data) -> Judgement:
     """Direction found: overlap well above chance at the larger d, and not falling with d like chance does."""
-    t, small, large = np.arange(1, steps + 1), dims[0], dims[-1]
-    rows, panels = [], []
-    for k in range(3):
-        for exponent, (teacher, _, activation) in TEACHERS.items():
-            series = []
-            for c, batch in enumerate(BATCHES):
-                e = Estimate(data[exponent, batch, large][:, k])
-                label = f"{batch}, W" if k == 2 else batch
-                series.append(Series(label, t + 0.15 * c, e.mean, e.stderr, "simulation", c))
-                if k == 2:
-                    f = Estimate(data[exponent, batch, large][:, 3])
-                    series.append(Series(f"{batch}, F", t, f.mean, f.stderr, "simulation", c + 2))
-            lines = {0: [(1 / large, "chance, 1/d")], 1: [(1.0, "nothing learned")], 2: []}[k]
-            title = f"exponent {exponent}: {teacher}, {'ReLU' if activation == 'relu' else activation}"
-            label = {0: "overlap with β⋆", 1: "test error / power", 2: "spikes"}[k]
-            limits = {0: (-0.03, 1.05), 1: (-0.03, 1.15), 2: None}[k]
-            panels.append(Panel(title, "first-layer steps", label, series, horizontals=lines, ylim=limits))
-    for (exponent, batch, d), values in data.items():
-        for k, name in enumerate(QUANTITIES):
-            e = Estimate(values[:, k])
-            row = {"exponent": exponent, "batch": batch, "d": d, "quantity": name}
-            points = zip(t, e.mean, e.stderr, strict=True)
-            rows += [row | {"step": int(s), "value": float(m), "stderr": float(x)} for s, m, x in points]
-
-    def reached(exponent: int, batch: str) -> tuple[Agreement, list[Check]]:
-        """Is the direction found, or the teacher learned? Either will do; both must clearly fail for a no."""
-        near, far = (data[exponent, batch, d][:, 0, -1] for d in (small, large))
-        risk = Estimate(data[exponent, batch, large][:, 1, -1])
-        direction = [
-            check(Estimate(far), low=FOUND / large, among=4),
-            check(Estimate(far - near / 2), low=0, among=4),
-        ]
-        lower = check(risk, high=LEARNED, among=4)
-        outcomes = together(direction), lower.outcome
-        if Agreement.AGREES in outcomes:
-            return Agreement.AGREES, []
-        done = outcomes == (Agreement.DIFFERS, Agreement.DIFFERS)
-        return (Agreement.DIFFERS, []) if done else (Agreement.UNDECIDED, [*direction, lower])
-
-    states = {(k, batch): reached(k, batch) for k in (2, 3) for batch in BATCHES}
+    (small, large), (_, steps) = data.dims, data.shape
+    states = {(k, batch): _reached(data, k, batch) for k, batch in HARD}
     hidden, beaten = ([k for k in (2, 3) if states[k, batch][0] is Agreement.AGREES] for batch in BATCHES)
     unclear = [f"{k}, {batch}" for (k, batch), (state, _) in states.items() if state is Agreement.UNDECIDED]
     words = [
-        f"exponent {k}, {b}: overlap {said(data[k, b, large][:, 0, -1], 2)} "
-        f"(d = {small}: {said(data[k, b, small][:, 0, -1], 2)}), test error {said(data[k, b, large][:, 1, -1], 2)}"
+        f"exponent {k}, {b}: overlap {pm(data.last(k, b, 'overlap'), 2)} "
+        f"(d = {small}: {pm(data.last(k, b, 'overlap', small), 2)}), test error {pm(data.last(k, b, 'test error'), 2)}"
         for k in TEACHERS
         for b in BATCHES
     ]
-    return Outcome(
-        name="several-steps",
-        question="What do more first-layer steps learn, and can a reused batch beat the information exponent?",
-        claim="Fresh batches of n ~ d samples cannot find a teacher of information exponent above 1; a reused batch can.",
-        verdict=verdict(states),
+    rows = []
+    for (exponent, batch, d), path in data.paths.items():
+        where = {"exponent": exponent, "batch": batch, "d": d}
+        for k, name in enumerate(QUANTITIES):
+            rows += rows_along("step", range(1, steps + 1), path[k], **where, quantity=name)
+    return Judgement(
+        words=_words(states),
         finding=(
             f"After {steps} steps at d = {large}: {'; '.join(words)}. Found or learned by a reused batch: exponents "
             f"{beaten or 'none'} of [2, 3]; by fresh ones, against the claim: {hidden or 'none'}; undecided: {unclear or 'none'}."
         ),
-        surprise=_finding_and_learning(data, dims, steps),
+        surprise=_finding_and_learning(data),
         rows=rows,
-        panels=tuple(panels),
-        caption=(
-            f"Overlap: (vᵀβ⋆)², v the leading right singular vector of W_t − W₀. Spikes: singular values {0.1:.0%} above the "
-            f"untrained network's largest. d = {large} (d = {small} in the table), n = 8d samples per step, N = 2d, η = √n, y in "
-            f"place of the residual, a ~ N(0, 1/N) kept, no noise; ridge on n fresh samples, the λ best on the test data of "
-            f"{', '.join(f'{v:g}' for v in RIDGES)}. Points of the reused batch are shifted sideways. {seeds} seeds, mean ± standard error."
-        ),
-        columns=3,
     )
 
 
-def verdict(states: dict[tuple[int, str], tuple[Agreement, list[Check]]]) -> str:
+def _reached(data: Data, exponent: int, batch: str) -> tuple[Agreement, list[Check]]:
+    """Is the direction found, or the teacher learned? With the checks when that is undecided."""
+    near, far = (data.last(exponent, batch, "overlap", d) for d in data.dims)
+    among = len(HARD)
+    direction = [
+        check(far, low=FOUND / data.dims[-1], among=among),
+        check(Estimate(far.values - near.values / 2), low=0, among=among),
+    ]
+    lower = check(data.last(exponent, batch, "test error"), high=LEARNED, among=among)
+    state = _either((together(direction), lower.outcome))
+    return state, [*direction, lower] if state is Agreement.UNDECIDED else []
+
+
+def _either(outcomes: Collection[Agreement]) -> Agreement:
+    """One that agrees will do; all must clearly fail for a no."""
+    if Agreement.AGREES in outcomes:
+        return Agreement.AGREES
+    return Agreement.UNDECIDED if Agreement.UNDECIDED in outcomes else Agreement.DIFFERS
+
+
+def _words(states: dict[tuple[int, str], tuple[Agreement, list[Check]]]) -> str:
     """Two claims: fresh batches reach no exponent above 1, a reused one reaches some. Each holds, fails or is undecided."""
-    fresh, reused = ([state for (_, b), (state, _) in states.items() if b == batch] for batch in BATCHES)
-    hidden = {True: Agreement.AGREES, False: Agreement.UNDECIDED}[all(s is Agreement.DIFFERS for s in fresh)]
-    hidden = Agreement.DIFFERS if Agreement.AGREES in fresh else hidden
-    beaten = Agreement.DIFFERS if all(s is Agreement.DIFFERS for s in reused) else Agreement.UNDECIDED
-    beaten = Agreement.AGREES if Agreement.AGREES in reused else beaten
-    claims = {"fresh batches find nothing": hidden, "a reused batch finds it": beaten}
-    if Agreement.UNDECIDED in claims.values():
-        known = [
-            f"{name} {'holds' if s is Agreement.AGREES else 'does not hold'}"
-            for name, s in claims.items()
-            if s is not Agreement.UNDECIDED
-        ]
-        rest = [name for name, s in claims.items() if s is Agreement.UNDECIDED]
-        seeds = seeds_words(c for _, found in states.values() for c in found)
-        return f"{UNDECIDED} whether {' and '.join(rest)} ({seeds}){''.join(f'; {words}' for words in known)}"
-    return {2: HOLDS, 1: PARTLY, 0: FAILS}[(hidden is Agreement.AGREES) + (beaten is Agreement.AGREES)]
+    fresh, reused = (_either([state for (_, b), (state, _) in states.items() if b == batch]) for batch in BATCHES)
+    opposite = {Agreement.AGREES: Agreement.DIFFERS, Agreement.DIFFERS: Agreement.AGREES}
+    claims = {"fresh batches find nothing": opposite.get(fresh, fresh), "a reused batch finds it": reused}
+    rest = [name for name, state in claims.items() if state is Agreement.UNDECIDED]
+    if not rest:
+        return of_claims(list(claims.values()))
+    known = [f"; {name} {spoken(state, HOLDS, FAILS, '')}" for name, state in claims.items() if name not in rest]
+    seeds = seeds_words(c for _, checks in states.values() for c in checks)
+    return f"{UNDECIDED} whether {' and '.join(rest)} ({seeds}){''.join(known)}"
 
 
-def _finding_and_learning(data: dict[tuple[int, str, int], Array], dims: tuple[int, ...], steps: int) -> str:
+def _finding_and_learning(data: Data) -> str:
     """Direction and error of exponents 2 and 3 after the last step: the two need not go together."""
-    large, told = dims[-1], []
-    for k in (2, 3):
-        for batch in BATCHES:
-            overlap, risk = (Estimate(data[k, batch, large][:, i, -1]) for i in (0, 1))
-            turned = {Agreement.AGREES: "turned", Agreement.DIFFERS: "not turned"}.get(
-                check(overlap, low=FOUND / large).outcome, "undecided"
-            )
-            learned = {Agreement.AGREES: "learned", Agreement.DIFFERS: "not learned"}.get(
-                check(risk, high=LEARNED).outcome, "undecided"
-            )
-            told.append(f"exponent {k}, {batch}: {turned}, {learned}")
+    large, steps = data.dims[-1], data.shape[1]
+    told = []
+    for k, batch in HARD:
+        overlap = check(data.last(k, batch, "overlap"), low=FOUND / large)
+        risk = check(data.last(k, batch, "test error"), high=LEARNED)
+        turned = spoken(overlap.outcome, "turned", "not turned", "undecided")
+        told.append(f"exponent {k}, {batch}: {turned}, {spoken(risk.outcome, 'learned', 'not learned', 'undecided')}")
     return (
         f"Finding a direction (overlap above {FOUND:g}/d) and learning the teacher (test error below {LEARNED:g} of its power) are different things: after {steps} steps at d = {large}, "
         f"{'; '.join(told)}. Fresh batches have by then seen {steps} times the samples of the reused one."
     )
+
+
+def draw(data: Data) -> Figure:
+    """Overlap, test error and spikes against the number of steps at the larger d."""
+    (small, large), (seeds, _) = data.dims, data.shape
+    panels = []
+    axes = (
+        ("overlap with β⋆", [(1 / large, "chance, 1/d")], (-0.03, 1.05)),
+        ("test error / power", [(1.0, "nothing learned")], (-0.03, 1.15)),
+        ("spikes", [], None),
+    )
+    for k, (label, lines, limits) in enumerate(axes):
+        for exponent, (teacher, _, activation) in TEACHERS.items():
+            title = f"exponent {exponent}: {teacher}, {'ReLU' if activation == 'relu' else activation}"
+            series = _series(data, exponent, k)
+            panels.append(Panel(title, "first-layer steps", label, series, horizontals=lines, ylim=limits))
+    caption = (
+        f"Overlap: (vᵀβ⋆)², v the leading right singular vector of W_t − W₀. Spikes: singular values {ABOVE - 1:.0%} above the "
+        f"untrained network's largest. d = {large} (d = {small} in the table), n = 8d samples per step, N = 2d, η = √n, y in "
+        f"place of the residual, a ~ N(0, 1/N) kept, no noise; ridge on n fresh samples, the λ best on the test data of "
+        f"{', '.join(f'{v:g}' for v in RIDGES)}. Points of the reused batch are shifted sideways. {seeds} seeds, mean ± standard error."
+    )
+    return Figure(panels, caption, columns=3)
+
+
+def _series(data: Data, exponent: int, k: int) -> list[Series]:
+    """Quantity k for both batches; spikes of W and of F in one panel."""
+    series, steps = [], range(1, data.shape[1] + 1)
+    for c, batch in enumerate(BATCHES):
+        path, spikes = data.paths[exponent, batch, data.dims[-1]], k == 2
+        series.append(points(f"{batch}, W" if spikes else batch, [t + 0.15 * c for t in steps], path[k], colour=c))
+        if spikes:
+            series.append(points(f"{batch}, F", steps, path[3], colour=c + 2))
+    return series

@@ -93,6 +93,23 @@ def decide_each(checks: Mapping[str, Sequence[Check | Pair]]) -> str:
     return f"{start}; {needed}" if needed else start
 
 
+def listed(checks: Mapping[str, Sequence[Check | Pair]]) -> str:
+    """The names that agree, that differ and that are undecided, in words."""
+    return "; ".join(
+        f"{outcome.name.lower()}: {', '.join(names) or 'none'}" for outcome, names in by_name(checks).items()
+    )
+
+
+def of_claims(outcomes: Sequence[Agreement]) -> Verdict:
+    """Of several claims, all decided: they hold, hold in part or do not."""
+    return HOLDS if set(outcomes) == {Agreement.AGREES} else PARTLY if Agreement.AGREES in outcomes else FAILS
+
+
+def spoken(outcome: Agreement, agrees: str, differs: str, undecided: str) -> str:
+    """The words for an outcome."""
+    return {Agreement.AGREES: agrees, Agreement.DIFFERS: differs, Agreement.UNDECIDED: undecided}[outcome]
+
+
 def tally(rows: Sequence[Check | Pair]) -> str:
     """How many agree, differ and are undecided."""
     counts = [sum(row.outcome is outcome for row in rows) for outcome in Agreement]
