@@ -114,33 +114,25 @@ def _fractions(size: SimpleNamespace, step: Step) -> Curve:
 
 def _figure_3(size: SimpleNamespace) -> tuple[dict[float, Curve], list[Problem]]:
     """Risk against n/d without a step and with one of constant size; and the problems."""
-    fine = np.linspace(size.ratios[0], size.ratios[-1], size.fine_ratios)
-    points, curve = (
-        [problem_from("ba2022", d=size.d, psi1=float(r), eta=1.0, **FIGURE_3) for r in ratios]
-        for ratios in (size.ratios, fine)
-    )
-    steps, noise = [powers(p, [FIGURE_3_ETA]) for p in points], points[0].noise ** 2
-    found = [both_models(simulate_grid(p, a, [p.ridge], size.seeds)) for p, a in zip(points, steps, strict=True)]
-    measured = np.stack(found, axis=1)[..., 0] - noise
-    theory, line = (
-        both_predicted([predict_grid(p, powers(p, [FIGURE_3_ETA]), [p.ridge]) for p in problems])[..., 0] - noise
-        for problems in (points, curve)
-    )
+    fine, count = np.linspace(size.ratios[0], size.ratios[-1], size.fine_ratios), len(size.ratios)
+    ratios = [float(r) for r in (*size.ratios, *fine)]
+    problems = [problem_from("ba2022", d=size.d, psi1=r, eta=1.0, **FIGURE_3) for r in ratios]
+    cells = [(p, powers(p, [FIGURE_3_ETA]), [p.ridge]) for p in problems]
+    found = [both_models(simulate_grid(*cell, size.seeds)) for cell in cells[:count]]
+    theory = both_predicted([predict_grid(*cell) for cell in cells])[..., 0] - problems[0].noise ** 2
+    measured = np.stack(found, axis=1)[..., 0] - problems[0].noise ** 2
     return {
-        eta: Curve(size.ratios, each(Estimate(measured[:, :, k])), theory[:, k], fine, line[:, k])
+        eta: Curve(size.ratios, each(Estimate(measured[:, :, k])), theory[:count, k], fine, theory[count:, k])
         for k, eta in enumerate((0.0, FIGURE_3_ETA))
-    }, points
+    }, problems[:count]
 
 
 def judge(data: Steps) -> Judgement:
     """Is there a gain, does every risk lie above its bound, and what becomes of the fraction of H₂ as n grows?"""
     gain, expected = data.gain.measured, data.gain.theory
     gains = [agree(float(t), gain[i], GAIN_TOLERANCE, among=len(ETAS)) for i, t in enumerate(expected)]
-    risks = [
-        (curve.measured[i], bound_of(problem))
-        for curve, problem in ((data.risk, data.problem), *((c, data.others[0]) for c in data.figure_3.values()))
-        for i in range(len(curve.x))
-    ]
+    risks = [(e, bound_of(data.problem)) for e in data.risk.measured]
+    risks += [(e, bound_of(data.others[0])) for curve in data.figure_3.values() for e in curve.measured]
     above = [check(e, low=limit, among=len(risks)) for e, limit in risks]
     margin = min((float(e.mean) - limit) / float(e.stderr) for e, limit in risks)
     at_one, at_four, growing = (curve.measured for curve in data.fractions.values())
@@ -191,20 +183,13 @@ def words(gain: Estimate, above: Sequence[Check], at_one: Sequence[Estimate], at
 
 def _large_constants(data: Steps, gain: Estimate) -> str:
     """The largest constant as a power of n, what of H₂ it learns in theory, and the fractions at the smallest n."""
-    alpha = powers(data.problem, ETAS)[-1]
-    told = []
+    alpha, n = powers(data.problem, ETAS)[-1], data.fractions["η = 1"].x[0]
+    told, near = [], f"within {NOTHING:g} of"
     for label in ("η = 1", "η = 4"):
-        curve = data.fractions[label]
-        first, theory = curve.measured[0], curve.theory[0]
-        words = {
-            "above": "above",
-            "below": "below",
-            "equal": f"within {NOTHING:g} of",
-            "unclear": "not told apart from",
-        }
-        how = worded(Estimate(first.values - theory), NOTHING, **words)
+        first, theory = data.fractions[label].measured[0], data.fractions[label].theory[0]
+        off = Estimate(first.values - theory)
+        how = worded(off, NOTHING, above="above", below="below", equal=near, unclear="not told apart from")
         told.append(f"at {label} {pm(first, 2)} is {how} theory ({theory:.2g})")
-    n = data.fractions["η = 1"].x[0]
     return (
         f"At realistic n a constant is not small: η = {ETAS[-1]:g} at n = {data.problem.n} is n^{alpha:.2f}, {'above' if alpha > 0.25 else 'below'} the threshold 1/4, and its gain of {pm(gain)} "
         f"comes with a learned fraction {data.largest:.2g} of H₂ in theory, which the limit theorem puts at 0. The fraction of H₂ at the smallest n, {n}: {'; '.join(told)} (n is {n / (n // 2) ** 2 * 2:.2g} of d²/2)."
@@ -218,9 +203,8 @@ def _rows(data: Steps) -> list[dict[str, Any]]:
         found = zip(etas, ns, curve.theory, curve.measured, strict=True)
         return [measured_row(m, quantity=quantity, eta=float(eta), n=n, theory=float(t)) for eta, n, t, m in found]
 
-    at = [data.problem.n] * len(ETAS)
+    ns, at = data.fractions["η = 1"].x, [data.problem.n] * len(ETAS)
     rows = lines("gain", data.gain, ETAS, at) + lines("risk", data.risk, ETAS, at)
-    ns = data.fractions["η = 1"].x
     parts = [lines("fraction of H2", data.fractions[k], [s.size(n) for n in ns], ns) for k, s in STEPS.items()]
     ns = [p.n for p in data.others]
     risks = [lines("risk, Figure 3a", curve, [eta] * len(ns), ns) for eta, curve in data.figure_3.items()]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from types import SimpleNamespace
@@ -63,9 +63,9 @@ class Errors:
 
     x: Sequence[float]
     measured: Estimate
-    theory: Mapping[str, list[float]]
+    theory: dict[str, list[float]]
     fine: Array
-    lines: Mapping[str, list[float]]
+    lines: dict[str, list[float]]
 
     def gap(self, name: str) -> Estimate:
         """Relative distance of simulation from a theory, averaged over x."""
@@ -97,16 +97,17 @@ def measure(size: SimpleNamespace, progress: Progress) -> Giant:
         # each ratio has seeds of its own, so that the points are independent
         found = [simulate(at(r), range(i * seeds, (i + 1) * seeds)).test_error for i, r in enumerate(size.ratios)]
         measured = Estimate(np.stack([e.values for e in found], axis=1))
-        settings[title] = _errors(size.ratios, measured, fine, at, THEORIES)
+        settings[title] = Errors(size.ratios, measured, _predicted(at, size.ratios), fine, _predicted(at, fine))
         progress(len(settings) / 3)
     problem = problem_at(size.n, gradient="labels", n_step=4 * size.n)
     exponents = 0.5 + np.log(CONSTANTS) / np.log(size.n)  # the same step with constant 1: one simulation serves all c
     fine = np.geomspace(CONSTANTS[0], CONSTANTS[-1], size.fine_constants)
     for readout, names in {"constant": (PROFILE, FIXED), "gaussian": (PROFILE,)}.items():
         base = problem.replace(readout=readout)
+        at = partial(_stepped, base)
         found = simulate_grid(base, exponents, [base.ridge], size.readout_seeds, untrained=False).test_error[:, 0]
-        theories = {name: THEORIES[name] for name in names}
-        readouts[readout] = _errors(CONSTANTS, found, fine, partial(_stepped, base), theories)
+        theory, lines = (_predicted(at, x, names) for x in (CONSTANTS, fine))
+        readouts[readout] = Errors(CONSTANTS, found, theory, fine, lines)
     return Giant(size.d, problem, settings, readouts)
 
 
@@ -118,15 +119,10 @@ def _stepped(problem: Problem, c: float) -> Problem:
     return problem.replace(step=Step(constant=float(c), exponent=0.5))
 
 
-def _errors(
-    x: Sequence[float],
-    measured: Estimate,
-    fine: Array,
-    at: Callable[[float], Problem],
-    theories: Mapping[str, Callable[[Problem], float]],
-) -> Errors:
-    known, lines = ({name: [error(at(v)) for v in axis] for name, error in theories.items()} for axis in (x, fine))
-    return Errors(x, measured, known, fine, lines)
+def _predicted(
+    at: Callable[[float], Problem], x: Iterable[float], names: Iterable[str] = (PROFILE, FIXED)
+) -> dict[str, list[float]]:
+    return {name: [THEORIES[name](at(v)) for v in x] for name in names}
 
 
 def judge(data: Giant) -> Judgement:
@@ -137,10 +133,9 @@ def judge(data: Giant) -> Judgement:
     lead = int(np.argmin(difference.mean))
     lead_clear = check(better[lead], low=0, among=len(better)).differs
     rows = [errors.row(i, title, "n/d") for title, errors in data.settings.items() for i in range(len(errors.x))]
-    ends = {}
     for readout, errors in data.readouts.items():
         rows += [errors.row(i, f"{readout} readout", "c") for i in range(len(CONSTANTS))]
-        ends[readout] = _distance(rows[-1])
+    constant, gaussian = (_distance(rows[-1 - i]) for i in (len(CONSTANTS), 0))
     return Judgement(
         words=words(near_zero(many.gap(FIXED)), near_zero(few.gap(FIXED)), better),
         finding=(
@@ -153,7 +148,7 @@ def judge(data: Giant) -> Judgement:
         surprise=(
             f"More values are {'not always better: the constant readout, which puts the whole step into one function of the direction found,' if lead_clear else 'not shown to be worse anywhere: the constant readout'} "
             f"does best against the Gaussian one at c = {CONSTANTS[lead]:g} ({pm(better[lead], 2)}; {pm(better[-1], 2)} at c = {CONSTANTS[-1]:g}). The profile theory is "
-            f"{ends['constant']} from simulation at c = {CONSTANTS[-1]:g} for the constant readout, {ends['gaussian']} for "
+            f"{constant} from simulation at c = {CONSTANTS[-1]:g} for the constant readout, {gaussian} for "
             "the Gaussian one."
         ),
         rows=rows,
@@ -175,8 +170,8 @@ def words(far: Check, near: Check, better: Sequence[Estimate]) -> str:
         return FAILS
     told = {Agreement.AGREES: "within", Agreement.DIFFERS: "not within", Agreement.UNDECIDED: f"{UNDECIDED} within"}
     fixed = f"{told[far.outcome]} {ERROR_TOLERANCE:.0%} for n₀ ≫ d, {told[near.outcome]} it for n₀ = d/2"
-    words = {Agreement.AGREES: "is better", Agreement.DIFFERS: "is not better", Agreement.UNDECIDED: f"is {UNDECIDED}"}
-    readout = f"{words[richer]} at the largest c{' but worse at smaller ones' if poorer else ''}"
+    than = {Agreement.AGREES: "is better", Agreement.DIFFERS: "is not better", Agreement.UNDECIDED: f"is {UNDECIDED}"}
+    readout = f"{than[richer]} at the largest c{' but worse at smaller ones' if poorer else ''}"
     unclear = [c for c in (far, near, above[-1]) if c.outcome is Agreement.UNDECIDED]
     start = PARTLY if far.agrees or richer is Agreement.AGREES else UNDECIDED if unclear else FAILS
     seeds = f" ({seeds_words(unclear)})" if unclear else ""
