@@ -17,9 +17,9 @@ from onestride.experiments import (
     regularisation,
 )
 from onestride.experiments.catalogue import QUESTIONS, run_experiment
-from onestride.experiments.claim import FAILS, HOLDS, NOT_YET, PARTLY, UNDECIDED, VERDICTS
 from onestride.experiments.finite_size import Fit
 from onestride.experiments.outcome import Settings
+from onestride.experiments.verdict import FAILS, HOLDS, NOT_YET, PARTLY, UNDECIDED, Verdict
 from onestride.problem import Problem
 from onestride.result import Estimate
 from onestride.theory.predict import predict
@@ -49,20 +49,21 @@ def test_experiment_at_small_size(name):
     outcome = run_experiment(name, Settings("small", report=told.append))
     assert outcome.name == name
     assert outcome.question == QUESTIONS[name]
-    assert outcome.verdict.startswith(VERDICTS)
-    for text in (outcome.claim, outcome.finding, outcome.surprise, outcome.caption):
+    judgement, figure = outcome.judgement, outcome.figure
+    assert judgement.words.startswith(tuple(Verdict))
+    for text in (outcome.claim, judgement.finding, judgement.surprise, figure.caption):
         assert len(text) > 40
         assert "nan" not in text
         assert text.endswith(".")
-    assert "±" in outcome.finding
+    assert "±" in judgement.finding
     assert_says_what_was_run(outcome)
-    assert outcome.rows
-    for row in outcome.rows:
-        assert row.keys() == outcome.rows[0].keys()
+    assert judgement.rows
+    for row in judgement.rows:
+        assert row.keys() == judgement.rows[0].keys()
         assert all(math.isfinite(v) for v in row.values() if isinstance(v, float))
     json.dumps(outcome.to_dict(), allow_nan=False)
-    assert 2 < len(outcome.panels) < 5
-    for panel in outcome.panels:
+    assert 2 < len(figure.panels) < 5
+    for panel in figure.panels:
         assert any(s.kind == "simulation" for s in panel.series)
         for s in panel.series:
             assert np.isfinite(np.asarray(s.y, float)).any()
@@ -95,11 +96,11 @@ def test_double_descent_verdict_follows_the_peaks():
     here, elsewhere, none, vague = (
         double_descent.peak(x, curve(*y)) for y in ((2, 9, 3, 2), (2, 3, 9, 2), (9, 3, 2, 1), (2, 2.1, 2, 2))
     )
-    assert double_descent.judge([here, here], [none, none]) == HOLDS
-    assert double_descent.judge([here, elsewhere], [none, none]) == PARTLY
-    assert double_descent.judge([here, here], [here, none]) == PARTLY
-    assert double_descent.judge([none, elsewhere], [none, none]) == FAILS
-    assert double_descent.judge([here, here], [none, vague]).startswith(UNDECIDED)
+    assert double_descent.words([here, here], [none, none]) == HOLDS
+    assert double_descent.words([here, elsewhere], [none, none]) == PARTLY
+    assert double_descent.words([here, here], [here, none]) == PARTLY
+    assert double_descent.words([none, elsewhere], [none, none]) == FAILS
+    assert double_descent.words([here, here], [none, vague]).startswith(UNDECIDED)
 
 
 @pytest.mark.parametrize("N", [400, 1000, 3000])
@@ -112,22 +113,22 @@ def test_closed_form_of_mei_and_montanari_is_the_theory_without_a_step(N):
 
 def test_constant_step_verdict_follows_gain_bound_and_trend():
     gain, nothing, falling = around(0.1, 0.01), [around(0.001, 0.001)], [around(0.15, 0.002), around(0.05, 0.002)]
-    assert constant_step.judge(gain, [INSIDE], nothing, falling) == HOLDS
-    assert constant_step.judge(around(0.01, 0.01), [INSIDE], nothing, falling).startswith(UNDECIDED)
-    assert constant_step.judge(around(-0.1, 0.01), [INSIDE], nothing, falling) == FAILS
-    assert constant_step.judge(gain, [OUTSIDE], nothing, falling) == FAILS
-    assert constant_step.judge(gain, [INSIDE], [around(0.1, 0.001)], falling) == NOT_YET
-    assert constant_step.judge(gain, [INSIDE], nothing, falling[::-1]) == NOT_YET
-    assert constant_step.judge(gain, [INSIDE], [around(0.01, 0.01)], falling).startswith(UNDECIDED)
+    assert constant_step.words(gain, [INSIDE], nothing, falling) == HOLDS
+    assert constant_step.words(around(0.01, 0.01), [INSIDE], nothing, falling).startswith(UNDECIDED)
+    assert constant_step.words(around(-0.1, 0.01), [INSIDE], nothing, falling) == FAILS
+    assert constant_step.words(gain, [OUTSIDE], nothing, falling) == FAILS
+    assert constant_step.words(gain, [INSIDE], [around(0.1, 0.001)], falling) == NOT_YET
+    assert constant_step.words(gain, [INSIDE], nothing, falling[::-1]) == NOT_YET
+    assert constant_step.words(gain, [INSIDE], [around(0.01, 0.01)], falling).startswith(UNDECIDED)
 
 
 def test_giant_step_verdict_follows_both_claims():
     better, worse, same = around(0.2, 0.01), around(-0.2, 0.01), around(0.0, 0.01)
-    assert giant_step.judge(INSIDE, INSIDE, [better, better]) == HOLDS
-    assert giant_step.judge(OUTSIDE, OUTSIDE, [same, worse]) == FAILS
-    assert "not within it for n₀ = d/2" in giant_step.judge(INSIDE, OUTSIDE, [same, better])
-    assert "worse at smaller ones" in giant_step.judge(INSIDE, INSIDE, [worse, better])
-    assert giant_step.judge(WIDE, INSIDE, [same, same]).startswith(UNDECIDED)
+    assert giant_step.words(INSIDE, INSIDE, [better, better]) == HOLDS
+    assert giant_step.words(OUTSIDE, OUTSIDE, [same, worse]) == FAILS
+    assert "not within it for n₀ = d/2" in giant_step.words(INSIDE, OUTSIDE, [same, better])
+    assert "worse at smaller ones" in giant_step.words(INSIDE, INSIDE, [worse, better])
+    assert giant_step.words(WIDE, INSIDE, [same, same]).startswith(UNDECIDED)
     assert giant_step.near_zero(around(0.01, 0.01)).agrees
     assert giant_step.near_zero(around(0.2, 0.01)).differs
 
@@ -135,11 +136,11 @@ def test_giant_step_verdict_follows_both_claims():
 def test_regularisation_verdict_follows_penalty_and_gain():
     still, moving, vague = ([(0.5, 1.01), (place, 1.01 if place < 1 else 1.05)] for place in (0.52, 1.5, 0.59))
     gain, loss = around(0.2, 0.01), around(-0.2, 0.01)
-    assert regularisation.judge([still, still], [gain, gain], 4) == "holds within a factor 1.2"
-    assert regularisation.judge([still, moving], [gain, gain], 4).startswith(PARTLY)
-    assert regularisation.judge([still, still], [gain, loss], 4) == FAILS
-    assert regularisation.judge([still, vague], [gain, gain], 4).startswith(UNDECIDED)
-    assert regularisation.judge([still, still], [gain, around(0, 0.1)], 4).startswith(UNDECIDED)
+    assert regularisation.words([still, still], [gain, gain], 4) == "holds within a factor 1.2"
+    assert regularisation.words([still, moving], [gain, gain], 4).startswith(PARTLY)
+    assert regularisation.words([still, still], [gain, loss], 4) == FAILS
+    assert regularisation.words([still, vague], [gain, gain], 4).startswith(UNDECIDED)
+    assert regularisation.words([still, still], [gain, around(0, 0.1)], 4).startswith(UNDECIDED)
 
 
 def test_best_penalty_of_a_parabola_is_found(seed):
@@ -153,25 +154,25 @@ def test_best_penalty_of_a_parabola_is_found(seed):
 
 def test_activations_verdict_names_what_fails():
     yes, no, vague = [INSIDE], [OUTSIDE], [WIDE]
-    assert activations.judge(yes, yes, yes, yes) == HOLDS
-    assert "c₁ = 0" in activations.judge(yes, no, yes, yes)
-    assert "c₂ = 0" in activations.judge(yes, yes, no, yes)
-    assert "gains" in activations.judge(no, yes, yes, yes)
-    assert activations.judge(no, no, no, no) == FAILS
-    assert activations.judge(vague, yes, yes, yes).startswith(UNDECIDED)
-    assert UNDECIDED in activations.judge(vague, yes, no, yes)
+    assert activations.words(yes, yes, yes, yes) == HOLDS
+    assert "c₁ = 0" in activations.words(yes, no, yes, yes)
+    assert "c₂ = 0" in activations.words(yes, yes, no, yes)
+    assert "gains" in activations.words(no, yes, yes, yes)
+    assert activations.words(no, no, no, no) == FAILS
+    assert activations.words(vague, yes, yes, yes).startswith(UNDECIDED)
+    assert UNDECIDED in activations.words(vague, yes, no, yes)
 
 
 def test_beyond_half_verdict_follows_the_paired_gain():
     more, less, vague = around(0.1, 0.01), around(-0.1, 0.01), around(0.01, 0.01)
 
-    def judge(*gains: Estimate) -> str:
-        return beyond_half.judge([beyond_half.more_is_gained((0.6, gain, 1.0), len(gains)) for gain in gains])
+    def words(*gains: Estimate) -> str:
+        return beyond_half.words([beyond_half.more_is_gained((0.6, gain, 1.0), len(gains)) for gain in gains])
 
-    assert judge(less, less) == HOLDS
-    assert judge(more, less).startswith(PARTLY)
-    assert judge(more, more).startswith(FAILS)
-    assert judge(less, vague).startswith(UNDECIDED)
+    assert words(less, less) == HOLDS
+    assert words(more, less).startswith(PARTLY)
+    assert words(more, more).startswith(FAILS)
+    assert words(less, vague).startswith(UNDECIDED)
     alphas = np.array([0.4, 0.5, 0.6, 0.7])
     where, fall, _ = beyond_half.further(alphas, Estimate(np.array([[3.0, 2.0, 1.5, 1.8], [3.2, 2.2, 1.7, 2.0]])))
     assert where == 0.6
@@ -204,10 +205,10 @@ def test_finite_size_verdict_follows_the_intercepts():
     zero, away, vague = Fit(0.001, 0.01, 1, 1, 0.5), Fit(0.2, 0.01, 1, 1, 0.5), Fit(0.0, 0.1, 1, 1, 0.5)
     keys = [("η = 0", q) for q in ("a", "b", "c")]
 
-    def judge(*fits: Fit) -> str:
-        return finite_size.judge(dict(zip(keys, (fit.zero(8, 3) for fit in fits), strict=True)))
+    def words(*fits: Fit) -> str:
+        return finite_size.words(dict(zip(keys, (fit.zero(8, 3) for fit in fits), strict=True)))
 
-    assert judge(zero, zero, zero) == "holds within 5%"
-    assert judge(zero, zero, away) == f"{PARTLY}: not for c (η = 0)"
-    assert judge(away, away, zero) == FAILS
-    assert judge(zero, zero, vague).startswith(UNDECIDED)
+    assert words(zero, zero, zero) == "holds within 5%"
+    assert words(zero, zero, away) == f"{PARTLY}: not for c (η = 0)"
+    assert words(away, away, zero) == FAILS
+    assert words(zero, zero, vague).startswith(UNDECIDED)

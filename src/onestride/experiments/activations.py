@@ -3,181 +3,108 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 
-from onestride.compare import GAIN_FLOOR, GAIN_TOLERANCE, Agreement, Check, Pair, agree, check, together
-from onestride.experiments.claim import FAILS, PARTLY, UNDECIDED, decide, marks, pm, seeds_words, tally
-from onestride.experiments.outcome import Outcome, Settings
+from onestride.compare import GAIN_FLOOR, GAIN_TOLERANCE, Agreement, Check, Pair, agree, check, seeds_words, together
+from onestride.experiments.kit import pm, points, problem_at
+from onestride.experiments.outcome import Figure, Judgement, Progress
+from onestride.experiments.verdict import FAILS, PARTLY, UNDECIDED, decide, marks, tally
 from onestride.plot import Panel, Series
-from onestride.problem import Problem, Step
-from onestride.result import Estimate
+from onestride.problem import Problem
+from onestride.result import Estimate, PredictionGrid
 from onestride.simulation.learned import measure_learned
 from onestride.simulation.run import simulate_grid
 from onestride.theory.assumptions import failed_assumption
 from onestride.theory.learned import learned
 from onestride.theory.predict import predict_grid
 
+CLAIM = "Only the Hermite coefficients matter. c₁ = 0 breaks the rank-one gradient and the gain; c₂ = 0 leaves the quadratic part unlearned."
+SIZES = {"n": (80, 500, 2000), "seeds": (4, 12, 12)}
+QUARTIC = "H₁/2 + H₄/20"
 ACTIVATIONS: dict[str, Any] = {
     name: name for name in ("relu", "gelu", "silu", "elu", "softplus", "tanh", "erf", "sin")
-} | {"H₁/2 + H₄/20": (0, 0.5, 0, 0, 0.05), "H₂/2": (0, 0, 0.5)}
+} | {QUARTIC: (0, 0.5, 0, 0, 0.05), "H₂/2": (0, 0, 0.5)}
 ALPHAS = (0.2, 0.4)  # a window with the linear spike only, and one with the quadratic spike too
-LINEAR = "linear part only"
 NOTHING = 0.03  # a learned fraction below this is none
 
 
-def run(settings: Settings) -> Outcome:
+@dataclass(frozen=True)
+class Tried:
+    """One activation: gains at ALPHAS and the learned fraction of H₂ at the larger; theory's, unless it refuses."""
+
+    name: str
+    problem: Problem
+    gain: Estimate  # seeds × ALPHAS
+    part: Estimate
+    theory: PredictionGrid
+    refused: str | None
+    part_theory: float | None
+
+    @property
+    def c(self) -> list[float]:
+        """Hermite coefficients c₀ … c₄."""
+        return [float(c) for c in self.problem.sigma.coefficients[:5]]
+
+    def pair(self, j: int) -> Pair:
+        """One gain beside theory."""
+        floor, among = self.floor, len(ALPHAS) * len(ACTIVATIONS)
+        return agree(float(self.theory.test_gain[j, 0]), self.gain[j], GAIN_TOLERANCE, absolute=floor, among=among)
+
+    @property
+    def floor(self) -> float:
+        """A gain that counts as none."""
+        return GAIN_FLOOR * float(self.theory.untrained.test_error[0, 0])
+
+
+def measure(size: SimpleNamespace, progress: Progress) -> list[Tried]:
     """Gains at both exponents and the learned fraction of H₂ at the larger one, for every activation."""
-    n, seeds = settings.pick(80, 500, 2000), settings.seed_count(4, 12, 12)
-    rows: list[dict[str, Any]] = []
-    gains: list[Estimate] = []
-    parts: list[Estimate] = []
-    judged: list[Pair] = []
-    theories = []
-    silent: list[Check] = []
-    among = len(ALPHAS) * len(ACTIVATIONS)
-    for i, (name, activation) in enumerate(ACTIVATIONS.items()):
-        problem = Problem(
-            n=n,
-            d=n // 2,
-            N=3 * n // 2,
-            activation=activation,
-            teacher=(0, 1, 2**-0.5),
-            noise=0.5,
-            ridge=0.1,
-            step=Step(),
-        )
-        measured, theory = (
-            simulate_grid(problem, ALPHAS, [problem.ridge], seeds),
-            predict_grid(problem, ALPHAS, [problem.ridge]),
-        )
+    found = []
+    for name, activation in ACTIVATIONS.items():
+        problem = problem_at(size.n, activation=activation)
         strong = problem.at(exponent=ALPHAS[1])
-        part = Estimate(measure_learned(strong, seeds).fraction.values[:, 1])
+        gain = simulate_grid(problem, ALPHAS, [problem.ridge], size.seeds).test_gain[:, 0]
+        part, theory = measure_learned(strong, size.seeds).fraction[1], predict_grid(problem, ALPHAS, [problem.ridge])
         refused = failed_assumption(strong)
-        theories.append(theory)
-        c = problem.sigma.coefficients
-        row: dict[str, Any] = {
-            "activation": name,
-            "c1": float(c[1]),
-            "c2": float(c[2]),
-            "c3": float(c[3]),
-            "c4": float(c[4]),
-        }
-        gains.append(measured.test_gain[:, 0])
-        for j, alpha in enumerate(ALPHAS):
-            gain, expected = measured.test_gain[j, 0], float(theory.test_gain[j, 0])
-            row |= {f"gain {alpha:g}, theory": None if refused else expected, f"gain {alpha:g}": float(gain.mean)}
-            before = float(theory.untrained.test_error[0, 0])
-            told = agree(expected, gain, GAIN_TOLERANCE, absolute=GAIN_FLOOR * before, among=among)
-            if refused:
-                silent.append(check(gain, high=GAIN_FLOOR * before, among=len(ALPHAS)))
-            else:
-                judged.append(told)
-            row |= {
-                f"stderr {alpha:g}": float(gain.stderr),
-                f"outcome {alpha:g}": None if refused else told.outcome.name.lower(),
-            }
-        parts.append(part)
-        row |= {"H2, theory": None if refused else float(learned(strong).fraction[1])}
-        rows.append(row | {"H2": float(part.mean), "stderr H2": float(part.stderr)})
-        settings.progress((i + 1) / len(ACTIVATIONS))
-    base = Problem(n=n, d=n // 2, N=3 * n // 2, teacher=(0, 1, 2**-0.5), noise=0.5)
-    told = failed_assumption(base.replace(activation=ACTIVATIONS["H₂/2"], step=Step(exponent=0.4)))
+        expected = None if refused else float(learned(strong).fraction[1])
+        found.append(Tried(name, problem, gain, part, theory, refused, expected))
+        progress(len(found) / len(ACTIVATIONS))
+    return found
 
-    x = list(range(len(rows)))
-    panels = [
-        Panel(
-            "Hermite coefficients",
-            "",
-            "c_k",
-            [
-                Series(f"c{'₁₂₃₄'[k - 1]}", x, [r[f"c{k}"] for r in rows], kind="simulation", colour=k - 1)
-                for k in (1, 2, 3, 4)
-            ],
-            xticks=x,
-            xnames=list(ACTIVATIONS),
-            horizontals=[(0.0, "0")],
-        )
-    ]
-    series = []
-    for j, alpha in enumerate(ALPHAS):
-        series += [Series(f"theory, α = {alpha:g}", *_levels(rows, f"gain {alpha:g}, theory"), colour=j)]
-        series += [
-            Series(
-                f"simulation, α = {alpha:g}",
-                x,
-                [r[f"gain {alpha:g}"] for r in rows],
-                [r[f"stderr {alpha:g}"] for r in rows],
-                "simulation",
-                j,
-            )
-        ]
-    panels.append(
-        Panel(
-            "gain in test error",
-            "",
-            "fall of the test error",
-            series,
-            xticks=x,
-            xnames=list(ACTIVATIONS),
-            horizontals=[(0.0, "no gain")],
-        )
-    )
-    series = [
-        Series("theory", *_levels(rows, "H2, theory"), colour=1),
-        Series("simulation", x, [r["H2"] for r in rows], [r["stderr H2"] for r in rows], "simulation", 1),
-    ]
-    panels.append(
-        Panel(
-            f"learned fraction of H₂, α = {ALPHAS[1]:g}",
-            "",
-            "fraction",
-            series,
-            xticks=x,
-            xnames=list(ACTIVATIONS),
-            horizontals=[(0.0, LINEAR)],
-        )
-    )
 
-    usual = [r for r in rows if r["c1"]]
-    by_c2 = {
-        bool(c2): [e for r, e in zip(rows, parts, strict=True) if r["c1"] and bool(r["c2"]) is c2]
-        for c2 in (False, True)
-    }
-    without = [check(e, -NOTHING, NOTHING, among=len(by_c2[False])) for e in by_c2[False]]
-    with_c2 = [check(e, low=0, among=len(by_c2[True])) for e in by_c2[True]]
-    odd, even = [r for r in usual if not r["c2"]], [r for r in usual if r["c2"]]
-    best = max(usual, key=lambda r: r["gain 0.4"])
-    quartic = next(r for r in rows if r["activation"] == "H₁/2 + H₄/20")
-    return Outcome(
-        name="activations",
-        question="How does the gain depend on the activation, and what happens when c₁ = 0 or c₂ = 0?",
-        claim="Only the Hermite coefficients matter. c₁ = 0 breaks the rank-one gradient and the gain; c₂ = 0 leaves the quadratic part unlearned.",
-        verdict=judge(judged, silent, without, with_c2),
+def judge(data: list[Tried]) -> Judgement:
+    """Gains beside theory, none where theory refuses, and the fraction of H₂ with and without c₂."""
+    usual, refused = [t for t in data if not t.refused], [t for t in data if t.refused]
+    judged = [t.pair(j) for t in usual for j in range(len(ALPHAS))]
+    silent = [check(t.gain[j], high=t.floor, among=len(ALPHAS)) for t in refused for j in range(len(ALPHAS))]
+    odd, even = [t for t in data if t.c[1] and not t.c[2]], [t for t in data if t.c[1] and t.c[2]]
+    without = [check(t.part, -NOTHING, NOTHING, among=len(odd)) for t in odd]
+    with_c2 = [check(t.part, low=0, among=len(even)) for t in even]
+    best = max(usual, key=lambda t: t.gain.mean[1])
+    least, *_, most = sorted(even, key=lambda t: t.part.mean)
+    last, quartic = data[-1], next(t for t in data if t.name == QUARTIC)
+    return Judgement(
+        words=words(judged, silent, without, with_c2),
         finding=(
-            f"At n = {n}, gains of the {len(usual)} activations with c₁ ≠ 0 within {GAIN_TOLERANCE:.0%} of theory ({seeds} seeds): {tally(judged)}; the largest at α = 0.4 is {best['activation']}'s, {best['gain 0.4']:.3f} ± {best['stderr 0.4']:.1g}. "
-            f"With c₁ = 0 (H₂/2) the gain is {pm(gains[-1][0])} at α = 0.2 and {pm(gains[-1][1])} at α = 0.4, and theory refuses: “{told}”. With "
-            f"c₂ = 0 the learned fraction of H₂ is at most {max(abs(r['H2']) for r in odd):.3f}, with c₂ ≠ 0 it is "
-            f"{min(r['H2'] for r in even):.3f} ({min(even, key=lambda r: r['H2'])['activation']}) to {max(r['H2'] for r in even):.3f} "
-            f"({max(even, key=lambda r: r['H2'])['activation']}).{marks(*theories)}"
+            f"At n = {last.problem.n}, gains of the {len(usual)} activations with c₁ ≠ 0 within {GAIN_TOLERANCE:.0%} of theory ({len(last.part.values)} seeds): {tally(judged)}; the largest at α = 0.4 is {best.name}'s, {pm(best.gain[1], 3, 'f')}. "
+            f"With c₁ = 0 (H₂/2) the gain is {pm(last.gain[0])} at α = 0.2 and {pm(last.gain[1])} at α = 0.4, and theory refuses: “{last.refused}”. With "
+            f"c₂ = 0 the learned fraction of H₂ is at most {max(abs(t.part.mean) for t in odd):.3f}, with c₂ ≠ 0 it is "
+            f"{least.part.mean:.3f} ({least.name}) to {most.part.mean:.3f} ({most.name}).{marks(*(t.theory for t in data))}"
         ),
         surprise=(
             "For tanh, erf and sin c₂ = 0 is more than a vanishing coefficient: the network is an odd function and cannot contain H₂ at "
-            f"all. {quartic['activation']} is not odd and has c₂ = 0 too; its fraction of H₂ is {quartic['H2']:.3f} ± {quartic['stderr H2']:.1g} "
-            f"(theory {quartic['H2, theory']:.3f}), {_seen(parts[rows.index(quartic)])}; the fourth power of the direction, a spike above α = 3/8, contains H₂."
+            f"all. {quartic.name} is not odd and has c₂ = 0 too; its fraction of H₂ is {pm(quartic.part, 3, 'f')} "
+            f"(theory {quartic.part_theory:.3f}), {_seen(quartic.part)}; the fourth power of the direction, a spike above α = 3/8, contains H₂."
         ),
-        rows=rows,
-        panels=tuple(panels),
-        caption=(
-            f"Teacher H₁ + H₂/√2, noise 0.5, λ = 0.1, n = {n}, d = n/2, N = 3n/2, η = n^α, literal gradient, {seeds} seeds, mean ± standard "
-            "error. Short lines: profile theory, which refuses the last activation (c₁ = 0)."
-        ),
-        columns=3,
+        rows=[_row(t) for t in data],
     )
 
 
-def judge(
+def words(
     gains: Sequence[Check | Pair], silent: Sequence[Check], without_c2: Sequence[Check], with_c2: Sequence[Check]
 ) -> str:
     """From the gains beside theory, whether there is none at c₁ = 0, and the H₂ fractions: none at c₂ = 0, some at c₂ ≠ 0."""
@@ -200,10 +127,48 @@ def _seen(part: Estimate) -> str:
     return told.get(check(part, low=0).outcome, "not told apart from 0 at these seeds")
 
 
-def _levels(rows: list[dict[str, Any]], key: str) -> tuple[list[float], list[float]]:
+def _row(t: Tried) -> dict[str, Any]:
+    row: dict[str, Any] = {"activation": t.name} | {f"c{k}": t.c[k] for k in (1, 2, 3, 4)}
+    for j, alpha in enumerate(ALPHAS):
+        pair = t.pair(j)
+        row |= {f"gain {alpha:g}, theory": None if t.refused else pair.predicted, f"gain {alpha:g}": pair.measured}
+        told = None if t.refused else pair.outcome.name.lower()
+        row |= {f"stderr {alpha:g}": pair.stderr, f"outcome {alpha:g}": told}
+    return row | {"H2, theory": t.part_theory, "H2": float(t.part.mean), "stderr H2": float(t.part.stderr)}
+
+
+def draw(data: list[Tried]) -> Figure:
+    """Hermite coefficients, gains and learned fractions, activation by activation."""
+    x = list(range(len(data)))
+    panel = partial(Panel, xlabel="", xticks=x, xnames=[t.name for t in data])
+    coefficients = [
+        Series(f"c{'₁₂₃₄'[k - 1]}", x, [t.c[k] for t in data], kind="simulation", colour=k - 1) for k in (1, 2, 3, 4)
+    ]
+    gains = []
+    for j, alpha in enumerate(ALPHAS):
+        theory = [None if t.refused else float(t.theory.test_gain[j, 0]) for t in data]
+        gains.append(Series(f"theory, α = {alpha:g}", *_levels(theory), colour=j))
+        gains.append(points(f"simulation, α = {alpha:g}", x, [t.gain[j] for t in data], colour=j))
+    parts = (
+        Series("theory", *_levels([t.part_theory for t in data]), colour=1),
+        points("simulation", x, [t.part for t in data], colour=1),
+    )
+    learned = f"learned fraction of H₂, α = {ALPHAS[1]:g}"
+    panels = (
+        panel("Hermite coefficients", ylabel="c_k", series=coefficients, horizontals=[(0.0, "0")]),
+        panel("gain in test error", ylabel="fall of the test error", series=gains, horizontals=[(0.0, "no gain")]),
+        panel(learned, ylabel="fraction", series=parts, horizontals=[(0.0, "linear part only")]),
+    )
+    caption = (
+        f"Teacher H₁ + H₂/√2, noise 0.5, λ = 0.1, n = {data[0].problem.n}, d = n/2, N = 3n/2, η = n^α, literal gradient, {len(data[0].part.values)} seeds, mean ± standard "
+        "error. Short lines: profile theory, which refuses the last activation (c₁ = 0)."
+    )
+    return Figure(panels, caption, columns=3)
+
+
+def _levels(values: Sequence[float | None]) -> tuple[list[float], list[float]]:
     """A short level at each position where theory has a value, none where it refuses."""
     x, y = [], []
-    for i, row in enumerate(rows):
-        value = np.nan if row[key] is None else row[key]
+    for i, value in enumerate(np.nan if v is None else v for v in values):
         x, y = [*x, i - 0.35, i + 0.35, np.nan], [*y, value, value, np.nan]
     return x, y

@@ -3,216 +3,165 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
+from onestride._numerics import Array
 from onestride.compare import GAIN_TOLERANCE, Agreement, Check, agree, check, seeds_words, together
 from onestride.conventions import problem_from
-from onestride.experiments.claim import FAILS, HOLDS, NOT_YET, UNDECIDED, growth, marks, pm, tally, worded
-from onestride.experiments.outcome import Outcome, Settings
+from onestride.experiments.kit import both_models, both_predicted, each, measured_row, pm, points, problem_at
+from onestride.experiments.outcome import Figure, Judgement, Progress
+from onestride.experiments.verdict import FAILS, HOLDS, NOT_YET, UNDECIDED, growth, marks, tally, worded
 from onestride.plot import Panel, Series
 from onestride.problem import Problem, Step
-from onestride.result import Estimate
+from onestride.result import Estimate, PredictionGrid
 from onestride.simulation.learned import measure_learned
 from onestride.simulation.run import simulate_grid
 from onestride.theory.learned import learned
 from onestride.theory.predict import predict_grid
 
+CLAIM = (
+    "With η = O(1) the test error falls if c₁, c⋆₁ and η are not 0, but never below the power of the teacher's nonlinear "
+    "part: no nonlinear part is learned (Ba et al. 2022)."
+)
+SIZES = {
+    "ns": ((80, 160), (200, 400, 800), (500, 1000, 2000, 4000)),
+    "seeds": (6, 10, 12),
+    "fine": (5, 15, 25),
+    "d": (60, 200, 512),  # of Figure 3(a), with the ratios n/d
+    "ratios": ((1.0, 4.0), *[(0.5, 1.0, 2.0, 3.0, 4.0, 6.0)] * 2),
+    "fine_ratios": (4, 23, 23),
+}
 ETAS = (0.25, 0.5, 1.0, 2.0, 4.0, 8.0)
 GROWING = 0.3  # exponent of the step that is compared with the constant ones
 STEPS = {"η = 1": Step(constant=1.0), "η = 4": Step(constant=4.0), f"η = n^{GROWING:g}": Step(exponent=GROWING)}
 NOTHING = 0.02  # a learned fraction below this is none
 FIGURE_3 = {"psi2": 2, "lam": 1e-4, "activation": "tanh", "teacher": "softplus", "noise": 0.25}
+FIGURE_3_ETA = 4.0  # beside 0
 
 
-def quadratic(n: int) -> Problem:
+def quadratic(n: int, step: Step) -> Problem:
     """ReLU student of H₁ + H₂/√2: the student has a degree-two part to learn with."""
-    return Problem(n=n, d=n // 2, N=3 * n // 2, teacher=(0, 1, 2**-0.5), noise=0.5, ridge=0.3, gradient="labels")
+    return problem_at(n, ridge=0.3, gradient="labels", step=step)
 
 
-def run(settings: Settings) -> Outcome:
+@dataclass(frozen=True)
+class Curve:
+    """A number measured at some x beside theory there, and theory alone at `fine_x`."""
+
+    x: Sequence[Any]
+    measured: list[Estimate]
+    theory: Sequence[float] | Array
+    fine_x: ArrayLike
+    fine: ArrayLike
+
+    def series(self, label: str = "", colour: int = 0) -> list[Series]:
+        """The line and the points."""
+        end = f", {label}" if label else ""
+        line = Series(f"theory{end}", self.fine_x, self.fine, colour=colour)
+        return [line, points(f"simulation{end}", self.x, self.measured, colour)]
+
+
+@dataclass(frozen=True)
+class Steps:
+    """Gain and risk against a constant η at the largest n, fractions of H₂ against n, and risks against n/d."""
+
+    problem: Problem
+    theory: PredictionGrid
+    gain: Curve
+    risk: Curve
+    fractions: dict[str, Curve]  # one for each of STEPS
+    far: dict[str, float]  # theory's fraction of H₂ at n = 10⁶
+    largest: float  # and at the largest constant
+    figure_3: dict[float, Curve]  # by η, each against n/d
+    others: list[Problem]  # those of Figure 3(a)
+
+
+def measure(size: SimpleNamespace, progress: Progress) -> Steps:
     """Gain and learned parts against η, the degree-two part against n, and Ba et al.'s Figure 3(a)."""
-    ns = settings.pick((80, 160), (200, 400, 800), (500, 1000, 2000, 4000))
-    seeds = settings.seed_count(6, 10, 12)
-    problem, noise = quadratic(ns[-1]).replace(step=Step()), quadratic(ns[-1]).noise ** 2
-    bound = problem.target.nonlinear_power
-    exponents = np.log(ETAS) / np.log(problem.n)  # η = n^α
-    smooth = np.geomspace(ETAS[0], ETAS[-1], settings.pick(5, 15, 25))
-    measured = simulate_grid(problem, exponents, [problem.ridge], seeds)
-    theory = predict_grid(problem, np.log(smooth) / np.log(problem.n), [problem.ridge])
-    at_points = predict_grid(problem, exponents, [problem.ridge])
-    settings.progress(0.4)
-    gain, risk = measured.test_gain, Estimate(measured.test_error.values - noise)
-    rows = [
-        _row("gain", eta, problem.n, float(at_points.test_gain[i, 0]), gain[i, 0]) for i, eta in enumerate(ETAS)
-    ] + [
-        _row("risk", eta, problem.n, float(at_points.test_error[i, 0]) - noise, risk[i, 0])
-        for i, eta in enumerate(ETAS)
-    ]
+    problem, etas = quadratic(size.ns[-1], Step()), np.geomspace(ETAS[0], ETAS[-1], size.fine)
+    noise = problem.noise**2
+    found = simulate_grid(problem, powers(problem, ETAS), [problem.ridge], size.seeds)
+    theory, line = (predict_grid(problem, powers(problem, x), [problem.ridge]) for x in (ETAS, etas))
+    gain = Curve(ETAS, each(found.test_gain[:, 0]), theory.test_gain[:, 0], etas, line.test_gain[:, 0])
+    known = [grid.test_error[:, 0] - noise for grid in (theory, line)]
+    risk = Curve(ETAS, each(Estimate(found.test_error.values[:, :, 0] - noise)), known[0], etas, known[1])
+    progress(0.4)
+    fractions = {label: _fractions(size, step) for label, step in STEPS.items()}
+    progress(0.75)
+    far = {label: float(learned(quadratic(10**6, step)).fraction[1]) for label, step in STEPS.items()}
+    largest = float(learned(problem.replace(step=Step(constant=ETAS[-1]))).fraction[1])
+    return Steps(problem, theory, gain, risk, fractions, far, largest, *_figure_3(size))
 
-    second: dict[str, list[Estimate]] = {label: [] for label in STEPS}
-    expected: dict[str, list[float]] = {label: [] for label in STEPS}
-    for n in ns:
-        for label, step in STEPS.items():
-            stepped = quadratic(n).replace(step=step)
-            more = int(seeds * min(4.0, (ns[-1] / n) ** 1.5))
-            second[label].append(Estimate(measure_learned(stepped, more).fraction.values[:, 1]))
-            expected[label].append(float(learned(stepped).fraction[1]))
-            rows.append(_row("fraction of H2", stepped.eta, n, expected[label][-1], second[label][-1]))
-    settings.progress(0.75)
-    figure3, checks = _figure_3(settings, seeds, rows)
 
-    first, four, growing = (second[label][-1] for label in STEPS)
-    trend = f"from {pm(second['η = 4'][0], 2)} to {pm(second['η = 4'][-1], 2)}"
-    if all(e.mean > 0 for e in second["η = 4"]):
-        trend = "like n^({:.2f} ± {:.2f})".format(*growth(ns, second["η = 4"]))
-    risks = [(risk[i, 0], bound) for i in range(len(ETAS))] + checks
+def powers(problem: Problem, etas: ArrayLike) -> Array:
+    """The exponents α with η = n^α."""
+    return np.log(etas) / np.log(problem.n)
+
+
+def _fractions(size: SimpleNamespace, step: Step) -> Curve:
+    """Learned fractions of H₂ along n, with up to four times as many seeds at smaller n."""
+    problems = [quadratic(n, step) for n in size.ns]
+    seeds = [int(size.seeds * min(4.0, (size.ns[-1] / n) ** 1.5)) for n in size.ns]
+    found = [measure_learned(p, s).fraction[1] for p, s in zip(problems, seeds, strict=True)]
+    theory = [float(learned(p).fraction[1]) for p in problems]
+    return Curve(size.ns, found, theory, size.ns, theory)
+
+
+def _figure_3(size: SimpleNamespace) -> tuple[dict[float, Curve], list[Problem]]:
+    """Risk against n/d without a step and with one of constant size; and the problems."""
+    fine, count = np.linspace(size.ratios[0], size.ratios[-1], size.fine_ratios), len(size.ratios)
+    ratios = [float(r) for r in (*size.ratios, *fine)]
+    problems = [problem_from("ba2022", d=size.d, psi1=r, eta=1.0, **FIGURE_3) for r in ratios]
+    cells = [(p, powers(p, [FIGURE_3_ETA]), [p.ridge]) for p in problems]
+    found = [both_models(simulate_grid(*cell, size.seeds)) for cell in cells[:count]]
+    theory = both_predicted([predict_grid(*cell) for cell in cells])[..., 0] - problems[0].noise ** 2
+    measured = np.stack(found, axis=1)[..., 0] - problems[0].noise ** 2
+    return {
+        eta: Curve(size.ratios, each(Estimate(measured[:, :, k])), theory[:count, k], fine, theory[count:, k])
+        for k, eta in enumerate((0.0, FIGURE_3_ETA))
+    }, problems[:count]
+
+
+def judge(data: Steps) -> Judgement:
+    """Is there a gain, does every risk lie above its bound, and what becomes of the fraction of H₂ as n grows?"""
+    gain, expected = data.gain.measured, data.gain.theory
+    gains = [agree(float(t), gain[i], GAIN_TOLERANCE, among=len(ETAS)) for i, t in enumerate(expected)]
+    risks = [(e, bound_of(data.problem)) for e in data.risk.measured]
+    risks += [(e, bound_of(data.others[0])) for curve in data.figure_3.values() for e in curve.measured]
     above = [check(e, low=limit, among=len(risks)) for e, limit in risks]
     margin = min((float(e.mean) - limit) / float(e.stderr) for e, limit in risks)
-    gains = [agree(r["theory"], gain[i, 0], GAIN_TOLERANCE, among=len(ETAS)) for i, r in enumerate(rows[: len(ETAS)])]
-    one_step = ETAS.index(1.0)
-    far = {label: float(learned(quadratic(10**6).replace(step=step)).fraction[1]) for label, step in STEPS.items()}
-    return Outcome(
-        name="constant-step",
-        question="What does a step of constant size buy, and does it learn anything beyond a linear function?",
-        claim=(
-            "With η = O(1) the test error falls if c₁, c⋆₁ and η are not 0, but never below the power of the teacher's nonlinear "
-            "part: no nonlinear part is learned (Ba et al. 2022)."
-        ),
-        verdict=judge(gain[ETAS.index(4.0), 0], above, second["η = 1"], second["η = 4"]),
+    at_one, at_four, growing = (curve.measured for curve in data.fractions.values())
+    trend = f"from {pm(at_four[0], 2)} to {pm(at_four[-1], 2)}"
+    if all(e.mean > 0 for e in at_four):
+        trend = "like n^({:.2f} ± {:.2f})".format(*growth(data.fractions["η = 4"].x, at_four))
+    one = ETAS.index(1.0)
+    return Judgement(
+        words=words(gain[ETAS.index(4.0)], above, at_one, at_four),
         finding=(
-            f"At n = {problem.n} the step η = 1 lowers the test error by {pm(gain[one_step, 0])} (theory "
-            f"{float(at_points.test_gain[one_step, 0]):.3g}); gains within {GAIN_TOLERANCE:.0%} of theory: {tally(gains)}. Risks above the kernel lower bound: "
-            f"{tally(above)}, the closest {margin:+.1f} standard errors from it. The learned fraction of H₂ is {pm(first, 2)} at "
-            f"η = 1 and {pm(four, 2)} at η = 4 (theory {expected['η = 4'][-1]:.3g}), which goes "
-            f"{trend} with n; at η = n^{GROWING:g} it is {pm(growing, 2)}. Theory at n = 10⁶ "
-            f"has {far['η = 4']:.1g} and {far[f'η = n^{GROWING:g}']:.2g}. The reason: the H₂ spike has "
-            f"strength c₂(c₁η)²·O(n^(−1/2)) beside a bulk of order 1, so it needs η² ≫ √n.{marks(at_points)}"
+            f"At n = {data.problem.n} the step η = 1 lowers the test error by {pm(gain[one])} (theory "
+            f"{expected[one]:.3g}); gains within {GAIN_TOLERANCE:.0%} of theory: {tally(gains)}. Risks above the kernel lower bound: "
+            f"{tally(above)}, the closest {margin:+.1f} standard errors from it. The learned fraction of H₂ is {pm(at_one[-1], 2)} at "
+            f"η = 1 and {pm(at_four[-1], 2)} at η = 4 (theory {data.fractions['η = 4'].theory[-1]:.3g}), which goes "
+            f"{trend} with n; at η = n^{GROWING:g} it is {pm(growing[-1], 2)}. Theory at n = 10⁶ "
+            f"has {data.far['η = 4']:.1g} and {data.far[f'η = n^{GROWING:g}']:.2g}. The reason: the H₂ spike has "
+            f"strength c₂(c₁η)²·O(n^(−1/2)) beside a bulk of order 1, so it needs η² ≫ √n.{marks(data.theory)}"
         ),
-        surprise=_large_constants(problem, gain[-1, 0], [second["η = 1"][0], second["η = 4"][0]], expected, ns[0]),
-        rows=rows,
-        panels=(
-            Panel(
-                "gain",
-                "η",
-                "fall of the test error",
-                (
-                    Series("theory", smooth, theory.test_gain[:, 0]),
-                    Series("simulation", ETAS, gain.mean[:, 0], gain.stderr[:, 0], "simulation"),
-                ),
-                logx=True,
-                xticks=ETAS,
-            ),
-            Panel(
-                "risk (without noise)",
-                "η",
-                "test error − noise²",
-                (
-                    Series("theory", smooth, theory.test_error[:, 0] - noise),
-                    Series("simulation", ETAS, risk.mean[:, 0], risk.stderr[:, 0], "simulation"),
-                ),
-                logx=True,
-                xticks=ETAS,
-                horizontals=[
-                    (float(at_points.untrained.test_error[0, 0]) - noise, "random features"),
-                    (bound, "kernel lower bound"),
-                ],
-            ),
-            Panel(
-                "why: the degree-two part",
-                "n",
-                "learned fraction of H₂",
-                [
-                    Series(k, ns, [e.mean for e in v], [e.stderr for e in v], "simulation", i)
-                    for i, (k, v) in enumerate(second.items())
-                ]
-                + [Series(f"theory, {k}", ns, v, colour=i) for i, (k, v) in enumerate(expected.items())],
-                logx=True,
-                xticks=ns,
-            ),
-            figure3,
-        ),
-        caption=(
-            f"First three panels: ReLU, teacher H₁ + H₂/√2, noise 0.5, λ = 0.3, d = n/2, N = 3n/2, labels-only gradient, n = {problem.n} "
-            f"where it is not the axis, {seeds} seeds there and up to four times as many at smaller n. Last: the setting of Ba et al. 2022, Figure 3(a): tanh "
-            f"student, softplus teacher, noise 0.25, λ = 1e-4, N = 2d, d = {settings.pick(60, 200, 512)}. Mean ± standard error."
-        ),
+        surprise=_large_constants(data, gain[-1]),
+        rows=_rows(data),
     )
 
 
-def _large_constants(
-    problem: Problem, gain: Estimate, second: Sequence[Estimate], expected: dict[str, list[float]], n: int
-) -> str:
-    """The largest constant as a power of n, what of H₂ it learns in theory, and the fractions at the smallest n."""
-    alpha, part = (
-        np.log(ETAS[-1]) / np.log(problem.n),
-        learned(problem.replace(step=Step(constant=ETAS[-1]))).fraction[1],
-    )
-    told = []
-    for label, found in zip(("η = 1", "η = 4"), second, strict=True):
-        room = Estimate(found.values - expected[label][0])
-        how = worded(
-            room, NOTHING, above="above", below="below", equal=f"within {NOTHING:g} of", unclear="not told apart from"
-        )
-        told.append(f"at {label} {pm(found, 2)} is {how} theory ({expected[label][0]:.2g})")
-    return (
-        f"At realistic n a constant is not small: η = {ETAS[-1]:g} at n = {problem.n} is n^{alpha:.2f}, {'above' if alpha > 0.25 else 'below'} the threshold 1/4, and its gain of {pm(gain)} "
-        f"comes with a learned fraction {part:.2g} of H₂ in theory, which the limit theorem puts at 0. The fraction of H₂ at the smallest n, {n}: {'; '.join(told)} (n is {n / (n // 2) ** 2 * 2:.2g} of d²/2)."
-    )
+def bound_of(problem: Problem) -> float:
+    """The kernel lower bound: the power of the teacher's nonlinear part."""
+    return problem.target.nonlinear_power
 
 
-def _figure_3(settings: Settings, seeds: int, rows: list[dict[str, Any]]) -> tuple[Panel, list[tuple[Estimate, float]]]:
-    """Risk against n/d at η = 0 and a constant η; also (risk, lower bound) for every point."""
-    d = settings.pick(60, 200, 512)
-    ratios = settings.pick((1.0, 4.0), (0.5, 1.0, 2.0, 3.0, 4.0, 6.0), (0.5, 1.0, 2.0, 3.0, 4.0, 6.0))
-    curve = np.linspace(ratios[0], ratios[-1], settings.pick(4, 23, 23))
-    etas, noise = (4.0,), FIGURE_3["noise"] ** 2
-
-    def at(ratio: float) -> tuple[Problem, np.ndarray]:
-        p = problem_from("ba2022", d=d, psi1=float(ratio), eta=1.0, **FIGURE_3)
-        return p, np.log(etas) / np.log(p.n)
-
-    values = []
-    for ratio in ratios:
-        p, exponents = at(ratio)
-        s = simulate_grid(p, exponents, [p.ridge], seeds)
-        assert s.untrained is not None
-        values.append(
-            Estimate(np.concatenate([s.untrained.test_error.values[:, :1, 0], s.test_error.values[:, :, 0]], 1) - noise)
-        )
-        t = predict_grid(p, exponents, [p.ridge])
-        for i, eta in enumerate((0.0, *etas)):
-            expected = t.untrained.test_error[0, 0] if i == 0 else t.test_error[i - 1, 0]
-            rows.append(_row("risk, Figure 3a", eta, p.n, float(expected) - noise, values[-1][i]))
-    grids = [predict_grid(p, e, [p.ridge]) for p, e in map(at, curve)]
-    bound = at(1.0)[0].target.nonlinear_power
-    series = []
-    for i, eta in enumerate((0.0, *etas)):
-        line = [float(g.untrained.test_error[0, 0] if i == 0 else g.test_error[i - 1, 0]) - noise for g in grids]
-        series.append(Series(f"theory, η = {eta:g}", curve, line, colour=i))
-        series.append(
-            Series(
-                f"simulation, η = {eta:g}",
-                ratios,
-                [v.mean[i] for v in values],
-                [v.stderr[i] for v in values],
-                "simulation",
-                i,
-            )
-        )
-    panel = Panel(
-        "Ba et al., Figure 3(a)",
-        "n/d",
-        "test error − noise²",
-        series,
-        logy=True,
-        horizontals=[(bound, "kernel lower bound")],
-    )
-    return panel, [(v[i], bound) for v in values for i in range(1 + len(etas))]
-
-
-def judge(gain: Estimate, above: Sequence[Check], at_one: Sequence[Estimate], at_four: Sequence[Estimate]) -> str:
+def words(gain: Estimate, above: Sequence[Check], at_one: Sequence[Estimate], at_four: Sequence[Estimate]) -> str:
     """From the gain at η = 4, whether risks lie above their bounds, and the H₂ fractions at η = 1 and 4 along n.
 
     It fails when the step does harm or a risk lies below its bound; it holds when there is a gain, the fraction at η = 1 is
@@ -232,6 +181,55 @@ def judge(gain: Estimate, above: Sequence[Check], at_one: Sequence[Estimate], at
     return f"{UNDECIDED}: {seeds_words(unclear)}" if unclear else HOLDS
 
 
-def _row(quantity: str, eta: float, n: int, theory: float, measured: Estimate) -> dict[str, Any]:
-    row = {"quantity": quantity, "eta": float(eta), "n": n, "theory": theory}
-    return row | {"measured": float(measured.mean), "stderr": float(measured.stderr)}
+def _large_constants(data: Steps, gain: Estimate) -> str:
+    """The largest constant as a power of n, what of H₂ it learns in theory, and the fractions at the smallest n."""
+    alpha, n = powers(data.problem, ETAS)[-1], data.fractions["η = 1"].x[0]
+    told, near = [], f"within {NOTHING:g} of"
+    for label in ("η = 1", "η = 4"):
+        first, theory = data.fractions[label].measured[0], data.fractions[label].theory[0]
+        off = Estimate(first.values - theory)
+        how = worded(off, NOTHING, above="above", below="below", equal=near, unclear="not told apart from")
+        told.append(f"at {label} {pm(first, 2)} is {how} theory ({theory:.2g})")
+    return (
+        f"At realistic n a constant is not small: η = {ETAS[-1]:g} at n = {data.problem.n} is n^{alpha:.2f}, {'above' if alpha > 0.25 else 'below'} the threshold 1/4, and its gain of {pm(gain)} "
+        f"comes with a learned fraction {data.largest:.2g} of H₂ in theory, which the limit theorem puts at 0. The fraction of H₂ at the smallest n, {n}: {'; '.join(told)} (n is {n / (n // 2) ** 2 * 2:.2g} of d²/2)."
+    )
+
+
+def _rows(data: Steps) -> list[dict[str, Any]]:
+    """Every curve, line by line; those of a figure side by side."""
+
+    def lines(quantity: str, curve: Curve, etas: Sequence[float], ns: Sequence[int]) -> list[dict[str, Any]]:
+        found = zip(etas, ns, curve.theory, curve.measured, strict=True)
+        return [measured_row(m, quantity=quantity, eta=float(eta), n=n, theory=float(t)) for eta, n, t, m in found]
+
+    ns, at = data.fractions["η = 1"].x, [data.problem.n] * len(ETAS)
+    rows = lines("gain", data.gain, ETAS, at) + lines("risk", data.risk, ETAS, at)
+    parts = [lines("fraction of H2", data.fractions[k], [s.size(n) for n in ns], ns) for k, s in STEPS.items()]
+    ns = [p.n for p in data.others]
+    risks = [lines("risk, Figure 3a", curve, [eta] * len(ns), ns) for eta, curve in data.figure_3.items()]
+    return rows + [row for side in (parts, risks) for together in zip(*side, strict=True) for row in together]
+
+
+def draw(data: Steps) -> Figure:
+    """Gain and risk against η, the fraction of H₂ against n, and Ba et al.'s Figure 3(a)."""
+    problem, risk, second = data.problem, "test error − noise²", data.fractions.items()
+    bounds = [(bound_of(p), "kernel lower bound") for p in (problem, data.others[0])]
+    untrained = float(data.theory.untrained.test_error[0, 0]) - problem.noise**2, "random features"
+    ns = data.fractions["η = 1"].x
+    fractions = [points(k, ns, curve.measured, colour=i) for i, (k, curve) in enumerate(second)]
+    fractions += [Series(f"theory, {k}", ns, curve.theory, colour=i) for i, (k, curve) in enumerate(second)]
+    series = [s for k, (eta, c) in enumerate(data.figure_3.items()) for s in c.series(f"η = {eta:g}", colour=k)]
+    gain, risks = data.gain.series(), data.risk.series()
+    panels = (
+        Panel("gain", "η", "fall of the test error", gain, logx=True, xticks=ETAS),
+        Panel("risk (without noise)", "η", risk, risks, logx=True, xticks=ETAS, horizontals=[untrained, bounds[0]]),
+        Panel("why: the degree-two part", "n", "learned fraction of H₂", fractions, logx=True, xticks=ns),
+        Panel("Ba et al., Figure 3(a)", "n/d", risk, series, logy=True, horizontals=bounds[1:]),
+    )
+    caption = (
+        f"First three panels: ReLU, teacher H₁ + H₂/√2, noise 0.5, λ = 0.3, d = n/2, N = 3n/2, labels-only gradient, n = {problem.n} "
+        f"where it is not the axis, {len(data.gain.measured[0].values)} seeds there and up to four times as many at smaller n. Last: the setting of Ba et al. 2022, Figure 3(a): tanh "
+        f"student, softplus teacher, noise 0.25, λ = 1e-4, N = 2d, d = {data.others[0].d}. Mean ± standard error."
+    )
+    return Figure(panels, caption)

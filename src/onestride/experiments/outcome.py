@@ -33,9 +33,11 @@ class Settings:
         require_device(self.device)
 
     def of(self, sizes: Mapping[str, tuple[Any, Any, Any]]) -> SimpleNamespace:
-        """The column of this size in a table of (small, standard, large) by name; `seeds` as asked for, if they were."""
+        """The column of this size in a table of (small, standard, large) by name; names that end in `seeds` as asked for."""
         chosen = {name: values[SIZE_NAMES.index(self.size)] for name, values in sizes.items()}
-        return SimpleNamespace(**chosen | ({} if self.seeds is None else {"seeds": self.seeds}))
+        if self.seeds is not None:
+            chosen |= {name: self.seeds for name in sizes if name.endswith("seeds")}
+        return SimpleNamespace(**chosen)
 
     def progress(self, fraction: float) -> None:
         """Tell how much of the experiment is done."""

@@ -3,155 +3,93 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 
-from onestride.compare import ERROR_TOLERANCE, Agreement, Check, Pair, agree, check, seeds_words, together
-from onestride.experiments.claim import FAILS, HOLDS, PARTLY, UNDECIDED, tally
-from onestride.experiments.outcome import Outcome, Settings
+from onestride._numerics import Array
+from onestride.compare import ERROR_TOLERANCE, Agreement, Check, agree, check, seeds_words, together
+from onestride.experiments.kit import EXPONENT, THRESHOLDS, best_linear, exponent_panel, pm, points, problem_at
+from onestride.experiments.outcome import Figure, Judgement, Progress
+from onestride.experiments.verdict import FAILS, HOLDS, PARTLY, UNDECIDED, tally
 from onestride.plot import Panel, Series
-from onestride.problem import Problem, Step
-from onestride.result import Estimate
+from onestride.problem import Problem
+from onestride.result import Estimate, PredictionGrid
 from onestride.simulation.run import simulate_grid
-from onestride.theory.baselines import baselines
-from onestride.theory.optimal import optimal_ridge
+from onestride.theory.optimal import OptimalRidge, optimal_ridge
 from onestride.theory.predict import predict_grid
 
+CLAIM = (
+    "Nothing is published on it. The natural guess: the best penalty stays that of random features, a matter of noise and "
+    "sizes, and the step lowers the tuned error as it lowers any other."
+)
+POINTS = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5)
+SIZES = {
+    "n": (100, 500, 2000),
+    "seeds": (6, 12, 12),
+    "points": ((0.0, 0.5), POINTS, POINTS),
+    "fine": (2, 21, 21),  # exponents of the theory, which hold the points
+    "ridges": (9, 15, 21),
+    "fine_ridges": (5, 29, 41),
+}
 NOISES = (0.0, 1.0)
 BOUNDS = (0.05, 20.0)
 FIXED = 0.01  # the penalty of the talk's figures, for comparison
-THRESHOLDS = ((0.0, "0"), (0.25, "1/4"), (1 / 3, "1/3"), (0.375, "3/8"))
 MOVED = 1.2  # a best penalty within this factor of the first has not moved
 SHOWN = (0.0, 0.3, 0.5)  # exponents of the panel with the whole curves
 
 
-def run(settings: Settings) -> Outcome:
+@dataclass(frozen=True)
+class Level:
+    """One level of noise: errors measured at some exponents and penalties, and the theory's best penalties along a curve."""
+
+    problem: Problem
+    points: Array
+    ridges: Array
+    measured: Estimate  # seeds × points × penalties
+    curve: Array
+    best: list[OptimalRidge]
+    fixed: Array  # the theory's error at FIXED
+
+    @property
+    def predicted(self) -> list[OptimalRidge]:
+        """The theory's best penalties at the points."""
+        return [self.best[int(np.argmin(np.abs(self.curve - a)))] for a in self.points]
+
+    @property
+    def found(self) -> list[tuple[float, float]]:
+        """The measured best penalty at every point, and the factor of its error."""
+        return [minimum(self.ridges, self.measured[i].values) for i in range(self.points.size)]
+
+    @property
+    def tuned(self) -> list[Estimate]:
+        """The measured error at the predicted best penalty, at every point."""
+        return [_at(self.ridges, self.measured[i].values, best.ridge) for i, best in enumerate(self.predicted)]
+
+
+@dataclass(frozen=True)
+class Tuning:
+    """Every level of noise, and theory at all penalties for the largest, at the exponents SHOWN."""
+
+    levels: list[Level]
+    whole: PredictionGrid
+
+
+def measure(size: SimpleNamespace, progress: Progress) -> Tuning:
     """Predict the best penalty on a grid of exponents and measure it on common random numbers at a few of them."""
-    n, seeds = settings.pick(100, 500, 2000), settings.seed_count(6, 12, 12)
-    points = np.array(settings.pick((0.0, 0.5), (0.0, 0.1, 0.2, 0.3, 0.4, 0.5), (0.0, 0.1, 0.2, 0.3, 0.4, 0.5)))
-    curve = np.linspace(0, 0.5, settings.pick(2, 21, 21))  # holds the points
-    ridges = np.geomspace(1e-2, 30, settings.pick(9, 15, 21))
-    rows: list[dict[str, Any]] = []
-    penalty, error, shape = [], [], []
-    gains: list[Estimate] = []
-    judged: list[Pair] = []
-    peak = top = plain = float("nan")
+    levels, alphas, curve = [], np.array(size.points), np.linspace(0, 0.5, size.fine)
+    ridges, fine = (np.geomspace(1e-2, 30, count) for count in (size.ridges, size.fine_ridges))
     for k, noise in enumerate(NOISES):
-        problem = Problem(
-            n=n, d=n // 2, N=3 * n // 2, activation="softplus", teacher=(0, 1, 2**-0.5), noise=noise, step=Step()
-        )
+        problem = problem_at(size.n, activation="softplus", noise=noise)
         best = [optimal_ridge(problem.at(exponent=float(a)), bounds=BOUNDS, throw=False) for a in curve]
-        at_points = [best[int(np.argmin(np.abs(curve - a)))] for a in points]
-        settings.progress((k + 0.4) / 2)
-        measured = simulate_grid(problem, points, ridges, seeds, untrained=False).test_error
-        found = [minimum(ridges, measured[i].values) for i in range(points.size)]
-        tuned = [_at(ridges, measured[i].values, at_points[i].ridge) for i in range(points.size)]
-        gains.append(tuned[0] - tuned[-1])
-        for i, alpha in enumerate(points):
-            place, place_error = found[i]
-            row = agree(at_points[i].test_error, tuned[i], among=len(NOISES) * points.size)
-            judged.append(row)
-            rows.append({"noise": noise, "alpha": float(alpha), "best ridge, theory": at_points[i].ridge})
-            rows[-1] |= {
-                "best ridge, measured": place,
-                "factor of error": place_error,
-                "best error, theory": row.predicted,
-            }
-            rows[-1] |= {
-                "best error, measured": row.measured,
-                "stderr": row.stderr,
-                "outcome": row.outcome.name.lower(),
-            }
-        label = f"noise {noise:g}"
-        if noise == 0:
-            highest = max(range(curve.size), key=lambda i: best[i].ridge)
-            peak, top = float(curve[highest]), best[highest].ridge / best[0].ridge
-        penalty += [Series(f"theory, {label}", curve, [b.ridge for b in best], colour=k)]
-        places, factors = np.array([f[0] for f in found]), np.array([f[1] for f in found])
-        penalty += [Series(f"simulation, {label}", points, places, places * (factors - 1), "simulation", k)]
+        progress((k + 0.4) / 2)
+        measured = simulate_grid(problem, alphas, ridges, size.seeds, untrained=False).test_error
         fixed = predict_grid(problem, curve, [FIXED]).test_error[:, 0]
-        plain = float(fixed[0] - fixed[-1]) if noise == 0 else plain
-        base = baselines(problem)["best-linear"].test_error
-        mine = [r for r in rows if r["noise"] == noise]
-        series = [
-            Series("best λ, theory", curve, [b.test_error for b in best], colour=k),
-            Series(
-                "best λ, simulation",
-                points,
-                [r["best error, measured"] for r in mine],
-                [r["stderr"] for r in mine],
-                "simulation",
-                k,
-            ),
-            Series(f"λ = {FIXED:g}, theory", curve, fixed, kind="limit", colour=k),
-        ]
-        lines = [(base, "best linear predictor")]
-        error.append(
-            Panel(
-                f"best test error, {label}",
-                "α = log η / log n",
-                "test error",
-                series,
-                verticals=THRESHOLDS,
-                horizontals=lines,
-            )
-        )
-        if noise:
-            shape = _curves(problem, ridges, points, measured)
-        settings.progress((k + 1) / 2)
-
-    clean, noisy = ([r for r in rows if r["noise"] == noise] for noise in NOISES)
-    ratio = [r["best ridge, measured"] / r["best ridge, theory"] for r in rows]
-    far = max(rows, key=lambda r: abs(np.log(r["best ridge, measured"] / r["best ridge, theory"])))
-    return Outcome(
-        name="regularisation",
-        question="Which penalty is best after a step of size n^α, and can tuning it replace the step?",
-        claim=(
-            "Nothing is published on it. The natural guess: the best penalty stays that of random features, a matter of noise and "
-            "sizes, and the step lowers the tuned error as it lowers any other."
-        ),
-        verdict=judge(
-            [[(r["best ridge, measured"], r["factor of error"]) for r in part] for part in (clean, noisy)], gains, seeds
-        ),
-        finding=(
-            f"At n = {n} the best penalty moves from λ = {_ridge(clean[0])} at α = 0 to {_ridge(clean[-1])} at α = 1/2 without noise, and from "
-            f"{_ridge(noisy[0])} to {_ridge(noisy[-1])} with noise 1 (theory {clean[0]['best ridge, theory']:.2g} to "
-            f"{clean[-1]['best ridge, theory']:.2g}, and {noisy[0]['best ridge, theory']:.2g} to {noisy[-1]['best ridge, theory']:.2g}). With its own "
-            f"best penalty the test error still falls from {clean[0]['best error, measured']:.3f} ± {clean[0]['stderr']:.1g} to "
-            f"{clean[-1]['best error, measured']:.3f} ± {clean[-1]['stderr']:.1g} without noise and from {noisy[0]['best error, measured']:.3f} ± "
-            f"{noisy[0]['stderr']:.1g} to {noisy[-1]['best error, measured']:.3f} ± {noisy[-1]['stderr']:.1g} with it. Best errors within "
-            f"{ERROR_TOLERANCE:.0%} of theory: {tally(judged)}; measured best penalties are {min(ratio):.2f} to {max(ratio):.2f} times the predicted ones (furthest: noise "
-            f"{far['noise']:g}, α = {far['alpha']:g})."
-        ),
-        surprise=(
-            f"{'Learning more does not call for a smaller penalty' if top > 1 else 'The best penalty falls with the step'}: without noise the theory's best λ is largest at α = {peak:.3g}, "
-            f"{top:.2f} times that at α = 0. At λ = {FIXED:g} the theory's error falls by {plain:.2f} from α = 0 to 1/2, at the best penalties the "
-            f"measured one by {gains[0].mean:.3f} ± {gains[0].stderr:.1g}: {max(1 - float(gains[0].mean) / plain, 0):.0%} of the fall at the small penalty is variance that a good one removes without the step."
-        ),
-        rows=rows,
-        panels=(
-            Panel("best penalty", "α = log η / log n", "λ", penalty, logy=True, verticals=THRESHOLDS),
-            Panel("test error against λ, noise 1", "λ", "test error", shape, logx=True),
-            *error,
-        ),
-        caption=(
-            f"Softplus, teacher H₁ + H₂/√2, n = {n}, d = n/2, N = 3n/2, η = n^α, literal gradient, {seeds} seeds, mean ± standard error "
-            f"(of the best penalty: jackknife of log λ). Vertical lines: thresholds (ℓ−1)/(2ℓ)."
-        ),
-    )
-
-
-def _curves(problem: Problem, ridges: np.ndarray, points: np.ndarray, measured: Estimate) -> list[Series]:
-    fine = np.geomspace(ridges[0], ridges[-1], 2 * ridges.size - 1 if ridges.size > 9 else 5)
-    shown = [a for a in SHOWN if a in points]
-    theory = predict_grid(problem, shown, fine).test_error
-    series = []
-    for j, alpha in enumerate(shown):
-        e = measured[int(np.flatnonzero(points == alpha)[0])]
-        series += [Series(f"theory, α = {alpha:g}", fine, theory[j], colour=j)]
-        series += [Series(f"simulation, α = {alpha:g}", ridges, e.mean, e.stderr, "simulation", j)]
-    return series
+        levels.append(Level(problem, alphas, ridges, measured, curve, best, fixed))
+        progress((k + 1) / 2)
+    return Tuning(levels, predict_grid(levels[-1].problem, [a for a in SHOWN if a in alphas], fine))
 
 
 def minimum(ridges: np.ndarray, values: np.ndarray) -> tuple[float, float]:
@@ -175,7 +113,39 @@ def _at(ridges: np.ndarray, values: np.ndarray, ridge: float) -> Estimate:
     return Estimate(np.array([np.interp(np.log(ridge), np.log(ridges), row) for row in values]))
 
 
-def judge(ridges: Sequence[Sequence[tuple[float, float]]], gains: Sequence[Estimate], seeds: int) -> str:
+def judge(data: Tuning) -> Judgement:
+    """How far the best penalty moves, whether the tuned error still falls, and both beside theory."""
+    levels = data.levels
+    count = sum(level.points.size for level in levels)
+    judged = [
+        [agree(b.test_error, e, among=count) for b, e in zip(level.predicted, level.tuned, strict=True)]
+        for level in levels
+    ]
+    rows = [
+        {
+            "noise": level.problem.noise,
+            "alpha": float(alpha),
+            "best ridge, theory": best.ridge,
+            "best ridge, measured": place,
+            "factor of error": factor,
+            "best error, theory": pair.predicted,
+            "best error, measured": pair.measured,
+            "stderr": pair.stderr,
+            "outcome": pair.outcome.name.lower(),
+        }
+        for level, pairs in zip(levels, judged, strict=True)
+        for alpha, best, (place, factor), pair in zip(level.points, level.predicted, level.found, pairs, strict=True)
+    ]
+    gains = [level.tuned[0] - level.tuned[-1] for level in levels]
+    return Judgement(
+        words=words([level.found for level in levels], gains, len(gains[0].values)),
+        finding=_finding(levels[0].problem.n, rows, tally([pair for pairs in judged for pair in pairs])),
+        surprise=_surprise(levels[0], gains[0]),
+        rows=rows,
+    )
+
+
+def words(ridges: Sequence[Sequence[tuple[float, float]]], gains: Sequence[Estimate], seeds: int) -> str:
     """From (λ, error factor) along α and the gain of the tuned test error, one of each per level of noise.
 
     The step must lower the tuned error; the best λ stays when every one is within a factor MOVED of the first.
@@ -198,5 +168,61 @@ def judge(ridges: Sequence[Sequence[tuple[float, float]]], gains: Sequence[Estim
     return f"{PARTLY}: tuning does not replace the step, but the best penalty changes, by up to a factor {largest:.1f}"
 
 
-def _ridge(row: dict[str, Any]) -> str:
-    return f"{row['best ridge, measured']:.2g} (× or ÷ {row['factor of error']:.2g})"
+def _finding(n: int, rows: list[dict[str, Any]], agreement: str) -> str:
+    ends = [[r for r in rows if r["noise"] == noise][end] for noise in NOISES for end in (0, -1)]
+    ridge = [f"{r['best ridge, measured']:.2g} (× or ÷ {r['factor of error']:.2g})" for r in ends]
+    theory = [f"{r['best ridge, theory']:.2g}" for r in ends]
+    error = [f"{r['best error, measured']:.3f} ± {r['stderr']:.1g}" for r in ends]
+    ratio = [r["best ridge, measured"] / r["best ridge, theory"] for r in rows]
+    far = rows[int(np.argmax(np.abs(np.log(ratio))))]
+    return (
+        f"At n = {n} the best penalty moves from λ = {ridge[0]} at α = 0 to {ridge[1]} at α = 1/2 without noise, and from "
+        f"{ridge[2]} to {ridge[3]} with noise 1 (theory {theory[0]} to {theory[1]}, and {theory[2]} to {theory[3]}). With its own "
+        f"best penalty the test error still falls from {error[0]} to {error[1]} without noise and from {error[2]} to {error[3]} with it. "
+        f"Best errors within {ERROR_TOLERANCE:.0%} of theory: {agreement}; measured best penalties are {min(ratio):.2f} to {max(ratio):.2f} "
+        f"times the predicted ones (furthest: noise {far['noise']:g}, α = {far['alpha']:g})."
+    )
+
+
+def _surprise(clean: Level, gain: Estimate) -> str:
+    """Where the theory's best penalty is largest without noise, and how much of the fall at FIXED is the step's."""
+    ridges = [b.ridge for b in clean.best]
+    top, peak = max(ridges) / ridges[0], clean.curve[int(np.argmax(ridges))]
+    plain = float(clean.fixed[0] - clean.fixed[-1])
+    return (
+        f"{'Learning more does not call for a smaller penalty' if top > 1 else 'The best penalty falls with the step'}: without noise the theory's best λ is largest at α = {peak:.3g}, "
+        f"{top:.2f} times that at α = 0. At λ = {FIXED:g} the theory's error falls by {plain:.2f} from α = 0 to 1/2, at the best penalties the "
+        f"measured one by {pm(gain, 3, 'f')}: {max(1 - float(gain.mean) / plain, 0):.0%} of the fall at the small penalty is variance that a good one removes without the step."
+    )
+
+
+def draw(data: Tuning) -> Figure:
+    """The best penalty and the best error against α, and the error against λ at the largest noise."""
+    penalty, panels = [], []
+    for k, level in enumerate(data.levels):
+        label = f"noise {level.problem.noise:g}"
+        places, factors = np.array(level.found).T
+        penalty.append(Series(f"theory, {label}", level.curve, [b.ridge for b in level.best], colour=k))
+        spread = places * (factors - 1)
+        penalty.append(Series(f"simulation, {label}", level.points, places, spread, "simulation", k))
+        series = (
+            Series("best λ, theory", level.curve, [b.test_error for b in level.best], colour=k),
+            points("best λ, simulation", level.points, level.tuned, colour=k),
+            Series(f"λ = {FIXED:g}, theory", level.curve, level.fixed, kind="limit", colour=k),
+        )
+        title = f"best test error, {label}"
+        panels.append(exponent_panel(title, "test error", series, best_linear(level.problem)))
+    last, whole, shape = data.levels[-1], data.whole, []
+    for j, alpha in enumerate(whole.exponents):
+        at = int(np.flatnonzero(last.points == alpha)[0])
+        shape.append(Series(f"theory, α = {alpha:g}", whole.ridges, whole.test_error[j], colour=j))
+        shape.append(points(f"simulation, α = {alpha:g}", last.ridges, last.measured[at], colour=j))
+    first = (
+        Panel("best penalty", EXPONENT, "λ", penalty, logy=True, verticals=THRESHOLDS),
+        Panel("test error against λ, noise 1", "λ", "test error", shape, logx=True),
+    )
+    caption = (
+        f"Softplus, teacher H₁ + H₂/√2, n = {last.problem.n}, d = n/2, N = 3n/2, η = n^α, literal gradient, {len(last.measured.values)} seeds, mean ± standard error "
+        f"(of the best penalty: jackknife of log λ). Vertical lines: thresholds (ℓ−1)/(2ℓ)."
+    )
+    return Figure([*first, *panels], caption)
