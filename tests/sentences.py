@@ -14,20 +14,22 @@ TABLES = ("diabetes", "cancer", "digits")
 
 def said(outcome: Outcome) -> str:
     """Verdict, finding and surprise."""
-    return f"{outcome.verdict}. {outcome.finding} {outcome.surprise}"
+    told = outcome.judgement
+    return f"{told.words}. {told.finding} {told.surprise}"
 
 
 def data_words(outcome: Outcome) -> str:
     """Every string of the rows and panels of this run."""
-    words = [v for row in outcome.rows for v in row.values() if isinstance(v, str)]
-    return " ".join([*words, *(p.title for p in outcome.panels), *(s.label for p in outcome.panels for s in p.series)])
+    words = [v for row in outcome.judgement.rows for v in row.values() if isinstance(v, str)]
+    panels = outcome.figure.panels
+    return " ".join([*words, *(p.title for p in panels), *(s.label for p in panels for s in p.series)])
 
 
 def data_numbers(outcome: Outcome) -> set[float]:
     """Every number of the rows and of the panels' axes, and those of titles and caption, made from the settings."""
-    rows = [v for row in outcome.rows for v in row.values() if isinstance(v, int | float)]
-    axes = [x for p in outcome.panels for s in p.series for x in np.ravel(np.asarray(s.x, float))]
-    titles = " ".join([outcome.caption, *(p.title for p in outcome.panels)])
+    rows = [v for row in outcome.judgement.rows for v in row.values() if isinstance(v, int | float)]
+    axes = [x for p in outcome.figure.panels for s in p.series for x in np.ravel(np.asarray(s.x, float))]
+    titles = " ".join([outcome.figure.caption, *(p.title for p in outcome.figure.panels)])
     return {float(v) for v in (*rows, *axes)} | {float(v) for v in re.findall(r"\d+(?:\.\d+)?", titles)}
 
 

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from onestride.compare import Check, Pair
 from onestride.plot import Panel, Series
 from onestride.problem import Problem, Step
 from onestride.result import Estimate
+from onestride.theory.direction import direction
 from onestride.theory.plateau import window
 
 THRESHOLDS = ((0.0, "0"), (0.25, "1/4"), (1 / 3, "1/3"), (0.375, "3/8"))
@@ -22,13 +24,35 @@ ERRORS = {"train_loss": "ridge objective", "test_error": "test error"}
 def problem_at(n: int, *, exponent: float | None = None, constant: float = 1.0, **fields: Any) -> Problem:
     """D = n/2, N = 3n/2, teacher H₁ + H₂/√2, noise 0.5, λ = 0.1 and the step c·n^α, unless `fields` say otherwise."""
     shape: dict[str, Any] = {"n": n, "d": n // 2, "N": 3 * n // 2, "teacher": QUADRATIC, "noise": 0.5, "ridge": 0.1}
-    step = Step(constant=constant) if exponent is None else Step(constant=constant, exponent=exponent)
-    return Problem(**shape | {"step": step} | fields)
+    shape["step"] = Step(constant=constant) if exponent is None else Step(constant=constant, exponent=exponent)
+    return Problem(**shape | fields)
 
 
 def paper_problem(n: int, **fields: Any) -> Problem:
     """The talk's setting 2: as `problem_at`, with ReLU, no noise and the labels-only gradient."""
-    return problem_at(n, **{"activation": "relu", "noise": 0.0, "gradient": "labels"} | fields)
+    own: dict[str, Any] = {"activation": "relu", "noise": 0.0, "gradient": "labels"}
+    return problem_at(n, **own | fields)
+
+
+def spiked_problem(n: int, *, step_samples: int = 4, **fields: Any) -> Problem:
+    """Where three spikes are seen: erf(z + ½), d = N = n/2, no noise, the labels-only gradient on 4n samples."""
+    own: dict[str, Any] = {"N": n // 2, "n_step": step_samples * n, "activation": "shifted_erf"}
+    return paper_problem(n, **own | fields)
+
+
+def seeds_along(ns: Sequence[int], seeds: int) -> list[int]:
+    """So many seeds at the largest n, up to four times as many where they are cheap: the cost of one grows like n³."""
+    return [int(min(4 * seeds, seeds * (ns[-1] / n) ** 1.5)) for n in ns]
+
+
+def constant_part(problem: Problem) -> float:
+    """√3 c₂φ₀ E r² Var σ′ η²/√N: what the gradient's fluctuations add to ‖F − F_ℓ‖/√n along the constant vector.
+
+    Pair j of W grows to squared length 1 + η²a_j²φ₀ E r² Var σ′ (the isotropic level of the profile theory), and E σ(√v Z) − E σ(Z) ≈ c₂(v − 1).
+    """
+    sigma, phi0 = problem.sigma, problem.d / problem.step_samples
+    inflation = phi0 * direction(problem).residual_power * sigma.derivative_variance * problem.eta**2
+    return float(np.sqrt(3) * abs(sigma.coefficients[2]) * inflation / np.sqrt(problem.N))
 
 
 def pm(estimate: Estimate, digits: int = 3) -> str:
@@ -42,12 +66,17 @@ def row_of(found: Pair | Check, **labels: Any) -> dict[str, Any]:
     return labels | theory | {"measured": check.mean, "stderr": check.stderr, "outcome": found.outcome.name.lower()}
 
 
-def points(label: str, x: Sequence[float], estimate: Estimate, **options: Any) -> Series:
+def points(label: str, x: ArrayLike, estimate: Estimate, **options: Any) -> Series:
     """Measured means with their standard errors."""
     return Series(label, x, np.ravel(estimate.mean), np.ravel(estimate.stderr), "simulation", **options)
 
 
-def inside_windows(exponents: Sequence[float]) -> list[float]:
+def trend(label: str, x: ArrayLike, estimates: Sequence[Estimate], colour: int = 0) -> Series:
+    """Measured means with their standard errors, one estimate for each x."""
+    return Series(label, x, [e.mean for e in estimates], [e.stderr for e in estimates], "simulation", colour)
+
+
+def inside_windows(exponents: Iterable[float]) -> list[float]:
     """Those below 1/2 that are not a threshold."""
     return [float(a) for a in exponents if a < 0.5 and not np.isnan(window(a))]
 
