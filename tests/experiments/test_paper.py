@@ -192,7 +192,7 @@ def test_gains_say_what_the_seeds_do_not_decide():
 def test_distant_gains_lie_between_those_at_hand_and_the_limit(quantity):
     near, far = (getattr(found, quantity)[:, 0] for found in (gains.distant(1000), gains.distant()))
     problem = paper_problem(1000, exponent=0.0)
-    limit = getattr(predict_grid(problem, list(gains.ALPHAS), [0.1], method="plateau"), quantity)[:, 0]
+    limit = getattr(predict_grid(problem, list(gains.WINDOWS), [0.1], method="plateau"), quantity)[:, 0]
     for a, b, c in zip(near, far, limit, strict=True):
         assert 0 < a < b < 1.01 * c
 

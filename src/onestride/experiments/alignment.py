@@ -11,9 +11,9 @@ import numpy as np
 
 from onestride._numerics import Array
 from onestride.compare import Agreement, Check, Pair, agree, check, seeds_words, together
-from onestride.experiments.kit import THRESHOLDS, row_of, spiked_problem, trend
+from onestride.experiments.kit import THRESHOLDS, mean_of, row_of, spiked_problem, trend
 from onestride.experiments.outcome import Figure, Judgement, Progress
-from onestride.experiments.verdict import FAILS, HOLDS, NOT_YET, UNDECIDED, tally
+from onestride.experiments.verdict import FAILS, HOLDS, NOT_YET, UNDECIDED, tally, told
 from onestride.plot import Panel, Series
 from onestride.problem import Problem
 from onestride.result import Estimate
@@ -107,8 +107,7 @@ def judge(data: Overlaps) -> Judgement:
         for i, (n, said) in enumerate(zip((*f.ns, *f.far), f.line, strict=True)):
             row = {"vector": f.v + 1, "target": TARGETS[f.v], "alpha": WINDOWS[f.v], "n": int(n)}
             row |= {"theory": said if np.isfinite(said) else None}
-            e = f.measured[i] if i < len(f.measured) else None
-            rows.append(row | ({} if e is None else {"measured": float(e.mean), "stderr": float(e.stderr)}))
+            rows.append(row | (mean_of(f.measured[i]) if i < len(f.measured) else {}))
     now, limit = [f.measured[-1] for f in data.followed], [f.line[-1] for f in data.followed]
     words = ", ".join(f"{e.mean:.2f} ± {e.stderr:.1g} (n → 10¹⁰: {x:.3f})" for e, x in zip(now, limit, strict=True))
     run = data.measured[0]
@@ -151,12 +150,8 @@ def _words(overlaps: Sequence[Pair], now: Sequence[Check], far: Sequence[float])
         if open_
         else ""
     )
-    words = {
-        Agreement.AGREES: HOLDS,
-        Agreement.DIFFERS: f"{NOT_YET}; in theory it holds as n → ∞",
-        Agreement.UNDECIDED: f"{UNDECIDED} at this n: {seeds_words(now)}",
-    }
-    return words[together(now)] + rest
+    later, unclear = f"{NOT_YET}; in theory it holds as n → ∞", f"{UNDECIDED} at this n: {seeds_words(now)}"
+    return told(together(now), HOLDS, later, unclear) + rest
 
 
 def _what_the_vectors_are(rows: list[dict[str, Any]], alphas: Sequence[float], third: float) -> str:

@@ -8,10 +8,20 @@ from types import SimpleNamespace
 
 import numpy as np
 
-from onestride.compare import ERROR_TOLERANCE, Agreement, Check, check, together
-from onestride.experiments.kit import ERRORS, constant_part, paper_problem, pm, seeds_along, trend
+from onestride.compare import ERROR_TOLERANCE, Check, check, together
+from onestride.experiments.kit import (
+    ERRORS,
+    WINDOWS,
+    constant_part,
+    ns_of,
+    paper_problem,
+    pm,
+    seeds_along,
+    seeds_of,
+    trend,
+)
 from onestride.experiments.outcome import Figure, Judgement, Progress
-from onestride.experiments.verdict import HOLDS, NOT_YET, decide, growth, slope_check, tally
+from onestride.experiments.verdict import HOLDS, NOT_YET, decide, growth, slope_check, tally, told
 from onestride.plot import Panel, Series
 from onestride.result import Estimate, Prediction
 from onestride.simulation.equivalent import HIGHEST, VARIANTS, MeasuredExpansions, measure_expansions
@@ -19,7 +29,6 @@ from onestride.theory.predict import predict
 
 CLAIM = "In window ℓ both errors are the same in the limit with F, with F_ℓ, and with F₀ in it replaced by c₁X̃W₀ᵀ + c_{>1}Z."
 SIZES = {"ns": ((100, 200), (300, 600, 1200), (500, 1000, 2000, 4000)), "seeds": (3, 10, 10)}
-ALPHAS = {0.15: 1, 0.29: 2}  # exponent: window
 CURVES = {"F_0": "F₀", "F_1": "F₁", "F_2": "F₂", "F_4": "F₄", "Gaussian F_window": "Gaussian"}  # F₃ = F₂: c₃ = 0
 PLAIN = "Gaussian F_0 against F_0"
 
@@ -33,11 +42,6 @@ class Case:
     runs: list[MeasuredExpansions]
     theory: list[Prediction]
 
-    @property
-    def ns(self) -> list[int]:
-        """The sample sizes."""
-        return [run.problem.n for run in self.runs]
-
     def changes(self, quantity: str) -> dict[str, list[Estimate]]:
         """Relative change against F with each of VARIANTS, and of the Gaussian F₀ against F₀, paired by seed, along n."""
         values = [getattr(run, quantity).values for run in self.runs]
@@ -49,7 +53,7 @@ def measure(size: SimpleNamespace, progress: Progress) -> list[Case]:
     """Fit the ridge regression on every matrix, on the same data, for both gradients and one exponent in each of windows 1 and 2."""
     cases, done = [], 0.0
     for gradient in ("labels", "full"):
-        for alpha, ell in ALPHAS.items():
+        for alpha, ell in WINDOWS.items():
             runs = []
             for n, seeds in zip(size.ns, seeds_along(size.ns, size.seeds), strict=True):
                 runs.append(measure_expansions(paper_problem(n, exponent=alpha, gradient=gradient), ell, seeds))
@@ -66,14 +70,14 @@ def judge(cases: list[Case]) -> Judgement:
         for quantity, label in ERRORS.items():
             changes = case.changes(quantity)
             for words, name in (
-                (f"F_{ALPHAS[case.alpha]}", f"F_{ALPHAS[case.alpha]}"),
+                (f"F_{WINDOWS[case.alpha]}", f"F_{WINDOWS[case.alpha]}"),
                 ("Gaussian", "Gaussian F_window"),
                 (PLAIN, PLAIN),
             ):
                 gaps[f"{words} (α = {case.alpha:g}, {case.gradient}, {label})"] = changes[name][-1]
     checks = [check(e, -ERROR_TOLERANCE, ERROR_TOLERANCE, among=len(gaps)) for e in gaps.values()]
     worst = max(gaps, key=lambda name: abs(gaps[name].mean))
-    literal, ns = [case for case in cases if case.gradient == "full"], cases[0].ns
+    literal, ns = [case for case in cases if case.gradient == "full"], ns_of(cases[0].runs)
     return Judgement(
         words=_words(checks),
         finding=(
@@ -101,7 +105,7 @@ def _said(gap: Estimate) -> str:
 
 def _trend(case: Case) -> str:
     """The test error of one exponent at the smallest and the largest n."""
-    changes, name = case.changes("test_error"), f"F_{ALPHAS[case.alpha]}"
+    changes, name = case.changes("test_error"), f"F_{WINDOWS[case.alpha]}"
     ends = {key: f"{_said(found[0])} → {_said(found[-1])}" for key, found in changes.items()}
     return (
         f"α = {case.alpha:g}: {name} {ends[name]}, F_0 {_said(changes['F_0'][-1])}, F_4 {_said(changes['F_4'][-1])}, "
@@ -111,16 +115,16 @@ def _trend(case: Case) -> str:
 
 def _column_means(case: Case, checks: Sequence[Check]) -> str:
     """What remains of F − F_ℓ in window 2, and that the errors do not mind."""
-    means, ns, alpha = [run.column_means for run in case.runs], case.ns, case.alpha
+    means, ns, alpha = [run.column_means for run in case.runs], ns_of(case.runs), case.alpha
     slope = growth(ns, means)
-    moves = {Agreement.AGREES: "still falls with n", Agreement.DIFFERS: "does not fall with n"}.get(
-        slope_check(slope, len(case.runs[-1].seeds), 0.0).outcome, "is not told to fall or to rise with n"
+    falls = slope_check(slope, len(case.runs[-1].seeds), 0.0).outcome
+    moves = told(falls, "still falls with n", "does not fall with n", "is not told to fall or to rise with n")
+    closed = told(
+        together(checks),
+        "The errors close their gaps all the same",
+        "Not all gaps of the errors are closed at this n",
+        "Whether the errors close their gaps all the same is undecided at these seeds",
     )
-    closed = {
-        Agreement.AGREES: "The errors close their gaps all the same",
-        Agreement.DIFFERS: "Not all gaps of the errors are closed at this n",
-        Agreement.UNDECIDED: "Whether the errors close their gaps all the same is undecided at these seeds",
-    }[together(checks)]
     beyond = {name: _said(found[-1]) for name, found in case.changes("test_error").items()}
     return (
         f"F − F_ℓ itself should not vanish for α > 1/4: the gradient's fluctuations lengthen the rows of W, which shifts the column means of F. At α = {alpha:g} those of F − F₂ "
@@ -135,7 +139,7 @@ def _rows(case: Case) -> list[dict]:
     for quantity in ERRORS:
         changes = case.changes(quantity)
         for i, (run, theory) in enumerate(zip(case.runs, case.theory, strict=True)):
-            row = {"gradient": case.gradient, "alpha": case.alpha, "window": ALPHAS[case.alpha], "quantity": quantity}
+            row = {"gradient": case.gradient, "alpha": case.alpha, "window": WINDOWS[case.alpha], "quantity": quantity}
             row |= {"n": run.problem.n, "F": float(getattr(run, quantity).mean[0])}
             row |= {"theory_F": float(getattr(theory, quantity))}
             for name in VARIANTS[1:]:
@@ -149,20 +153,19 @@ def _rows(case: Case) -> list[dict]:
 def draw(cases: list[Case]) -> Figure:
     """Errors and their changes along n, for the literal gradient."""
     panels = [panel for case in cases if case.gradient == "full" for name in ERRORS for panel in _panels(case, name)]
-    ns, seeds = cases[0].ns, [len(run.seeds) for run in cases[0].runs]
     caption = (
         "Ridge regression (λ = 0.1) on F = σ(X̃Wᵀ), on F_ℓ = F₀ + Σ_{k≤ℓ} c_k(c₁η)^k(X̃β)^k(a^k)ᵀ, and on the Gaussian equivalent, F_ℓ of the window with F₀ replaced by "
         "c₁X̃W₀ᵀ + c_{>1}Z. Left: errors, with the profile theory for F (line). Right: relative change against F, paired by seed. Literal gradient (the labels-only one "
         "is in the numbers). ReLU (c₃ = 0, so F₃ = F₂), teacher H₁ + H₂/√2, no noise, η = n^α, d = n/2, N = 3n/2; mean ± standard error, "
-        f"{seeds[0]} seeds at n = {ns[0]} to {seeds[-1]} at n = {ns[-1]}. Points are shifted sideways to be seen."
+        f"{seeds_of(cases[0].runs)}. Points are shifted sideways to be seen."
     )
     return Figure(panels, caption)
 
 
 def _panels(case: Case, quantity: str) -> list[Panel]:
     """The errors of F, of F₀ and of the Gaussian equivalent; and the relative change of every variant."""
-    ns, changes = np.asarray(case.ns), case.changes(quantity)
-    errors = [Series("F, theory", case.ns, [getattr(t, quantity) for t in case.theory], colour=0)]
+    ns, changes = np.asarray(ns_of(case.runs)), case.changes(quantity)
+    errors = [Series("F, theory", ns, [getattr(t, quantity) for t in case.theory], colour=0)]
     for name, drawn, colour, shift in (
         ("F", "F", 0, 1.0),
         ("F_0", "F₀", 3, 1.03),
@@ -174,8 +177,8 @@ def _panels(case: Case, quantity: str) -> list[Panel]:
         trend(drawn, ns * 1.03**i, [Estimate(100 * e.values) for e in changes[name]], (3, 0, 1, 2, 4)[i])
         for i, (name, drawn) in enumerate(CURVES.items())
     ]
-    title = f"{ERRORS[quantity]}, α = {case.alpha:g} (ℓ = {ALPHAS[case.alpha]})"
-    options = {"logx": True, "xticks": case.ns}
+    title = f"{ERRORS[quantity]}, α = {case.alpha:g} (ℓ = {WINDOWS[case.alpha]})"
+    options = {"logx": True, "xticks": ns_of(case.runs)}
     return [
         Panel(title, "n", ERRORS[quantity], errors, **options),
         Panel(title, "n", "change against F in %", relative, horizontals=[(0.0, "F")], **options),

@@ -7,16 +7,25 @@ from dataclasses import dataclass
 from types import SimpleNamespace
 
 from onestride.compare import Agreement, Check, together
-from onestride.experiments.kit import constant_part, paper_problem, pm, seeds_along, trend
+from onestride.experiments.kit import (
+    WINDOWS,
+    constant_part,
+    mean_of,
+    ns_of,
+    paper_problem,
+    pm,
+    seeds_along,
+    seeds_of,
+    trend,
+)
 from onestride.experiments.outcome import Figure, Judgement, Progress
-from onestride.experiments.verdict import NOT_YET, PARTLY, decide, growth, slope_check
+from onestride.experiments.verdict import NOT_YET, PARTLY, decide, growth, slope_check, told
 from onestride.plot import Panel, Series
 from onestride.result import Estimate
 from onestride.simulation.equivalent import MeasuredEquivalence, measure_equivalence
 
 CLAIM = "F is close to F_ℓ in window ℓ: ‖F − F_ℓ‖/√n falls to 0 with n."
 SIZES = {"ns": ((100, 200, 400), (400, 800, 1600), (1000, 2000, 4000, 8000)), "seeds": (4, 6, 8)}
-ALPHAS = {0.15: 1, 0.29: 2}  # exponent: window
 STEPS = {"exact": "distance", "rank one": "distance_rank_one"}
 
 
@@ -26,11 +35,6 @@ class Window:
 
     alpha: float
     runs: list[MeasuredEquivalence]
-
-    @property
-    def ns(self) -> list[int]:
-        """The sample sizes."""
-        return [run.problem.n for run in self.runs]
 
     def distances(self, step: str) -> list[Estimate]:
         """‖F − F_ℓ‖/√n along n."""
@@ -44,13 +48,13 @@ class Window:
 def measure(size: SimpleNamespace, progress: Progress) -> list[Window]:
     """Form F, F_ℓ and the features after a rank-one step, for one exponent in each of windows 1 and 2."""
     windows = []
-    for alpha, ell in ALPHAS.items():
+    for alpha, ell in WINDOWS.items():
         counts = seeds_along(size.ns, size.seeds)
         problems = [paper_problem(n, exponent=alpha) for n in size.ns]
         windows.append(
             Window(alpha, [measure_equivalence(p, ell, seeds) for p, seeds in zip(problems, counts, strict=True)])
         )
-        progress(len(windows) / len(ALPHAS))
+        progress(len(windows) / len(WINDOWS))
     return windows
 
 
@@ -61,17 +65,20 @@ def judge(windows: list[Window]) -> Judgement:
     for window in windows:
         for step in STEPS:
             found = window.distances(step)
-            slope = growth(window.ns, found)
+            slope = growth(ns_of(window.runs), found)
             seeds = found[-1].values.shape[0]
             falls[step].append(slope_check(slope, seeds, 0.0, among=len(STEPS) * len(windows)))
             words.append(f"{window.named(step)} {pm(found[-1])}, n^({slope[0]:.2f} ± {slope[1]:.2f})")
             rows += [
-                {"alpha": window.alpha, "ell": window.runs[0].ell, "step": step, "n": n}
-                | {"distance": float(e.mean), "stderr": float(e.stderr), "exponent": slope[0]}
-                for n, e in zip(window.ns, found, strict=True)
+                {"alpha": window.alpha, "ell": run.ell, "step": step, "n": run.problem.n}
+                | mean_of(e, "distance")
+                | {"exponent": slope[0]}
+                for run, e in zip(window.runs, found, strict=True)
             ]
-    told = {Agreement.AGREES: "falls as the theorem says", Agreement.DIFFERS: "does not fall"}
-    exact, rank_one = (told.get(together(falls[step]), "is not shown to fall or not") for step in STEPS)
+    exact, rank_one = (
+        told(together(falls[step]), "falls as the theorem says", "does not fall", "is not shown to fall or not")
+        for step in STEPS
+    )
     last = windows[-1]
     means, problem = [run.column_means for run in last.runs], last.runs[-1].problem
     return Judgement(
@@ -84,7 +91,7 @@ def judge(windows: list[Window]) -> Judgement:
             "After the exact gradient step and for α > 1/4 our theory says that a part must remain: the gradient's own fluctuations change the lengths of the "
             "rows of W, which shifts column j of F by c₂φ E r² Var σ′ η²a_j². Over √n that constant-vector part has size "
             f"√3 c₂φ E r² Var σ′ η²/√N = {constant_part(problem):.3f}, which grows like n^{2 * last.alpha - 0.5:.2f}; the column means "
-            f"measured are {pm(means[0])} at n = {last.ns[0]} and {pm(means[-1])} at n = {last.ns[-1]}."
+            f"measured are {pm(means[0])} at n = {last.runs[0].problem.n} and {pm(means[-1])} at n = {problem.n}."
         ),
         rows=rows,
     )
@@ -100,21 +107,21 @@ def _words(falls: Mapping[str, Sequence[Check]]) -> str:
 
 def draw(windows: list[Window]) -> Figure:
     """The distances along n."""
+    ns = ns_of(windows[0].runs)
     cases = [(window, step) for window in windows for step in STEPS]
-    series = [trend(w.named(step), w.ns, w.distances(step), i) for i, (w, step) in enumerate(cases)]
-    options = {"logx": True, "logy": True, "xticks": windows[0].ns}
+    series = [trend(w.named(step), ns, w.distances(step), i) for i, (w, step) in enumerate(cases)]
+    options = {"logx": True, "logy": True, "xticks": ns}
     means: list[Series] = []
     for i, window in enumerate(windows):
         theory = [constant_part(run.problem) for run in window.runs]
-        means.append(trend(f"α = {window.alpha:g}", window.ns, [run.column_means for run in window.runs], i))
-        means.append(Series("theory: the part that remains", window.ns, theory, colour=i))
+        means.append(trend(f"α = {window.alpha:g}", ns, [run.column_means for run in window.runs], i))
+        means.append(Series("theory: the part that remains", ns, theory, colour=i))
     panels = [
         Panel("distance of F to its expansion", "n", "‖F − F_ℓ‖/√n", series, **options),
         Panel("its part along the constant vector", "n", "length of the column means of F − F_ℓ", means, **options),
     ]
-    seeds, ns = [len(run.seeds) for run in windows[0].runs], windows[0].ns
     caption = (
         "Operator norm of F − F_ℓ over √n, and the length of the vector of its column means (exact step), with the part that theory says remains (lines). ReLU, teacher H₁ + H₂/√2, no noise, η = n^α, "
-        f"labels-only gradient, d = n/2, N = 3n/2; mean ± standard error of {seeds[0]} seeds at n = {ns[0]} to {seeds[-1]} at n = {ns[-1]}."
+        f"labels-only gradient, d = n/2, N = 3n/2; mean ± standard error of {seeds_of(windows[0].runs)}."
     )
     return Figure(panels, caption)

@@ -16,6 +16,7 @@ from onestride.theory.direction import direction
 from onestride.theory.plateau import window
 
 THRESHOLDS = ((0.0, "0"), (0.25, "1/4"), (1 / 3, "1/3"), (0.375, "3/8"))
+WINDOWS = {0.15: 1, 0.29: 2}  # one exponent in each of the first two windows: ℓ
 EXPONENT = "α = log η / log n"
 QUADRATIC = (0.0, 1.0, 2**-0.5)  # H₁ + H₂/√2
 ERRORS = {"train_loss": "ridge objective", "test_error": "test error"}
@@ -45,6 +46,17 @@ def seeds_along(ns: Sequence[int], seeds: int) -> list[int]:
     return [int(min(4 * seeds, seeds * (ns[-1] / n) ** 1.5)) for n in ns]
 
 
+def ns_of(runs: Iterable[Any]) -> list[int]:
+    """The sample sizes of measurements."""
+    return [run.problem.n for run in runs]
+
+
+def seeds_of(runs: Sequence[Any]) -> str:
+    """How many seeds there are at the smallest and at the largest n, for a caption."""
+    first, last = (f"at n = {run.problem.n}" for run in (runs[0], runs[-1]))
+    return f"{len(runs[0].seeds)} seeds {first} to {len(runs[-1].seeds)} {last}"
+
+
 def constant_part(problem: Problem) -> float:
     """√3 c₂φ₀ E r² Var σ′ η²/√N: what the gradient's fluctuations add to ‖F − F_ℓ‖/√n along the constant vector.
 
@@ -58,6 +70,11 @@ def constant_part(problem: Problem) -> float:
 def pm(estimate: Estimate, digits: int = 3) -> str:
     """Mean ± standard error."""
     return f"{float(estimate.mean):.{digits}g} ± {float(estimate.stderr):.1g}"
+
+
+def mean_of(estimate: Estimate, name: str = "measured") -> dict[str, float]:
+    """Mean and standard error of a line of numbers."""
+    return {name: float(estimate.mean), "stderr": float(estimate.stderr)}
 
 
 def row_of(found: Pair | Check, **labels: Any) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from types import SimpleNamespace
 import numpy as np
 
 from onestride.compare import Check, check
-from onestride.experiments.kit import QUADRATIC, exponent_panel, paper_problem, pm, points
+from onestride.experiments.kit import QUADRATIC, exponent_panel, mean_of, paper_problem, pm, points
 from onestride.experiments.outcome import Figure, Judgement, Progress
 from onestride.experiments.verdict import count_check, decide_each
 from onestride.plot import Panel, Series
@@ -80,7 +80,7 @@ def _rows(data: Broken) -> list[dict]:
 
     def add(case: str, quantity: str, alpha: float, found: Estimate, theory: float | None = None) -> None:
         row = {"case": case, "n": n, "alpha": alpha, "quantity": quantity, "theory": theory}
-        rows.append(row | {"measured": float(found.mean), "stderr": float(found.stderr)})
+        rows.append(row | mean_of(found))
 
     for name, found in data.spectra.items():
         add(f"activation {name}", "spikes that carry a feature", ALPHAS[1], feature_spikes(found))

@@ -9,10 +9,10 @@ from types import SimpleNamespace
 import numpy as np
 
 from onestride._numerics import Array
-from onestride.compare import Agreement, Check, agree, seeds_words
-from onestride.experiments.kit import paper_problem, pm, seeds_along, trend
+from onestride.compare import Check, agree, seeds_words
+from onestride.experiments.kit import mean_of, paper_problem, pm, seeds_along, seeds_of, trend
 from onestride.experiments.outcome import Figure, Judgement, Progress
-from onestride.experiments.verdict import FAILS, HOLDS, PARTLY, UNDECIDED, growth, slope_check, worded
+from onestride.experiments.verdict import FAILS, HOLDS, PARTLY, UNDECIDED, growth, slope_check, told, worded
 from onestride.plot import Panel, Series
 from onestride.problem import Problem
 from onestride.result import Estimate
@@ -33,11 +33,6 @@ class Gradients:
     ns: Sequence[int]
     runs: dict[str, list[MeasuredGradient]]
     values: dict[str, Array]
-
-    @property
-    def seeds(self) -> list[int]:
-        """How many at each n."""
-        return [len(run.seeds) for run in self.runs["full"]]
 
     @property
     def curves(self) -> dict[str, list[Estimate]]:
@@ -64,10 +59,11 @@ def measure(size: SimpleNamespace, progress: Progress) -> Gradients:
 
 def judge(data: Gradients) -> Judgement:
     """The exponents of the distances in n, and the two largest singular values beside c₁|β|."""
-    curves, ns, seeds = data.curves, data.ns, data.seeds[-1]
+    curves, ns, seeds = data.curves, data.ns, len(data.runs["full"][-1].seeds)
     slopes = {label: growth(ns, values) for label, values in curves.items()}
     rows = [
-        {"curve": label, "n": n, "distance": float(e.mean), "stderr": float(e.stderr)}
+        {"curve": label, "n": n}
+        | mean_of(e, "distance")
         | {"exponent": slopes[label][0], "exponent_stderr": slopes[label][1]}
         for label, values in curves.items()
         for n, e in zip(ns, values, strict=True)
@@ -76,11 +72,8 @@ def judge(data: Gradients) -> Judgement:
         (largest(runs[-1].problem), runs[-1].singular_values) for runs in data.runs.values()
     )
     limit = missing_part(paper_problem(ns[-1]))
-    stays = {
-        Agreement.AGREES: "which is, within 5 %,",
-        Agreement.DIFFERS: "which is not",
-        Agreement.UNDECIDED: "undecided at these seeds whether within 5 % of",
-    }[agree(limit, curves[WRONG][-1]).outcome]
+    near = agree(limit, curves[WRONG][-1]).outcome
+    stays = told(near, "which is, within 5 %,", "which is not", "undecided at these seeds whether within 5 % of")
     rate = {label: f"n^({e:.2f} ± {error:.2f})" for label, (e, error) in slopes.items()}
     last = {label: pm(values[-1]) for label, values in curves.items()}
     return Judgement(
@@ -121,12 +114,9 @@ def _words(right: Check, wrong: Check, paper: Check) -> str:
         return PARTLY
     if not (right.agrees and paper.agrees):
         return f"{UNDECIDED}: {seeds_words(checks)}"
-    words = {
-        Agreement.AGREES: f"{HOLDS} for either β",
-        Agreement.DIFFERS: f"{HOLDS}, with β from the residual; for the literal gradient β = Xᵀy/n is wrong",
-        Agreement.UNDECIDED: f"{HOLDS}, with β from the residual; for the literal gradient β = Xᵀy/n is {UNDECIDED}: {seeds_words(checks)}",
-    }
-    return words[wrong.outcome]
+    literal = f"{HOLDS}, with β from the residual; for the literal gradient β = Xᵀy/n is"
+    unclear = f"{literal} {UNDECIDED}: {seeds_words(checks)}"
+    return told(wrong.outcome, f"{HOLDS} for either β", f"{literal} wrong", unclear)
 
 
 def _closeness(literal: Estimate, labels: Estimate) -> str:
@@ -144,9 +134,8 @@ def _closeness(literal: Estimate, labels: Estimate) -> str:
 
 def _rate(slope: tuple[float, float], seeds: int) -> str:
     """The measured exponent beside −1/2."""
-    half = slope_check(slope, seeds, -0.5)
-    told = {Agreement.AGREES: "as fast as n^(−1/2) or faster", Agreement.DIFFERS: "slower than n^(−1/2)"}
-    words = told.get(half.outcome, "at a rate not told apart from n^(−1/2)")
+    half, rate = slope_check(slope, seeds, -0.5).outcome, "n^(−1/2)"
+    words = told(half, f"as fast as {rate} or faster", f"slower than {rate}", f"at a rate not told apart from {rate}")
     return f"The distance falls {words}; theory expects √(log N/n), as the largest |a_j| grows like √(log N/N)."
 
 
@@ -170,9 +159,9 @@ def draw(data: Gradients) -> Figure:
     panels.append(Panel("two largest singular values", "n", "singular value of G", series, **options))
     caption = (
         f"ReLU, teacher H₁ + H₂/√2, no noise, d = n/2, N = 3n/2, n up to {ns[-1]}. Top: singular values of one draw of G without the "
-        f"largest (histogram), the largest (point, mean over {data.seeds[-1]} seeds), and its prediction c₁|β| (vertical line). Bottom: "
+        f"largest (histogram), the largest (point, mean over {len(data.runs['full'][-1].seeds)} seeds), and its prediction c₁|β| (vertical line). Bottom: "
         f"‖G − c₁aβᵀ‖ in operator norm, the two largest singular values; mean ± standard error of "
-        f"{data.seeds[0]} seeds at n = {ns[0]} to {data.seeds[-1]} at n = {ns[-1]}."
+        f"{seeds_of(data.runs['full'])}."
     )
     return Figure(panels, caption)
 

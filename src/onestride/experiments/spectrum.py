@@ -12,7 +12,7 @@ from onestride._numerics import Array
 from onestride.compare import Agreement, Check, Pair, agree, seeds_words, together
 from onestride.experiments.kit import spiked_problem
 from onestride.experiments.outcome import Figure, Judgement, Progress
-from onestride.experiments.verdict import HOLDS, NOT_YET, UNDECIDED, count_check, tally
+from onestride.experiments.verdict import HOLDS, NOT_YET, UNDECIDED, count_check, tally, told
 from onestride.plot import Panel, Series
 from onestride.result import Estimate
 from onestride.simulation.spectrum import MeasuredSpectrum, largest_sample_share, leading_vectors, measure_spectrum
@@ -127,12 +127,11 @@ def _words(counts: dict[int, Check], placed: list[Pair]) -> str:
         return f"{NOT_YET}: wrong number of spikes in window {', '.join(map(str, wrong))}"
     if together(counts.values()) is Agreement.UNDECIDED:
         return f"{UNDECIDED}: {seeds_words(counts.values())}"
-    where = {
-        Agreement.AGREES: "",
-        Agreement.DIFFERS: ", but spikes are not where theory puts them",
-        Agreement.UNDECIDED: f"; whether within {POSITION_TOLERANCE:.0%} of where theory puts them is {UNDECIDED}: {seeds_words(placed)}",
-    }
-    return f"{HOLDS} at this n and c{where[together(placed)]}"
+    within = (
+        f"; whether within {POSITION_TOLERANCE:.0%} of where theory puts them is {UNDECIDED}: {seeds_words(placed)}"
+    )
+    where = told(together(placed), "", ", but spikes are not where theory puts them", within)
+    return f"{HOLDS} at this n and c{where}"
 
 
 def _prefactor_and_noise(data: Spectra, last: dict[str, Any]) -> str:

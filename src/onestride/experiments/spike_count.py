@@ -12,7 +12,7 @@ import numpy as np
 
 from onestride._numerics import Array
 from onestride.compare import Check, check, seeds_words
-from onestride.experiments.kit import THRESHOLDS, spiked_problem
+from onestride.experiments.kit import THRESHOLDS, mean_of, spiked_problem
 from onestride.experiments.outcome import Figure, Judgement, Progress
 from onestride.experiments.verdict import FAILS, HOLDS, UNDECIDED
 from onestride.plot import Panel, Series
@@ -188,8 +188,7 @@ def _rows(data: Counts) -> list[dict[str, Any]]:
     rows: list[dict[str, Any]] = []
     for cell in data.cells:
         rows.append({"activation": ACTIVATIONS[cell.activation][0], "n": cell.n, "alpha": cell.alpha, "c": CONSTANT})
-        mean, stderr = float(cell.measured.mean), float(cell.measured.stderr)
-        rows[-1] |= {"theory": cell.theory, "measured": mean, "stderr": stderr}
+        rows[-1] |= {"theory": cell.theory} | mean_of(cell.measured)
     for activation, (label, _) in ACTIVATIONS.items():
         for n, alphas in zip(data.far, data.exponents(activation, CONSTANT), strict=True):
             rows.append({"activation": label, "n": int(n), "c": CONSTANT})
