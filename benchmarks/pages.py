@@ -24,7 +24,7 @@ QUOTES = {
     "experiments/rank-one-gradient.md": [
         r"the distance is \S+ ± \S+ and goes like n\^\([^)]*\) with β = Xᵀ\(y − f₀\)/n"
     ],
-    "claims.md": [r"Ridge with the powers of X̃β free gives \S+ ± \S+ and [\d.]+ ± [\d.]*\d"] * 2,
+    "experiments/gains.md": [r"Ridge with the powers of X̃β free gives \S+ ± \S+ and [\d.]+ ± [\d.]*\d"],
     "experiments/errors.md": [r"Within 5% of the profile theory at this n: [^;]*"],
     "experiments/constant-step.md": [r"gains within 20% of theory: [^.]*"],
     "experiments/giant-step.md": [
@@ -77,7 +77,7 @@ def main(names: list[str]) -> None:
             renew_index(name)
         if not names:
             onestride("reproduce", "--out", f"{folder}/claims")
-            for file in [Path(folder) / "claims" / "claims.md", *Path(folder).glob("claims/claim-*.png")]:
+            for file in [path for kind in ("claims.md", "*.png") for path in Path(folder, "claims").glob(kind)]:
                 shutil.copy(file, DOCS / file.name)
     renew_quotes()
 

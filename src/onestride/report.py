@@ -8,14 +8,15 @@ import json
 import os
 import re
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from onestride._errors import require
+from onestride.experiments.catalogue import PAPER
 from onestride.experiments.outcome import Outcome
-from onestride.experiments.reproduce import Reproduction
+from onestride.experiments.reproduce import OVERVIEW
 from onestride.plot import save, to_svg
 
 
@@ -24,37 +25,41 @@ def require_report() -> None:
     require("matplotlib", "jinja2", extra="report", what="the report")
 
 
-def write_report(reproduction: Reproduction, out: Path) -> Path:
+def write_report(outcomes: Sequence[Outcome], provenance: dict[str, Any], out: Path) -> Path:
     """Write report.html, figures (PDF, PNG, CSV), claims (CSV, JSON, Markdown) and provenance; return the page."""
     require_report()
-    figures = {"overview": reproduction.overview}
-    figures |= {_stem(claim.number, claim.statement): claim.panels for claim in reproduction.claims if claim.panels}
-    drawings = {claim.number: to_svg(claim.panels, columns=3) for claim in reproduction.claims if claim.panels}
-    page = _render(
-        "report.html.jinja", reproduction=reproduction, overview=to_svg(reproduction.overview), drawings=drawings
-    )
+    drawings = {o.name: to_svg(o.figure.panels, columns=o.figure.columns) for o in outcomes}
+    overview = next(o for o in outcomes if o.name == OVERVIEW)
+    shown = {"outcomes": outcomes, "overview": overview, "drawings": drawings, "numbers": PAPER}
+    page = _render("report.html.jinja", provenance=provenance, **shown)
+    texts = {
+        "report.html": page,
+        "claims.csv": _claims_csv(outcomes),
+        "claims.md": _claims_markdown(outcomes, provenance),
+    }
+    texts["claims.json"] = _json([claim_dict(o) for o in outcomes])
+    texts["provenance.json"] = _json(provenance)
     with _staged(out) as folder:
-        for stem, panels in figures.items():
-            save(panels, folder / stem, columns=3)
-        texts = {
-            "claims.csv": _claims_csv(reproduction),
-            "claims.md": _claims_markdown(reproduction),
-            "report.html": page,
-        }
-        texts["claims.json"] = _json([claim.to_dict() for claim in reproduction.claims])
-        texts["provenance.json"] = _json(reproduction.provenance)
+        for o in outcomes:
+            save(o.figure.panels, folder / _stem(o), columns=o.figure.columns)
         for name, text in texts.items():
             (folder / name).write_text(text, encoding="utf-8")
     return out / "report.html"
 
 
+def claim_dict(outcome: Outcome) -> dict[str, Any]:
+    """An outcome with the numbers of the claims that it checks."""
+    return {"claims": PAPER[outcome.name]} | outcome.to_dict()
+
+
 def write_outcome(outcome: Outcome, provenance: dict[str, Any], out: Path) -> Path:
     """Write one experiment's page (HTML, Markdown), its figure (PDF, PNG, CSV) and its numbers; return the page."""
     require_report()
-    drawing = to_svg(outcome.panels, columns=outcome.columns)
+    figure = outcome.figure
+    drawing = to_svg(figure.panels, columns=figure.columns)
     page = _render("experiment.html.jinja", outcome=outcome, drawing=drawing, provenance=provenance)
     with _staged(out) as folder:
-        save(outcome.panels, folder / outcome.name, columns=outcome.columns)
+        save(figure.panels, folder / outcome.name, columns=figure.columns)
         (folder / f"{outcome.name}.html").write_text(page, encoding="utf-8")
         (folder / f"{outcome.name}.md").write_text(_outcome_markdown(outcome, provenance), encoding="utf-8")
         numbers = outcome.to_dict() | {"provenance": provenance}
@@ -65,8 +70,9 @@ def write_outcome(outcome: Outcome, provenance: dict[str, Any], out: Path) -> Pa
 def _outcome_markdown(outcome: Outcome, provenance: dict[str, Any]) -> str:
     where = "; ".join(f"{name}: {value}" for name, value in provenance.items())
     parts = [f"# {outcome.name}", outcome.question, f"**Claim.** {outcome.claim}"]
-    parts += [f"**Verdict: {outcome.verdict}.** {outcome.finding}", f"**What surprised us.** {outcome.surprise}"]
-    parts += [f"![{outcome.name}]({outcome.name}.png)", f"*{outcome.caption}*"]
+    told = outcome.judgement
+    parts += [f"**Verdict: {told.words}.** {told.finding}", f"**What surprised us.** {told.surprise}"]
+    parts += [f"![{outcome.name}]({outcome.name}.png)", f"*{outcome.figure.caption}*"]
     return "\n\n".join([*parts, f"Run with `onestride experiment {outcome.name}`. {where}."]) + "\n"
 
 
@@ -97,31 +103,33 @@ def _staged(out: Path) -> Iterator[Path]:
             os.replace(path, out / path.name)
 
 
-def _stem(number: str, statement: str) -> str:
-    words = re.findall(r"[a-z]+", statement.lower())[:4]
-    return f"claim-{number}-" + "-".join(words)
+def _stem(outcome: Outcome) -> str:
+    return "overview" if outcome.name == OVERVIEW else f"claim-{outcome.name}"
 
 
-def _claims_csv(reproduction: Reproduction) -> str:
+def _claims_csv(outcomes: Sequence[Outcome]) -> str:
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(["number", "claim", "predicted", "measured", "verdict", "detail"])
-    for c in reproduction.claims:
-        writer.writerow([c.number, c.statement, c.predicted, c.measured, c.verdict, c.detail])
+    writer.writerow(["claims", "experiment", "question", "claim", "verdict", "finding"])
+    for o in outcomes:
+        writer.writerow([PAPER[o.name], o.name, o.question, o.claim, o.judgement.words, o.judgement.finding])
     return text.getvalue()
 
 
-def _claims_markdown(reproduction: Reproduction) -> str:
-    lines = ["# The claims, checked", "", "| | claim | predicted | measured | verdict |", "|---|---|---|---|---|"]
-    lines += [
-        f"| {c.number} | {c.statement} | {c.predicted} | {c.measured} | {c.verdict} |" for c in reproduction.claims
-    ]
-    for c in reproduction.claims:
-        lines += ["", f"## {c.number}. {c.statement}", "", f"*{c.verdict[0].upper()}{c.verdict[1:]}.* {c.detail}"]
-        lines += (
-            ["", f"![Claim {c.number}]({_stem(c.number, c.statement)}.png)", "", f"*{c.caption}*"] if c.panels else []
-        )
-    where = "; ".join(f"{name}: {value}" for name, value in reproduction.provenance.items())
+def _claims_markdown(outcomes: Sequence[Outcome], provenance: dict[str, Any]) -> str:
+    lines = ["# The claims, checked", "", "| | question | claim | verdict |", "|---|---|---|---|"]
+    cells = ((PAPER[o.name], o.question, o.claim, o.judgement.words) for o in outcomes)
+    lines += [f"| {' | '.join(text.replace('|', chr(92) + '|') for text in row)} |" for row in cells]
+    for o in outcomes:
+        told = o.judgement
+        lines += [
+            "",
+            f"## {PAPER[o.name]}. {o.question}",
+            "",
+            f"*{told.words[0].upper()}{told.words[1:]}.* {told.finding}",
+        ]
+        lines += ["", f"![{o.name}]({_stem(o)}.png)", "", f"*{o.figure.caption}*"]
+    where = "; ".join(f"{name}: {value}" for name, value in provenance.items())
     return "\n".join([*lines, "", "## Provenance", "", where + ".", ""])
 
 

@@ -3,25 +3,38 @@
 from __future__ import annotations
 
 import math
-from importlib import import_module
 
 import numpy as np
 import pytest
 
 from onestride import Problem, Step
-from onestride.compare import Check, agree
-from onestride.experiments import alignment, equivalence, errors, rank_one_gradient, spectrum, spike_count, staircase
-from onestride.experiments.catalogue import QUESTIONS
-from onestride.experiments.claim import FAILS, HOLDS, NOT_YET, PARTLY, UNDECIDED, slope_check
+from onestride.compare import Agreement, Check, agree
+from onestride.experiments import (
+    alignment,
+    equivalence,
+    errors,
+    expansion,
+    gains,
+    linear_part,
+    rank_one_gradient,
+    spectrum,
+    spike_count,
+    staircase,
+)
+from onestride.experiments.catalogue import PAPER, run_experiment
+from onestride.experiments.kit import paper_problem
 from onestride.experiments.outcome import Settings
+from onestride.experiments.verdict import FAILS, HOLDS, NOT_YET, PARTLY, UNDECIDED, slope_check
 from onestride.plot import draw, to_csv
 from onestride.result import Estimate
-from onestride.simulation.equivalent import VARIANTS, measure_equivalence, measure_expansions
+from onestride.simulation.equivalent import VARIANTS, MeasuredEquivalence, measure_equivalence, measure_expansions
 from onestride.simulation.run import seed_tuple
 from onestride.simulation.spectrum import leading_vectors
+from onestride.theory.predict import predict_grid
 from sentences import assert_says_what_was_run
+from tolerances import deviations
 
-NAMES = ("rank-one-gradient", "spectrum", "spike-count", "alignment", "equivalence", "staircase", "errors")
+NAMES = (*PAPER, "spike-count")
 
 
 @pytest.fixture(scope="module")
@@ -32,8 +45,7 @@ def outcomes():
     def get(name):
         if name not in done:
             seen: list[float] = []
-            module = import_module(f"onestride.experiments.{name.replace('-', '_')}")
-            done[name] = module.run(Settings("small", report=seen.append))
+            done[name] = run_experiment(name, Settings("small", report=seen.append))
             assert seen == sorted(seen)
             assert 0 <= seen[0] <= seen[-1] <= 1
         return done[name]
@@ -44,22 +56,21 @@ def outcomes():
 @pytest.mark.parametrize("name", NAMES)
 def test_experiment_runs_and_says_something_sane(outcomes, name):
     outcome = outcomes(name)
-    assert outcome.name == name
-    assert name in QUESTIONS
-    for text in (outcome.verdict, outcome.finding, outcome.surprise, outcome.claim, outcome.caption):
+    told = outcome.judgement
+    for text in (told.words, told.finding, told.surprise, outcome.claim, outcome.figure.caption):
         assert text
         assert "nan" not in text.lower().split()
         assert "None" not in text
-    assert "±" in outcome.finding
+    assert "±" in told.finding
     assert_says_what_was_run(outcome)
-    for row in outcome.rows:
+    for row in told.rows:
         numbers = [v for v in row.values() if isinstance(v, float)]
         assert all(math.isfinite(v) for v in numbers), row
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_figure_has_theory_and_simulation(outcomes, name):
-    panels = outcomes(name).panels
+    panels = outcomes(name).figure.panels
     kinds = {s.kind for panel in panels for s in panel.series}
     assert "simulation" in kinds
     assert kinds & {"theory", "limit"} or any(panel.verticals for panel in panels)
@@ -68,7 +79,7 @@ def test_figure_has_theory_and_simulation(outcomes, name):
         assert panel.ylabel
         assert any(np.isfinite(np.asarray(s.y, float)).any() for s in panel.series)
     assert len(to_csv(panels).splitlines()) > 20
-    draw(panels, columns=outcomes(name).columns)
+    draw(panels, columns=outcomes(name).figure.columns)
 
 
 # `inside`, `outside` and `wide`: numbers that agree, differ, and do neither
@@ -80,65 +91,125 @@ GOOD, BAD, VAGUE = (
 
 def test_rank_one_verdict_follows_the_slopes():
     falls, stays, vague = (slope_check(slope, 8, -0.25) for slope in ((-0.45, 0.05), (-0.02, 0.02), (-0.3, 0.1)))
-    assert rank_one_gradient.judge(falls, stays, falls).endswith("β = Xᵀy/n is wrong")
-    assert rank_one_gradient.judge(falls, falls, falls) == "holds for either β"
-    assert rank_one_gradient.judge(stays, stays, stays) == FAILS
-    assert rank_one_gradient.judge(stays, stays, falls) == PARTLY
-    assert rank_one_gradient.judge(vague, stays, falls).startswith(UNDECIDED)
-    assert UNDECIDED in rank_one_gradient.judge(falls, vague, falls)
+    assert rank_one_gradient._words(falls, stays, falls).endswith("β = Xᵀy/n is wrong")
+    assert rank_one_gradient._words(falls, falls, falls) == "holds for either β"
+    assert rank_one_gradient._words(stays, stays, stays) == FAILS
+    assert rank_one_gradient._words(stays, stays, falls) == PARTLY
+    assert rank_one_gradient._words(vague, stays, falls).startswith(UNDECIDED)
+    assert UNDECIDED in rank_one_gradient._words(falls, vague, falls)
 
 
 def test_spectrum_verdict_counts_spikes():
-    assert spectrum.judge({0: INSIDE, 3: INSIDE}, [GOOD] * 6) == "holds at this n and c"
-    assert spectrum.judge({0: INSIDE, 2: OUTSIDE}, [GOOD]).endswith("in window 2")
-    assert spectrum.judge({0: INSIDE, 2: WIDE}, [GOOD]).startswith(UNDECIDED)
-    assert "not where theory" in spectrum.judge({1: INSIDE}, [GOOD, BAD])
-    assert "undecided: about" in spectrum.judge({1: INSIDE}, [GOOD, VAGUE])
+    assert spectrum._words({0: INSIDE, 3: INSIDE}, [GOOD] * 6) == "holds at this n and c"
+    assert spectrum._words({0: INSIDE, 2: OUTSIDE}, [GOOD]).endswith("in window 2")
+    assert spectrum._words({0: INSIDE, 2: WIDE}, [GOOD]).startswith(UNDECIDED)
+    assert "not where theory" in spectrum._words({1: INSIDE}, [GOOD, BAD])
+    assert "undecided: about" in spectrum._words({1: INSIDE}, [GOOD, VAGUE])
 
 
 def test_spike_count_verdict_needs_agreement_slopes_and_position():
     right = [(0.0, 0.0), (0.24, 0.25), (0.33, 1 / 3)]
-    assert spike_count.judge(INSIDE, right, 0.1) == "holds as a limit, not at this n"
-    assert spike_count.judge(INSIDE, right, 0.01) == HOLDS
-    assert spike_count.judge(OUTSIDE, right, 0.01).endswith("count differently")
-    assert spike_count.judge(WIDE, right, 0.01).startswith(UNDECIDED)
-    assert spike_count.judge(INSIDE, [(0.4, 0.25)], 0.01).startswith(FAILS)
+    assert spike_count._words(INSIDE, right, 0.1) == "holds as a limit, not at this n"
+    assert spike_count._words(INSIDE, right, 0.01) == HOLDS
+    assert spike_count._words(OUTSIDE, right, 0.01).endswith("count differently")
+    assert spike_count._words(WIDE, right, 0.01).startswith(UNDECIDED)
+    assert spike_count._words(INSIDE, [(0.4, 0.25)], 0.01).startswith(FAILS)
 
 
 def test_alignment_verdict():
-    assert alignment.judge([GOOD], [INSIDE] * 3, [1, 1, 1]) == HOLDS
-    assert alignment.judge([GOOD], [INSIDE, OUTSIDE], [1, 1]).startswith(NOT_YET)
-    assert alignment.judge([GOOD], [INSIDE, WIDE], [1, 1]).startswith(UNDECIDED)
-    assert alignment.judge([GOOD], [INSIDE], [0.4]).startswith(FAILS)
-    assert alignment.judge([GOOD, BAD], [INSIDE], [1]).startswith(FAILS)
-    assert "undecided in 1 of 2 overlaps" in alignment.judge([GOOD, VAGUE], [INSIDE], [1])
+    assert alignment._words([GOOD], [INSIDE] * 3, [1, 1, 1]) == HOLDS
+    assert alignment._words([GOOD], [INSIDE, OUTSIDE], [1, 1]).startswith(NOT_YET)
+    assert alignment._words([GOOD], [INSIDE, WIDE], [1, 1]).startswith(UNDECIDED)
+    assert alignment._words([GOOD], [INSIDE], [0.4]).startswith(FAILS)
+    assert alignment._words([GOOD, BAD], [INSIDE], [1]).startswith(FAILS)
+    assert "undecided in 1 of 2 overlaps" in alignment._words([GOOD, VAGUE], [INSIDE], [1])
 
 
 def test_equivalence_verdict_separates_open_closed_and_undecided_gaps():
-    assert equivalence.judge([INSIDE, INSIDE]) == "holds within 5%"
-    assert equivalence.judge([INSIDE, OUTSIDE]) == "not at this size: 1 of 2 gaps are above 5%"
-    assert equivalence.judge([INSIDE, WIDE]).startswith(UNDECIDED)
+    assert equivalence._words([INSIDE, INSIDE]) == "holds within 5%"
+    assert equivalence._words([INSIDE, OUTSIDE]) == "not at this size: 1 of 2 gaps are above 5%"
+    assert equivalence._words([INSIDE, WIDE]).startswith(UNDECIDED)
 
 
 def test_errors_judges_its_plateaus():
     gain = Check(1, 0.01, 4, low=0)
-    assert errors.judge([GOOD], [GOOD], gain).startswith("holds within 5%")
-    assert errors.judge([GOOD, BAD], [GOOD], gain).startswith("not at this size: 1 of 2 points are off their plateau")
-    assert errors.judge([GOOD, VAGUE], [GOOD], gain).startswith(UNDECIDED)
-    assert errors.judge([GOOD], [GOOD], Check(-1, 0.01, 4, low=0)).startswith(FAILS)
-    assert "the theory at this n is undecided: about" in errors.judge([BAD], [VAGUE], gain)
+    assert errors._words([GOOD], [GOOD], gain).startswith("holds within 5%")
+    assert errors._words([GOOD, BAD], [GOOD], gain).startswith("not at this size: 1 of 2 points are off their plateau")
+    assert errors._words([GOOD, VAGUE], [GOOD], gain).startswith(UNDECIDED)
+    assert errors._words([GOOD], [GOOD], Check(-1, 0.01, 4, low=0)).startswith(FAILS)
+    assert "the theory at this n is undecided: about" in errors._words([BAD], [VAGUE], gain)
 
 
 def test_staircase_verdict_and_onset():
     assert staircase.onset([0, 0.25, 0.5], [0, 0, 0.4]) == pytest.approx(0.3125)
     assert math.isnan(staircase.onset([0, 0.5], [0, 0.05]))
     right, seen, never, vague = [0.25, 0.33, 0.37], [INSIDE, OUTSIDE], [INSIDE, INSIDE], [INSIDE, WIDE]
-    assert staircase.judge([GOOD], [seen] * 3, right, right) == HOLDS
-    assert "degree 4 is not learned" in staircase.judge([GOOD], [seen, seen, never], [0.2, 0.37, math.nan], right)
-    assert "degree 3 is learned" in staircase.judge([GOOD], [seen, vague, seen], right, right)
-    assert "in order" in staircase.judge([GOOD], [seen] * 3, [0.1, 0.2, 0.3], right)
-    assert staircase.judge([GOOD], [seen] * 3, right, [0.25, 0.25, 0.25]).startswith(FAILS)
-    assert staircase.judge([GOOD, BAD], [seen] * 3, right, right).startswith(FAILS)
+    assert staircase._words([GOOD], [seen] * 3, right, right) == HOLDS
+    assert "degree 4 is not learned" in staircase._words([GOOD], [seen, seen, never], [0.2, 0.37, math.nan], right)
+    assert "degree 3 is learned" in staircase._words([GOOD], [seen, vague, seen], right, right)
+    assert "in order" in staircase._words([GOOD], [seen] * 3, [0.1, 0.2, 0.3], right)
+    assert staircase._words([GOOD], [seen] * 3, right, [0.25, 0.25, 0.25]).startswith(FAILS)
+    assert staircase._words([GOOD, BAD], [seen] * 3, right, right).startswith(FAILS)
+
+
+def test_expansion_fails_when_the_distance_does_not_fall():
+    """The verdict follows the data: planted distances that rise with n are not called a success."""
+
+    def planted(n, exact, rank_one):
+        one = Estimate(1 + 0.001 * deviations(4))
+        wrap = [Estimate(x * one.values) for x in (exact, rank_one, 0.1)]
+        pair = Estimate(np.ones((4, 3)))
+        return MeasuredEquivalence(paper_problem(n, exponent=0.29), 2, (0, 1, 2, 3), *wrap, pair, pair)
+
+    falling = [planted(100, 0.5, 0.5), planted(400, 0.3, 0.3)]
+    rising = [planted(100, 0.3, 0.5), planted(400, 0.5, 0.3)]
+    both = [planted(100, 0.3, 0.3), planted(400, 0.5, 0.5)]
+    verdicts = [expansion.judge([expansion.Window(0.29, runs)]).verdict for runs in (falling, rising, both)]
+    assert verdicts == [HOLDS, PARTLY, NOT_YET]
+
+
+@pytest.mark.parametrize(
+    ("reached", "model", "verdict"),
+    [
+        ("AGREES", "UNDECIDED", HOLDS),
+        ("DIFFERS", "AGREES", NOT_YET),
+        ("DIFFERS", "UNDECIDED", UNDECIDED),
+        ("UNDECIDED", "AGREES", UNDECIDED),
+        ("AGREES", "DIFFERS", FAILS),
+    ],
+)
+def test_a_limit_that_is_not_reached_needs_another_confirmation(reached, model, verdict):
+    assert gains.limit_verdict(Agreement[reached], Agreement[model]) == verdict
+
+
+def test_gains_say_what_the_seeds_do_not_decide():
+    assert gains._words([BAD], [GOOD]) == NOT_YET
+    assert gains._words([BAD], [VAGUE]).startswith("undecided: not reached at this n, and for the limit itself about")
+    assert gains._words([VAGUE], [GOOD]).startswith("undecided: about")
+
+
+@pytest.mark.parametrize("quantity", ["train_gain", "test_gain"])
+def test_distant_gains_lie_between_those_at_hand_and_the_limit(quantity):
+    near, far = (getattr(found, quantity)[:, 0] for found in (gains.distant(1000), gains.distant()))
+    problem = paper_problem(1000, exponent=0.0)
+    limit = getattr(predict_grid(problem, list(gains.WINDOWS), [0.1], method="plateau"), quantity)[:, 0]
+    for a, b, c in zip(near, far, limit, strict=True):
+        assert 0 < a < b < 1.01 * c
+
+
+def test_linear_part_names_what_fails_without_it():
+    assert linear_part._words([INSIDE], [INSIDE, INSIDE]) == HOLDS
+    assert linear_part._words([OUTSIDE], [INSIDE]) == "holds in part: not for c₁ = 0"
+    assert linear_part._words([INSIDE], [OUTSIDE]) == "holds in part: not for c⋆₁ = 0"
+    assert linear_part._words([INSIDE], [WIDE]).startswith("undecided for c⋆₁ = 0")
+    assert linear_part._words([OUTSIDE], [OUTSIDE]) == FAILS
+
+
+def test_linear_part_asks_for_no_gain_beside_the_usual_one():
+    usual = Estimate(0.2 + 0.001 * deviations(4, 3))
+    for gain, agrees in ((-0.05, True), (0.005, True), (0.02, False)):
+        checks = linear_part._gain_checks(Estimate(gain + 0.001 * deviations(4, 3)), usual)
+        assert [c.agrees for c in checks] == [agrees] * 3
 
 
 @pytest.mark.statistical(rate=1e-3)
@@ -156,7 +227,7 @@ def test_planted_wrong_beta_flips_the_verdict(monkeypatch, seed):
         return replace(measured, distance_residual=measured.distance_labels)
 
     monkeypatch.setattr(rank_one_gradient, "measure_gradient", planted)
-    assert not rank_one_gradient.run(Settings("small")).verdict.startswith(HOLDS)
+    assert not run_experiment("rank-one-gradient", Settings("small")).judgement.words.startswith(HOLDS)
 
 
 def test_leading_vectors_are_those_of_the_measured_spectrum():

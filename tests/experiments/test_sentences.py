@@ -20,7 +20,7 @@ from sentences import assert_says_what_was_run
 from tolerances import deviations
 
 FILES = sorted((Path(onestride.__file__).parent / "experiments").glob("*.py"))
-TEXTS = ("finding", "surprise", "detail", "measured")  # what is said of a run; question, claim and caption describe it
+TEXTS = ("finding", "surprise")  # what is said of a run; question, claim and caption describe it
 # Sentences that no data could change: identities and definitions.
 MATHEMATICS = (
     "The third vector is not the power: singular vectors are orthogonal",
@@ -44,10 +44,10 @@ def template(node: ast.AST) -> str | None:
 
 
 def texts(tree: ast.Module) -> Iterator[str]:
-    """What is said: texts given to Judgement and Claim, and sentences returned by helpers."""
+    """What is said: texts given to Judgement, and sentences returned by helpers."""
     for node in ast.walk(tree):
-        if isinstance(node, ast.Call) and getattr(node.func, "id", "") in ("Judgement", "Claim"):
-            given = [k.value for k in node.keywords if k.arg in TEXTS] + list(node.args[3:6:2])  # measured, detail
+        if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "Judgement":
+            given = [k.value for k in node.keywords if k.arg in TEXTS] + list(node.args[1:3])
             yield from (text for value in given if (text := template(value)) is not None)
         if isinstance(node, ast.Return) and node.value is not None and (text := template(node.value)) is not None:
             yield text
@@ -70,7 +70,7 @@ def test_a_constant_sentence_is_noticed():
         'Judgement(surprise="The plateaus of the limit are invisible: at this n both errors fall smoothly through every threshold.")',
         'Judgement(surprise=(f"At d = {d} all is well. Ten fresh steps learn the quadratic teacher and " "part of the cubic one."))',
         'Judgement(surprise="A tuned Gaussian kernel is no worse than the fully trained network on any of the tables.")',
-        'Claim("1", "s", "p", "m", "holds", f"{a} of {b} agree. The limits themselves are right and are approached slowly.")',
+        'Judgement("holds", f"{a} of {b} agree. The limits themselves are right and are approached slowly.", "", [])',
         'def f() -> str:\n    return "Nothing breaks at α = 1/2: errors and singular values pass through it smoothly."',
     ):
         assert len(constants(ast.parse(text))) == 1

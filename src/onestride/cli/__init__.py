@@ -233,19 +233,25 @@ def reproduce(
     json_
         Print JSON instead of the table.
     """
+    import time
+
+    from onestride.experiments.provenance import provenance
+    from onestride.experiments.reproduce import SCALE
     from onestride.experiments.reproduce import reproduce as run
-    from onestride.report import require_report, write_report
+    from onestride.report import claim_dict, require_report, write_report
 
     check_folder("--out", out)
     require_report()
+    started = time.perf_counter()
     with progress_bar("checking claims") as progress:
-        reproduction = run(size, progress=progress)
-    page = write_report(reproduction, out)
-    if emit([claim.to_dict() for claim in reproduction.claims], json_):
+        outcomes = run(size, progress=progress)
+    page = write_report(outcomes, provenance(time.perf_counter() - started, size=size, scale=SCALE), out)
+    claims = [claim_dict(outcome) for outcome in outcomes]
+    if emit(claims, json_):
         return
-    rows = table("", "claim", "predicted", "measured", "verdict")
-    for claim in reproduction.claims:
-        rows.add_row(claim.number, claim.statement, claim.predicted, claim.measured, claim.verdict)
+    rows = table("", "question", "claim", "verdict")
+    for claim in claims:
+        rows.add_row(*(claim[name] for name in ("claims", "question", "claim", "verdict")))
     say(rows)
     say(f"Report: {page}")
 
@@ -309,7 +315,7 @@ def experiment(
         page = write_outcome(outcome, where, out)
         data.append(outcome.to_dict())
         if not json_:
-            say(f"{outcome.name}: {outcome.verdict}.\n{outcome.finding}\n{page}\n")
+            say(f"{outcome.name}: {outcome.judgement.words}.\n{outcome.judgement.finding}\n{page}\n")
     emit(data, json_)
 
 

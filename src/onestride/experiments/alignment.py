@@ -3,38 +3,141 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 
 from onestride._numerics import Array
 from onestride.compare import Agreement, Check, Pair, agree, check, seeds_words, together
-from onestride.experiments.claim import FAILS, HOLDS, NOT_YET, UNDECIDED, tally
-from onestride.experiments.outcome import Outcome, Settings
-from onestride.experiments.spectrum import CONSTANT, STEP_SAMPLES, the_problem
+from onestride.experiments.kit import THRESHOLDS, mean_of, points, row_of, spiked_problem
+from onestride.experiments.outcome import Figure, Judgement, Progress
+from onestride.experiments.verdict import FAILS, HOLDS, NOT_YET, UNDECIDED, tally, told
 from onestride.plot import Panel, Series
+from onestride.problem import Problem
 from onestride.result import Estimate
 from onestride.simulation.spectrum import MeasuredSpectrum, measure_spectrum
 from onestride.theory.outliers import Outliers, find_outliers
 
-THRESHOLDS = ((0.0, "0"), (0.25, "1/4"), (1 / 3, "1/3"), (0.375, "3/8"))
-VECTORS = 3
+CLAIM = "The k-th is the power (X̃β)^k, so it carries the teacher's component of degree k."
+SIZES = {
+    "n": (300, 1200, 4000),
+    "seeds": (3, 4, 6),
+    "alphas": (
+        (0.15, 0.3, 0.45),
+        (0, 0.1, 0.15, 0.2, 0.25, 0.3, 0.35, 0.4, 0.45, 0.5),
+        np.linspace(0, 0.5, 11).tolist(),
+    ),
+    "points": (4, 28, 45),
+    "ns": ((150, 300), (300, 600, 1200), (500, 1000, 2000, 4000)),
+    "far": ((1e10,), (1e4, 1e6, 1e8, 1e10), (1e4, 1e6, 1e8, 1e10)),
+}
+CONSTANT, STEP_SAMPLES = 4.0, 4  # as in `spectrum`
+VECTORS, DEGREES = 3, 5
+DIRECTIONS = {"overlaps": "X̃β", "teacher_overlaps": "X̃β⋆"}
 WINDOWS = (0.15, 0.29, 0.355)  # vector k is followed in n inside window k
 TARGETS = ("X̃β", "(X̃β)²", "H₃(X̃β)")  # powers, made orthogonal to the vectors before
 TOLERANCE = 0.05  # absolute: what the theory of an overlap may miss at finite size
 ALIGNED = 0.9  # squared overlap from which a vector counts as its target
 
 
+@dataclass(frozen=True)
+class Followed:
+    """Vector v inside its window: squared overlap with its target, measured along `ns`, by theory along `far` too."""
+
+    v: int
+    ns: Sequence[int]
+    far: Sequence[float]
+    measured: list[Estimate]
+    theory: list[Outliers]
+
+    @property
+    def line(self) -> list[float]:
+        """The theory's overlap at each size, NaN where it does not see the spike."""
+        return [float(target_overlap(o, self.v)) if o.leading.size > self.v else np.nan for o in self.theory]
+
+
+@dataclass(frozen=True)
+class Overlaps:
+    """Spectra at each exponent, measured and by theory, the theory's `curve` at the exponents `fine`, and the trends in n."""
+
+    alphas: Sequence[float]
+    measured: list[MeasuredSpectrum]
+    theory: list[Outliers]
+    fine: Array
+    curve: list[Outliers]
+    followed: list[Followed]
+
+
+def measure(size: SimpleNamespace, progress: Progress) -> Overlaps:
+    """Measure overlaps on a grid of exponents, and follow three of them in n."""
+    fine = np.linspace(-0.05, 0.5, size.points)
+    curve = [find_outliers(the_problem(size.n, float(a)), nodes=17) for a in fine]
+    theory = [find_outliers(the_problem(size.n, a), nodes=25) for a in size.alphas]
+    measured = []
+    for i, alpha in enumerate(size.alphas):
+        measured.append(measure_spectrum(the_problem(size.n, alpha), size.seeds, count=VECTORS))
+        progress(0.2 + 0.6 * (i + 1) / len(size.alphas))
+    followed = []
+    for v, alpha in enumerate(WINDOWS):
+        runs = [measure_spectrum(the_problem(n, alpha), size.seeds, count=VECTORS) for n in size.ns]
+        far = [find_outliers(the_problem(int(n), alpha), nodes=17) for n in (*size.ns, *size.far)]
+        followed.append(Followed(v, size.ns, size.far, [Estimate(target_overlap(m, v)) for m in runs], far))
+    progress(0.95)
+    return Overlaps(size.alphas, measured, theory, fine, curve, followed)
+
+
+def the_problem(n: int, alpha: float) -> Problem:
+    """The problem of `spectrum`."""
+    return spiked_problem(n, constant=CONSTANT, exponent=alpha, step_samples=STEP_SAMPLES)
+
+
 def target_overlap(found: Outliers | MeasuredSpectrum, k: int) -> Array:
     """Squared overlap of vector k with its target: the k-th power, for k = 3 without its part along X̃β."""
     values = (found.overlaps, found.power_overlaps)
     overlaps, powers = (v.values if isinstance(v, Estimate) else v for v in values)
-    if k == 2:
-        return overlaps[..., k, 3]
-    return powers[..., k, k]
+    return overlaps[..., k, 3] if k == 2 else powers[..., k, k]
 
 
-def judge(overlaps: Sequence[Pair], now: Sequence[Check], far: Sequence[float]) -> str:
+def judge(data: Overlaps) -> Judgement:
+    """Every overlap beside theory, and those with the targets along n."""
+    overlaps, rows = _beside_theory(data)
+    for f in data.followed:
+        for i, (n, said) in enumerate(zip((*f.ns, *f.far), f.line, strict=True)):
+            row = {"vector": f.v + 1, "target": TARGETS[f.v], "alpha": WINDOWS[f.v], "n": int(n)}
+            row |= {"theory": said if np.isfinite(said) else None}
+            rows.append(row | (mean_of(f.measured[i]) if i < len(f.measured) else {}))
+    now, limit = [f.measured[-1] for f in data.followed], [f.line[-1] for f in data.followed]
+    words = ", ".join(f"{e.mean:.2f} ± {e.stderr:.1g} (n → 10¹⁰: {x:.3f})" for e, x in zip(now, limit, strict=True))
+    run = data.measured[0]
+    return Judgement(
+        words=_words(overlaps, [check(e, low=ALIGNED, among=len(now)) for e in now], limit),
+        finding=(
+            f"Squared overlaps at n = {run.problem.n} ({len(run.seeds)} seeds) within {TOLERANCE:g} of the profile theory: {tally(overlaps)}. "
+            f"Overlaps of u₁ with X̃β (α = 0.15), u₂ with (X̃β)² (α = 0.29), u₃ with H₃(X̃β) (α = 0.355) at n = {data.followed[0].ns[-1]}, and in theory at "
+            f"n = 10¹⁰: {words}."
+        ),
+        surprise=_what_the_vectors_are(rows, data.alphas, float(data.followed[2].theory[-1].power_overlaps[2, 2])),
+        rows=rows,
+    )
+
+
+def _beside_theory(data: Overlaps) -> tuple[list[Pair], list[dict[str, Any]]]:
+    """Squared overlaps with H₀ … H₄ of both directions at every exponent where the theory sees the spike."""
+    pairs, rows = [], []
+    among = len(DIRECTIONS) * DEGREES * VECTORS * len(data.alphas)
+    for name, title in DIRECTIONS.items():
+        for v, k in np.ndindex(VECTORS, DEGREES):
+            for alpha, m, o in zip(data.alphas, data.measured, data.theory, strict=True):
+                if o.leading.size > v:
+                    e, said = getattr(m, name)[v, k], float(getattr(o, name)[v, k])
+                    pairs.append(agree(said, e, 0.0, absolute=TOLERANCE, among=among))
+                    rows.append(row_of(pairs[-1], vector=v + 1, direction=title, degree=k, alpha=alpha))
+    return pairs, rows
+
+
+def _words(overlaps: Sequence[Pair], now: Sequence[Check], far: Sequence[float]) -> str:
     """`overlaps`: measured beside theory at this n; `now`: are the overlaps with the targets above ALIGNED?; `far`: theory at large n."""
     away = sum(row.outcome is Agreement.DIFFERS for row in overlaps)
     if away:
@@ -47,97 +150,8 @@ def judge(overlaps: Sequence[Pair], now: Sequence[Check], far: Sequence[float]) 
         if open_
         else ""
     )
-    words = {
-        Agreement.AGREES: HOLDS,
-        Agreement.DIFFERS: f"{NOT_YET}; in theory it holds as n → ∞",
-        Agreement.UNDECIDED: f"{UNDECIDED} at this n: ",
-    }[together(now)]
-    return words + (seeds_words(now) if words.endswith(": ") else "") + rest
-
-
-def run(settings: Settings) -> Outcome:
-    """Measure overlaps on a grid of exponents, and follow three of them in n."""
-    n, seeds = settings.pick(300, 1200, 4000), settings.seed_count(3, 4, 6)
-    alphas = settings.pick(
-        (0.15, 0.3, 0.45), (0, 0.1, 0.15, 0.2, 0.25, 0.3, 0.35, 0.4, 0.45, 0.5), np.linspace(0, 0.5, 11).tolist()
-    )
-    fine = np.linspace(-0.05, 0.5, settings.pick(4, 28, 45))
-    ns = settings.pick((150, 300), (300, 600, 1200), (500, 1000, 2000, 4000))
-    far = settings.pick((1e10,), (1e4, 1e6, 1e8, 1e10), (1e4, 1e6, 1e8, 1e10))
-    curve = [find_outliers(the_problem(n, float(a)), nodes=17) for a in fine]
-    at = [find_outliers(the_problem(n, a), nodes=25) for a in alphas]
-    measured = []
-    for i, alpha in enumerate(alphas):
-        measured.append(measure_spectrum(the_problem(n, alpha), seeds, count=VECTORS))
-        settings.progress(0.2 + 0.6 * (i + 1) / len(alphas))
-    panels, rows, overlaps = [], [], []
-    among = 2 * 5 * VECTORS * len(alphas)  # directions × degrees × vectors × exponents
-    for name, title in (("overlaps", "X̃β"), ("teacher_overlaps", "X̃β⋆")):
-        for v in range(VECTORS):
-            series = []
-            for k in range(5):
-                line = [getattr(o, name)[v, k] if o.leading.size > v else np.nan for o in curve]
-                values: list[Estimate] = [getattr(m, name)[v, k] for m in measured]
-                means, errors = [e.mean for e in values], [e.stderr for e in values]
-                colour = (k - 1) % 5
-                series += [Series("", fine, line, colour=colour)]
-                series += [Series(f"H{'₀₁₂₃₄'[k]}", alphas, means, errors, "simulation", colour)]
-                for alpha, e, o in zip(alphas, values, at, strict=True):
-                    if o.leading.size <= v:
-                        continue
-                    judged = agree(float(getattr(o, name)[v, k]), e, 0.0, absolute=TOLERANCE, among=among)
-                    overlaps.append(judged)
-                    row = {"vector": v + 1, "direction": title, "degree": k, "alpha": alpha, "theory": judged.predicted}
-                    row |= {"measured": judged.measured, "stderr": judged.stderr}
-                    rows.append(row | {"outcome": judged.outcome.name.lower()})
-            heading = f"u{'₁₂₃'[v]} with H_k({title})"
-            options = {"verticals": THRESHOLDS, "ylim": (-0.03, 1.05), "xlim": (-0.06, 0.52)}
-            panels.append(Panel(heading, "α = log(η/c)/log n", "squared overlap", series, **options))
-    now, limit = [], []
-    for v, (alpha, target) in enumerate(zip(WINDOWS, TARGETS, strict=True)):
-        runs = [Estimate(target_overlap(measure_spectrum(the_problem(m, alpha), seeds, count=VECTORS), v)) for m in ns]
-        grid = [*ns, *far]
-        theory = [find_outliers(the_problem(int(m), alpha), nodes=17) for m in grid]
-        line = [float(target_overlap(o, v)) if o.leading.size > v else np.nan for o in theory]
-        now.append(runs[-1])
-        limit.append(line[-1])
-        means, errors = [e.mean for e in runs], [e.stderr for e in runs]
-        series = [Series("theory", grid, line, colour=v), Series("simulation", ns, means, errors, "simulation", v)]
-        heading = f"u{'₁₂₃'[v]} with {target}, α = {alpha:g}"
-        panels.append(Panel(heading, "n", "squared overlap", series, logx=True, ylim=(-0.03, 1.05)))
-        for m, e, said in zip(grid, [*runs, *[None] * len(far)], line, strict=True):
-            row = {
-                "vector": v + 1,
-                "target": target,
-                "alpha": alpha,
-                "n": int(m),
-                "theory": said if np.isfinite(said) else None,
-            }
-            rows.append(row | ({} if e is None else {"measured": float(e.mean), "stderr": float(e.stderr)}))
-    settings.progress(0.95)
-    words = ", ".join(f"{e.mean:.2f} ± {e.stderr:.1g} (n → 10¹⁰: {x:.3f})" for e, x in zip(now, limit, strict=True))
-    third = find_outliers(the_problem(int(far[-1]), WINDOWS[2]), nodes=17).power_overlaps[2, 2]
-    return Outcome(
-        name="alignment",
-        question="What functions of the data are the leading left singular vectors of F?",
-        claim="The k-th is the power (X̃β)^k, so it carries the teacher's component of degree k.",
-        verdict=judge(overlaps, [check(e, low=ALIGNED, among=len(now)) for e in now], limit),
-        finding=(
-            f"Squared overlaps at n = {n} ({seeds} seeds) within {TOLERANCE:g} of the profile theory: {tally(overlaps)}. "
-            f"Overlaps of u₁ with X̃β (α = 0.15), u₂ with (X̃β)² (α = 0.29), u₃ with H₃(X̃β) (α = 0.355) at n = {ns[-1]}, and in theory at "
-            f"n = 10¹⁰: {words}."
-        ),
-        surprise=_what_the_vectors_are(rows, alphas, float(third)),
-        rows=rows,
-        panels=tuple(panels),
-        columns=3,
-        caption=(
-            f"Squared overlaps of the leading left singular vectors u₁, u₂, u₃ of F with Hermite polynomials of X̃β/|β| (top) and X̃β⋆ (middle) against α at "
-            f"n = {n}, and with their targets against n (bottom): simulation (points, mean ± standard error of {seeds} seeds) and profile theory (lines, where it "
-            f"sees the spike). σ(z) = erf(z + ½), centred; teacher H₁ + H₂/√2, no noise, d = N = n/2, η = {CONSTANT:g}·n^α, labels-only gradient on "
-            f"{STEP_SAMPLES}n samples. Vertical lines: thresholds (ℓ−1)/(2ℓ)."
-        ),
-    )
+    later, unclear = f"{NOT_YET}; in theory it holds as n → ∞", f"{UNDECIDED} at this n: {seeds_words(now)}"
+    return told(together(now), HOLDS, later, unclear) + rest
 
 
 def _what_the_vectors_are(rows: list[dict[str, Any]], alphas: Sequence[float], third: float) -> str:
@@ -148,8 +162,7 @@ def _what_the_vectors_are(rows: list[dict[str, Any]], alphas: Sequence[float], t
         found = [r for r in rows if tuple(r.get(key) for key in kept) == (vector, direction, degree, alpha)]
         return f"{found[0]['measured']:.2f} ± {found[0]['stderr']:.1g}" if found else "not seen by the theory"
 
-    near = min(alphas, key=lambda a: abs(a - WINDOWS[1]))
-    last = min(alphas, key=lambda a: abs(a - WINDOWS[2]))
+    near, last = (min(alphas, key=lambda a, w=w: abs(a - w)) for w in WINDOWS[1:])
     first = [r for r in rows if (r["vector"], r.get("direction"), r.get("degree")) == (1, "X̃β", 1)]
     best = max(first, key=lambda r: r["measured"])
     end = first[-1]
@@ -160,3 +173,32 @@ def _what_the_vectors_are(rows: list[dict[str, Any]], alphas: Sequence[float], t
         f"{measured(1, 'X̃β⋆', 1, last)}, {measured(2, 'X̃β⋆', 2, last)}, {measured(3, 'X̃β⋆', 3, last)} for k = 1, 2, 3 at α = {last:g}. The overlap of u₁ with X̃β is largest at "
         f"α = {best['alpha']:g} ({best['measured']:.3f} ± {best['stderr']:.1g}) and {end['measured']:.3f} ± {end['stderr']:.1g} at α = {end['alpha']:g}."
     )
+
+
+def draw(data: Overlaps) -> Figure:
+    """Overlaps against α with both directions, and with the targets against n."""
+    panels = []
+    for name, title in DIRECTIONS.items():
+        for v in range(VECTORS):
+            series = []
+            for k in range(DEGREES):
+                line = [getattr(o, name)[v, k] if o.leading.size > v else np.nan for o in data.curve]
+                colour = (k - 1) % 5
+                series += [Series("", data.fine, line, colour=colour)]
+                found = [getattr(m, name)[v, k] for m in data.measured]
+                series += [points(f"H{'₀₁₂₃₄'[k]}", data.alphas, found, colour)]
+            heading, axes = f"u{'₁₂₃'[v]} with H_k({title})", ("α = log(η/c)/log n", "squared overlap")
+            options = {"verticals": THRESHOLDS, "ylim": (-0.03, 1.05), "xlim": (-0.06, 0.52)}
+            panels.append(Panel(heading, *axes, series, **options))
+    for f in data.followed:
+        series = [Series("theory", (*f.ns, *f.far), f.line, colour=f.v), points("simulation", f.ns, f.measured, f.v)]
+        heading = f"u{'₁₂₃'[f.v]} with {TARGETS[f.v]}, α = {WINDOWS[f.v]:g}"
+        panels.append(Panel(heading, "n", "squared overlap", series, logx=True, ylim=(-0.03, 1.05)))
+    run = data.measured[0]
+    caption = (
+        f"Squared overlaps of the leading left singular vectors u₁, u₂, u₃ of F with Hermite polynomials of X̃β/|β| (top) and X̃β⋆ (middle) against α at "
+        f"n = {run.problem.n}, and with their targets against n (bottom): simulation (points, mean ± standard error of {len(run.seeds)} seeds) and profile theory (lines, where it "
+        f"sees the spike). σ(z) = erf(z + ½), centred; teacher H₁ + H₂/√2, no noise, d = N = n/2, η = {CONSTANT:g}·n^α, labels-only gradient on "
+        f"{STEP_SAMPLES}n samples. Vertical lines: thresholds (ℓ−1)/(2ℓ)."
+    )
+    return Figure(panels, caption, columns=3)

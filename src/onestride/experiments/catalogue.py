@@ -14,11 +14,14 @@ from onestride.functions import InputError
 QUESTIONS = {
     "rank-one-gradient": "Is the first gradient the rank-one matrix c₁aβᵀ, and for which β?",
     "spectrum": "How many eigenvalues of FFᵀ/n leave the bulk in each window of α, and what are their vectors?",
-    "spike-count": "How many eigenvalues have left the bulk at a given α and n, and how does the prefactor move it?",
+    "spike-count": "How many eigenvalues have left the bulk at a given α and n, and how does the prefactor of the step move it?",
     "alignment": "What functions of the data are the leading left singular vectors of F?",
+    "expansion": "Does the distance between the features F and their expansion F_ℓ vanish as n grows?",
     "equivalence": "Do train and test error change when F is replaced by its expansion F_ℓ, or F₀ by a Gaussian matrix?",
     "errors": "How do train and test error fall with the exponent of the step, beside theory and baselines?",
+    "gains": "Does one step lower train and test error by the limits Δ_ℓ and Λ_ℓ of its window?",
     "staircase": "How much of each degree of the teacher has the trained predictor learned, at which α?",
+    "linear-part": "What does one step do when the activation or the teacher has no linear part?",
     "double-descent": "Does the peak of the test error at N = n survive one gradient step?",
     "constant-step": "What does a step of constant size buy, and does it learn anything beyond a linear function?",
     "giant-step": "Is the error after a step of order √n known, and does it matter which readout the step starts from?",
@@ -34,7 +37,18 @@ QUESTIONS = {
     "multi-index": "Of a teacher with two or three directions, which does one step find, and which do more steps?",
 }
 
-
+# those that check the paper: which of its claims, as docs/claims.md numbers them
+PAPER = {
+    "rank-one-gradient": "1",
+    "spectrum": "2",
+    "alignment": "3",
+    "expansion": "4",
+    "equivalence": "5, 6",
+    "errors": "7, 8",
+    "gains": "7, 8",
+    "staircase": "9",
+    "linear-part": "10",
+}
 READS_TABLES = ("inputs", "full-training")  # those that come with scikit-learn
 
 

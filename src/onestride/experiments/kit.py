@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -14,9 +14,11 @@ from onestride.plot import Panel, Series
 from onestride.problem import Problem, Step
 from onestride.result import Estimate, PredictionGrid, Simulation
 from onestride.theory.baselines import baselines
+from onestride.theory.direction import direction
 from onestride.theory.plateau import window
 
 THRESHOLDS = ((0.0, "0"), (0.25, "1/4"), (1 / 3, "1/3"), (0.375, "3/8"))
+WINDOWS = {0.15: 1, 0.29: 2}  # one exponent in each of the first two windows: ℓ
 EXPONENT = "α = log η / log n"
 QUADRATIC = (0.0, 1.0, 2**-0.5)  # H₁ + H₂/√2
 ERRORS = {"train_loss": "ridge objective", "test_error": "test error"}
@@ -31,12 +33,50 @@ def problem_at(n: int, *, exponent: float = 0.0, constant: float = 1.0, **fields
 
 def paper_problem(n: int, **fields: Any) -> Problem:
     """The talk's setting 2: as `problem_at`, with ReLU, no noise and the labels-only gradient."""
-    return problem_at(n, **{"activation": "relu", "noise": 0.0, "gradient": "labels"} | fields)
+    own: dict[str, Any] = {"activation": "relu", "noise": 0.0, "gradient": "labels"}
+    return problem_at(n, **own | fields)
+
+
+def spiked_problem(n: int, *, step_samples: int = 4, **fields: Any) -> Problem:
+    """Where three spikes are seen: erf(z + ½), d = N = n/2, no noise, the labels-only gradient on 4n samples."""
+    own: dict[str, Any] = {"N": n // 2, "n_step": step_samples * n, "activation": "shifted_erf"}
+    return paper_problem(n, **own | fields)
+
+
+def seeds_along(ns: Sequence[int], seeds: int) -> list[int]:
+    """So many seeds at the largest n, up to four times as many where they are cheap: the cost of one grows like n³."""
+    return [int(min(4 * seeds, seeds * (ns[-1] / n) ** 1.5)) for n in ns]
+
+
+def ns_of(runs: Iterable[Any]) -> list[int]:
+    """The sample sizes of measurements."""
+    return [run.problem.n for run in runs]
+
+
+def seeds_of(runs: Sequence[Any]) -> str:
+    """How many seeds there are at the smallest and at the largest n, for a caption."""
+    first, last = (f"at n = {run.problem.n}" for run in (runs[0], runs[-1]))
+    return f"{len(runs[0].seeds)} seeds {first} to {len(runs[-1].seeds)} {last}"
+
+
+def constant_part(problem: Problem) -> float:
+    """√3 c₂φ₀ E r² Var σ′ η²/√N: what the gradient's fluctuations add to ‖F − F_ℓ‖/√n along the constant vector.
+
+    Row j of W grows to squared length 1 + η²a_j²φ₀ E r² Var σ′ (the isotropic level of the profile theory), and E σ(√v Z) − E σ(Z) ≈ c₂(v − 1).
+    """
+    sigma, phi0 = problem.sigma, problem.d / problem.step_samples
+    inflation = phi0 * direction(problem).residual_power * sigma.derivative_variance * problem.eta**2
+    return float(np.sqrt(3) * abs(sigma.coefficients[2]) * inflation / np.sqrt(problem.N))
 
 
 def pm(estimate: Estimate, digits: int = 3, kind: str = "g") -> str:
     """Mean ± standard error; `kind` "f" counts digits behind the point."""
     return f"{float(estimate.mean):.{digits}{kind}} ± {float(estimate.stderr):.1g}"
+
+
+def mean_of(estimate: Estimate, name: str = "measured") -> dict[str, float]:
+    """Mean and standard error of a line of numbers."""
+    return {name: float(estimate.mean), "stderr": float(estimate.stderr)}
 
 
 def row_of(found: Pair | Check, **labels: Any) -> dict[str, Any]:
@@ -78,7 +118,7 @@ def best_linear(problem: Problem) -> list[tuple[float, str]]:
     return [(baselines(problem)["best-linear"].test_error, "best linear predictor")]
 
 
-def inside_windows(exponents: Sequence[float]) -> list[float]:
+def inside_windows(exponents: Iterable[float]) -> list[float]:
     """Those below 1/2 that are not a threshold."""
     return [float(a) for a in exponents if a < 0.5 and not np.isnan(window(a))]
 

@@ -18,12 +18,16 @@ SIZE_NAMES = ("small", "standard", "large")
 
 @dataclass(frozen=True)
 class Settings:
-    """How large, how many seeds (None: the experiment's own choice), and where progress goes (a fraction from 0 to 1)."""
+    """How large, how many seeds (None: the experiment's own choice), and where progress goes (a fraction from 0 to 1).
+
+    `scale` multiplies the sample sizes `n` and `ns` of the experiment, which become multiples of 20.
+    """
 
     size: str = "standard"
     seeds: int | None = None
     device: str = "cpu"
     report: Progress | None = field(default=None, repr=False)
+    scale: float = 1.0
 
     def __post_init__(self) -> None:
         if self.size not in SIZE_NAMES:
@@ -35,9 +39,15 @@ class Settings:
     def of(self, sizes: Mapping[str, tuple[Any, Any, Any]]) -> SimpleNamespace:
         """The column of this size in a table of (small, standard, large) by name; names that end in `seeds` as asked for."""
         chosen = {name: values[SIZE_NAMES.index(self.size)] for name, values in sizes.items()}
+        if self.scale != 1:
+            sizes_of = {"n": self._scaled, "ns": lambda ns: tuple(map(self._scaled, ns))}
+            chosen |= {name: scaled(chosen[name]) for name, scaled in sizes_of.items() if name in chosen}
         if self.seeds is not None:
             chosen |= {name: self.seeds for name in sizes if name.endswith("seeds")}
         return SimpleNamespace(**chosen)
+
+    def _scaled(self, n: int) -> int:
+        return max(20, 20 * round(self.scale * n / 20))
 
     def progress(self, fraction: float) -> None:
         """Tell how much of the experiment is done."""

@@ -2,78 +2,80 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 
+from onestride._numerics import Array
 from onestride.compare import Agreement, Check, Pair, agree, seeds_words, together
-from onestride.experiments.claim import HOLDS, NOT_YET, UNDECIDED, count_check, tally
-from onestride.experiments.outcome import Outcome, Settings
+from onestride.experiments.kit import spiked_problem
+from onestride.experiments.outcome import Figure, Judgement, Progress
+from onestride.experiments.verdict import HOLDS, NOT_YET, UNDECIDED, count_check, tally, told
 from onestride.plot import Panel, Series
-from onestride.problem import Problem, Step
 from onestride.result import Estimate
 from onestride.simulation.spectrum import MeasuredSpectrum, largest_sample_share, leading_vectors, measure_spectrum
 from onestride.theory.spectrum import Spectrum, spectrum
 
+CLAIM = "In window ℓ, (ℓ−1)/(2ℓ) < α < ℓ/(2ℓ+2), ℓ spikes leave the bulk, one for each power (X̃β)^k, k ≤ ℓ."
+SIZES = {"n": (400, 2000, 6000), "seeds": (4, 6, 6), "windows": ((1, 3), (0, 1, 2, 3), (0, 1, 2, 3))}
 ALPHAS = (-0.3, 0.15, 0.29, 0.355)  # one exponent in each of the windows ℓ = 0, 1, 2, 3
 CONSTANT, STEP_SAMPLES = 4.0, 4  # η = 4n^α, the step sees 4n samples
 POSITION_TOLERANCE = 0.05  # what the theory of a spike's position may miss at finite size
 
 
-def judge(counts: dict[int, Check], placed: list[Pair]) -> str:
-    """`counts`: window ℓ → is the number of spikes ℓ? `placed`: is each spike where the finite-n theory puts it?"""
-    wrong = [ell for ell, found in counts.items() if found.differs]
-    if wrong:
-        return f"{NOT_YET}: wrong number of spikes in window {', '.join(map(str, wrong))}"
-    if together(counts.values()) is Agreement.UNDECIDED:
-        return f"{UNDECIDED}: {seeds_words(counts.values())}"
-    where = {
-        Agreement.AGREES: "",
-        Agreement.DIFFERS: ", but spikes are not where theory puts them",
-        Agreement.UNDECIDED: f"; whether within {POSITION_TOLERANCE:.0%} of where theory puts them is {UNDECIDED}: ",
-    }[together(placed)]
-    return f"{HOLDS} at this n and c{where}" + (seeds_words(placed) if where.endswith(": ") else "")
+@dataclass(frozen=True)
+class Window:
+    """The spectrum in window ℓ, how many spikes the theory sees with c = 1, and X̃β/|β| and leading vectors of one draw."""
+
+    ell: int
+    measured: MeasuredSpectrum
+    theory: Spectrum
+    spikes_c1: int
+    vectors: tuple[Array, Array]
+
+    @property
+    def seen(self) -> int:
+        """How many spikes are measured."""
+        return round(float(self.measured.outliers.mean))
 
 
-def the_problem(n: int, alpha: float, constant: float = CONSTANT, step_samples: int = STEP_SAMPLES) -> Problem:
-    """erf(z + ½), teacher H₁ + H₂/√2, d = N = n/2, the labels-only gradient."""
-    sizes: dict[str, Any] = {"n": n, "d": n // 2, "N": n // 2, "n_step": step_samples * n}
-    step = Step(constant=constant, exponent=alpha)
-    return Problem(**sizes, activation="shifted_erf", teacher=(0, 1, 2**-0.5), gradient="labels", step=step)
+@dataclass(frozen=True)
+class Spectra:
+    """The windows, and three looks beside window 3: a larger n in theory, a step on n samples, its largest label."""
+
+    windows: list[Window]
+    larger: int
+    noisy: MeasuredSpectrum
+    remembered: Estimate
 
 
-def run(settings: Settings) -> Outcome:
+def measure(size: SimpleNamespace, progress: Progress) -> Spectra:
     """Measure and predict the spectrum in each window, and read the leading left singular vectors."""
-    n, seeds = settings.pick(400, 2000, 6000), settings.seed_count(4, 6, 6)
-    windows = settings.pick((1, 3), (0, 1, 2, 3), (0, 1, 2, 3))
-    panels, rows, placed, counted = [], [], [], {}
-    for i, ell in enumerate(windows):
-        problem = the_problem(n, ALPHAS[ell])
-        m, t = measure_spectrum(problem, seeds, count=5), spectrum(problem)
-        seen = round(float(m.outliers.mean))
-        row = {"window": ell, "alpha": ALPHAS[ell], "spikes_limit": ell, "spikes_measured": float(m.outliers.mean)}
-        row |= {"spikes_stderr": float(m.outliers.stderr), "spikes_theory": t.outliers, "edge_theory": t.edge}
-        row |= {"spikes_theory_c1": spectrum(the_problem(n, ALPHAS[ell], 1.0), density=False).outliers}
-        row |= {"bulk_distance": bulk_distance(m, t)}
-        counted[ell] = count_check(m.outliers, ell - 0.5, ell + 0.5, among=len(windows))
-        for k in range(3):
-            judged = (
-                agree(float(t.leading[k]), m.leading[k], POSITION_TOLERANCE, among=sum(windows))
-                if k < t.outliers
-                else None
-            )
-            row |= {f"eigenvalue_{k + 1}": float(m.leading.mean[k]), f"stderr_{k + 1}": float(m.leading.stderr[k])}
-            row |= {f"theory_{k + 1}": None if judged is None else judged.predicted}
-            row |= {f"on_functions_{k + 1}": float(m.on_direction.mean[k])}
-            if judged is not None and k < seen:
-                placed.append(judged)
-        rows.append(row)
-        panels += [_histogram(m, t, ell), _vectors(problem, max(seen, 1), ell)]
-        settings.progress((i + 1) / (len(windows) + 0.5))
-    larger = spectrum(the_problem(100_000, ALPHAS[3]), density=False).outliers
-    noisy_problem = the_problem(n, ALPHAS[3], step_samples=1)
-    noisy = measure_spectrum(noisy_problem, seeds, count=5)
-    remembered = Estimate(np.array([largest_sample_share(noisy_problem, seed, 3) for seed in range(min(seeds, 4))]))
+    windows = []
+    for ell in size.windows:
+        problem = spiked_problem(size.n, constant=CONSTANT, exponent=ALPHAS[ell])
+        measured = measure_spectrum(problem, size.seeds, count=5)
+        plain = spectrum(spiked_problem(size.n, exponent=ALPHAS[ell]), density=False).outliers
+        vectors = leading_vectors(problem, 0, max(round(float(measured.outliers.mean)), 1))
+        windows.append(Window(ell, measured, spectrum(problem), plain, vectors))
+        progress(len(windows) / (len(size.windows) + 0.5))
+    last: dict[str, Any] = {"constant": CONSTANT, "exponent": ALPHAS[3]}
+    larger = spectrum(spiked_problem(100_000, **last), density=False).outliers
+    noisy = measure_spectrum(spiked_problem(size.n, step_samples=1, **last), size.seeds, count=5)
+    remembered = [largest_sample_share(noisy.problem, seed, 3) for seed in range(min(size.seeds, 4))]
+    return Spectra(windows, larger, noisy, Estimate(np.array(remembered)))
+
+
+def judge(data: Spectra) -> Judgement:
+    """How many spikes there are in each window, and where."""
+    windows, problem = data.windows, data.windows[0].measured.problem
+    among = sum(window.ell for window in windows)
+    pairs = [_places(window, among) for window in windows]
+    placed = [pair for window, found in zip(windows, pairs, strict=True) for pair in found[: window.seen]]
+    rows = [_row(window, found) for window, found in zip(windows, pairs, strict=True)]
+    counted = {w.ell: count_check(w.measured.outliers, w.ell - 0.5, w.ell + 0.5, among=len(windows)) for w in windows}
     last = rows[-1]
     spikes = ", ".join(
         f"{last[f'eigenvalue_{k}']:.3g} ± {last[f'stderr_{k}']:.1g}"
@@ -83,36 +85,61 @@ def run(settings: Settings) -> Outcome:
     shares = ", ".join(f"{last[f'on_functions_{k}']:.2f}" for k in (1, 2, 3))
     keys = ("alpha", "spikes_measured", "spikes_theory", "spikes_limit", "spikes_theory_c1")
     counts = {key: ", ".join(f"{row[key]:.3g}" for row in rows) for key in keys}
-    return Outcome(
-        name="spectrum",
-        question="How many eigenvalues of FFᵀ/n leave the bulk in each window of α, and what are their vectors?",
-        claim="In window ℓ, (ℓ−1)/(2ℓ) < α < ℓ/(2ℓ+2), ℓ spikes leave the bulk, one for each power (X̃β)^k, k ≤ ℓ.",
-        verdict=judge(counted, placed),
+    return Judgement(
+        words=_words(counted, placed),
         finding=(
-            f"n = {n}, c = {CONSTANT:g}, α = {counts['alpha']}: {counts['spikes_measured']} spikes measured, {counts['spikes_theory']} by the "
+            f"n = {problem.n}, c = {CONSTANT:g}, α = {counts['alpha']}: {counts['spikes_measured']} spikes measured, {counts['spikes_theory']} by the "
             f"theory at this n, {counts['spikes_limit']} in the limit. In window 3 the leading eigenvalues are {spikes}; the bulk ends at "
             f"{last['edge_theory']:.3g}. Within {POSITION_TOLERANCE:.0%} of the theory's places: {tally(placed)}. "
             f"The distribution functions of bulk and prediction differ by at most {max(row['bulk_distance'] for row in rows):.3f}. The share of "
             f"the three leading vectors of window 3 that is a function of X̃β is {shares}. "
             f"With c = 1 the theory sees {counts['spikes_theory_c1']} spikes at this n."
         ),
-        surprise=_prefactor_and_noise(noisy, remembered, larger, last),
+        surprise=_prefactor_and_noise(data, last),
         rows=rows,
-        panels=tuple(panels),
-        caption=(
-            f"σ(z) = erf(z + ½), centred; teacher H₁ + H₂/√2, no noise, n = {n}, d = N = n/2, η = {CONSTANT:g}·n^α, labels-only gradient on {STEP_SAMPLES}n samples. Left: "
-            f"eigenvalues of FFᵀ/n of {seeds} seeds (histogram), bulk density of the profile theory (line), spikes measured (points, mean ± standard "
-            "error) and predicted (vertical lines, with the dominant degree). Right: √n times the leading left singular vectors of one draw against "
-            "X̃β/|β|, and the polynomials of degree 5 through them."
-        ),
     )
 
 
-def _prefactor_and_noise(noisy: MeasuredSpectrum, remembered: Estimate, larger: int, last: dict[str, Any]) -> str:
+def _places(window: Window, among: int) -> list[Pair]:
+    """The leading eigenvalues beside the theory's spikes, three at most."""
+    spikes = range(min(3, window.theory.outliers))
+    measured, theory = window.measured.leading, window.theory.leading
+    return [agree(float(theory[k]), measured[k], POSITION_TOLERANCE, among=among) for k in spikes]
+
+
+def _row(window: Window, places: list[Pair]) -> dict[str, Any]:
+    m, t = window.measured, window.theory
+    row = {"window": window.ell, "alpha": ALPHAS[window.ell], "spikes_limit": window.ell}
+    row |= {"spikes_measured": float(m.outliers.mean), "spikes_stderr": float(m.outliers.stderr)}
+    row |= {"spikes_theory": t.outliers, "edge_theory": t.edge, "spikes_theory_c1": window.spikes_c1}
+    row |= {"bulk_distance": bulk_distance(m, t)}
+    for k in range(3):
+        row |= {f"eigenvalue_{k + 1}": float(m.leading.mean[k]), f"stderr_{k + 1}": float(m.leading.stderr[k])}
+        row |= {f"theory_{k + 1}": places[k].predicted if k < len(places) else None}
+        row |= {f"on_functions_{k + 1}": float(m.on_direction.mean[k])}
+    return row
+
+
+def _words(counts: dict[int, Check], placed: list[Pair]) -> str:
+    """`counts`: window ℓ → is the number of spikes ℓ? `placed`: is each spike where the finite-n theory puts it?"""
+    wrong = [ell for ell, found in counts.items() if found.differs]
+    if wrong:
+        return f"{NOT_YET}: wrong number of spikes in window {', '.join(map(str, wrong))}"
+    if together(counts.values()) is Agreement.UNDECIDED:
+        return f"{UNDECIDED}: {seeds_words(counts.values())}"
+    within = (
+        f"; whether within {POSITION_TOLERANCE:.0%} of where theory puts them is {UNDECIDED}: {seeds_words(placed)}"
+    )
+    where = told(together(placed), "", ", but spikes are not where theory puts them", within)
+    return f"{HOLDS} at this n and c{where}"
+
+
+def _prefactor_and_noise(data: Spectra, last: dict[str, Any]) -> str:
     """What another prefactor, a larger n and a step on fewer samples do to window 3."""
+    noisy, remembered = data.noisy, data.remembered
     left, right = noisy.outliers, f"{last['spikes_measured']:.2g} ± {last['spikes_stderr']:.1g}"
     return (
-        f"Windows do not count spikes by themselves: in window 3 the theory sees {last['spikes_theory_c1']} with c = 1 at this n, and {larger} with c = {CONSTANT:g} at "
+        f"Windows do not count spikes by themselves: in window 3 the theory sees {last['spikes_theory_c1']} with c = 1 at this n, and {data.larger} with c = {CONSTANT:g} at "
         f"n = 10⁵. When the step sees n samples instead of {STEP_SAMPLES}n, {left.mean:.2g} ± {left.stderr:.1g} spikes are measured there instead of {right}; of "
         f"the third vector (eigenvalue {noisy.leading.mean[2]:.3g} ± {noisy.leading.stderr[2]:.1g}) {noisy.on_direction.mean[2]:.0%} is then a function of X̃β and "
         f"{remembered.mean:.0%} ± {remembered.stderr:.0%} a function of X̃x⋆, x⋆ the sample of the step with the largest label."
@@ -132,8 +159,22 @@ def bulk_distance(m: MeasuredSpectrum, t: Spectrum) -> float:
     return float(np.abs(measured - predicted)[inside].max())
 
 
-def _histogram(m: MeasuredSpectrum, t: Spectrum, ell: int) -> Panel:
+def draw(data: Spectra) -> Figure:
+    """For each window the eigenvalues and the leading vectors."""
+    panels = [panel for window in data.windows for panel in (_histogram(window), _vectors(window))]
+    measured = data.windows[0].measured
+    caption = (
+        f"σ(z) = erf(z + ½), centred; teacher H₁ + H₂/√2, no noise, n = {measured.problem.n}, d = N = n/2, η = {CONSTANT:g}·n^α, labels-only gradient on {STEP_SAMPLES}n samples. Left: "
+        f"eigenvalues of FFᵀ/n of {len(measured.seeds)} seeds (histogram), bulk density of the profile theory (line), spikes measured (points, mean ± standard "
+        "error) and predicted (vertical lines, with the dominant degree). Right: √n times the leading left singular vectors of one draw against "
+        "X̃β/|β|, and the polynomials of degree 5 through them."
+    )
+    return Figure(panels, caption)
+
+
+def _histogram(window: Window) -> Panel:
     """Density per unit of log eigenvalue, E·ρ(E), so that equal areas are equal shares of the spectrum."""
+    m, t = window.measured, window.theory
     assert t.trained is not None
     values, edge = m.eigenvalues.values, 1.02 * t.edge
     bulk = values[(values > 1e-9) & (values < edge)]
@@ -143,25 +184,24 @@ def _histogram(m: MeasuredSpectrum, t: Spectrum, ell: int) -> Panel:
         Series("measured", np.exp(edges), density, kind="histogram"),
         Series("predicted bulk", t.trained.grid, t.trained.grid * t.trained.density),
     ]
-    count = round(float(m.outliers.mean))
-    if count:
-        at = np.full(count, 0.06 * density.max())
-        series.append(Series("measured spikes", m.leading.mean[:count], at, kind="simulation", colour=1))
+    if window.seen:
+        at = np.full(window.seen, 0.06 * density.max())
+        series.append(Series("measured spikes", m.leading.mean[: window.seen], at, kind="simulation", colour=1))
     lines = [(float(x), f"k = {k}" if k else "const.") for x, k in zip(t.leading, t.degrees, strict=True)]
     limits = float(np.exp(edges[0])), 500.0
-    title, label = f"ℓ = {ell}: α = {m.problem.step.exponent:g}", "density per log eigenvalue"
+    title, label = f"ℓ = {window.ell}: α = {m.problem.step.exponent:g}", "density per log eigenvalue"
     return Panel(title, "eigenvalue of FFᵀ/n", label, series, logx=True, verticals=lines, xlim=limits)
 
 
-def _vectors(problem: Problem, count: int, ell: int) -> Panel:
-    z, vectors = leading_vectors(problem, 0, count)
+def _vectors(window: Window) -> Panel:
+    z, vectors = window.vectors
     line = np.linspace(-2.6, 2.6, 131)
     dots, curves = [], []
-    for k in range(count):
-        u = np.sqrt(problem.n) * vectors[:, k]
+    for k in range(vectors.shape[1]):
+        u = np.sqrt(z.size) * vectors[:, k]
         fit = np.polynomial.Polynomial.fit(z, u, 5)
         sign = 1.0 if fit(2.5) > 0 else -1.0
         dots.append(Series("", z, sign * u, kind="scatter", colour=k))
         curves.append(Series(f"u{'₁₂₃₄₅'[k]}", line, sign * fit(line), colour=k))
-    title = f"ℓ = {ell}: leading vectors"
+    title = f"ℓ = {window.ell}: leading vectors"
     return Panel(title, "X̃β/|β|", "√n u", (*dots, *curves), xlim=(-3.5, 3.5), ylim=(-4, 5))

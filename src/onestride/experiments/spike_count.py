@@ -3,34 +3,112 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import product
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 
 from onestride._numerics import Array
 from onestride.compare import Check, check, seeds_words
-from onestride.experiments.claim import FAILS, HOLDS, UNDECIDED
-from onestride.experiments.outcome import Outcome, Settings
+from onestride.experiments.kit import THRESHOLDS, mean_of, spiked_problem
+from onestride.experiments.outcome import Figure, Judgement, Progress
+from onestride.experiments.verdict import FAILS, HOLDS, UNDECIDED
 from onestride.plot import Panel, Series
-from onestride.problem import Problem, Step
+from onestride.problem import Problem
 from onestride.result import Estimate
 from onestride.simulation.spectrum import measure_spectrum
 from onestride.theory.outliers import find_outliers
 
-THRESHOLDS = ((0.0, "0"), (0.25, "1/4"), (1 / 3, "1/3"), (0.375, "3/8"))
+CLAIM = "ℓ of them for (ℓ−1)/(2ℓ) < α < ℓ/(2ℓ+2), whatever the prefactor c (those k with c_k ≠ 0)."
+SIZES = {
+    "ns": ((150, 300), (200, 400, 800, 1600), (500, 1000, 2000, 4000, 8000)),
+    "seeds": (2, 3, 4),
+    "alphas": ((0.1, 0.4), (0, 0.1, 0.2, 0.25, 0.3, 0.35, 0.4, 0.45, 0.5), np.linspace(0, 0.5, 11).tolist()),
+    "far": (None, 8, 14),  # how many n up to 10⁹; small: three
+}
 LIMITS = (0.0, 0.25, 1 / 3)  # where spikes 1, 2, 3 appear as n → ∞
 ACTIVATIONS = {"relu": ("ReLU", 2), "shifted_erf": ("erf(z + ½)", 3)}  # name: label, highest spike followed
+FOLLOWED = [(activation, k) for activation, (_, spikes) in ACTIVATIONS.items() for k in range(spikes)]
 CONSTANT, PREFACTORS = 2.0, (1.0, 2.0, 4.0)
 MATCHING = 0.8  # share of draws in which simulation counts what the theory does
 ON_DIRECTION = 0.5  # a spike is a function of X̃β by more than this
 
 
+@dataclass(frozen=True)
+class Cell:
+    """One activation, n and α: spikes counted and predicted."""
+
+    activation: str
+    n: int
+    alpha: float
+    measured: Estimate
+    theory: int
+
+
+@dataclass(frozen=True)
+class Counts:
+    """Cells simulated, and for each activation the η at which the theory sees each next spike, at the sizes `far`."""
+
+    cells: list[Cell]
+    far: Array
+    boundaries: dict[str, Array]  # axes (far, spikes)
+
+    @property
+    def ns(self) -> list[int]:
+        """The sample sizes simulated."""
+        return sorted({cell.n for cell in self.cells})
+
+    @property
+    def seeds(self) -> int:
+        """How many in each cell."""
+        return self.cells[0].measured.values.size
+
+    def exponents(self, activation: str, constant: float) -> Array:
+        """α of η = c·n^α on the boundaries."""
+        return np.log(self.boundaries[activation] / constant) / np.log(self.far)[:, None]
+
+    def eta(self, activation: str, k: int, n: int) -> float:
+        """The boundary of spike k + 1 at a size between those of `far`."""
+        return float(np.exp(np.interp(np.log(n), np.log(self.far), np.log(self.boundaries[activation][:, k]))))
+
+
+def measure(size: SimpleNamespace, progress: Progress) -> Counts:
+    """Follow the boundaries with the theory to large n; count spikes in simulations where they can be run."""
+    first = size.ns[0]
+    far = np.array([first, 1e7, 1e9]) if size.far is None else np.geomspace(first, 1e9, size.far).round()
+    cells, boundaries = [], {}
+    done, total = 0, len(ACTIVATIONS) * (len(far) + len(size.ns) * 2)
+    for activation, (_, spikes) in ACTIVATIONS.items():
+        boundaries[activation] = np.stack([_boundaries(activation, far, k) for k in range(1, spikes + 1)], axis=1)
+        done += len(far)
+        progress(done / total)
+        for n in size.ns:
+            for alpha in size.alphas:
+                problem = the_problem(activation, n, CONSTANT * n**alpha)
+                counted = measure_spectrum(problem, size.seeds, count=6).outliers
+                said = int((find_outliers(problem, nodes=17).on_direction > ON_DIRECTION).sum())
+                cells.append(Cell(activation, n, float(alpha), counted, said))
+            done += 2
+            progress(done / total)
+    return Counts(cells, far, boundaries)
+
+
 def the_problem(activation: str, n: int, eta: float) -> Problem:
     """Teacher H₁ + H₂/√2, d = N = n/2, the labels-only gradient on 4n samples, a step of size η."""
-    half = n // 2
-    step = Step(constant=eta, exponent=0.0)
-    return Problem(
-        n=n, d=half, N=half, n_step=4 * n, activation=activation, teacher=(0, 1, 2**-0.5), gradient="labels", step=step
-    )
+    return spiked_problem(n, activation=activation, constant=eta, exponent=0.0)
+
+
+def _boundaries(activation: str, ns: Array, k: int) -> Array:
+    """`boundary` for increasing n, each started from the one before."""
+    found: list[float] = []
+    for i, n in enumerate(ns):
+        start = 2.0 * float(n) ** LIMITS[k - 1]
+        if i and np.isfinite(found[-1]):
+            start = found[-1] * float(n / ns[i - 1]) ** LIMITS[k - 1]
+        found.append(boundary(activation, int(n), k, start))
+    return np.array(found)
 
 
 def boundary(activation: str, n: int, k: int, start: float) -> float:
@@ -51,25 +129,34 @@ def boundary(activation: str, n: int, k: int, start: float) -> float:
     return float("nan")
 
 
-def boundaries(activation: str, ns: Array, k: int) -> Array:
-    """`boundary` for increasing n, each started from the one before."""
-    found: list[float] = []
-    start = 2.0 * float(ns[0]) ** LIMITS[k - 1]
-    for i, n in enumerate(ns):
-        if i and np.isfinite(found[-1]):
-            start = found[-1] * float(n / ns[i - 1]) ** LIMITS[k - 1]
-        elif i:
-            start = 2.0 * float(n) ** LIMITS[k - 1]
-        found.append(boundary(activation, int(n), k, start))
-    return np.array(found)
+def judge(data: Counts) -> Judgement:
+    """Counts beside theory, and where the theory's boundaries lie and tend to."""
+    ns, far = data.ns, data.far
+    share = Estimate(np.mean([c.measured.values == c.theory for c in data.cells], axis=0))  # one value per seed
+    slopes, gaps = [], []
+    for activation, k in FOLLOWED:
+        x, y = np.log(far), np.log(data.boundaries[activation][:, k])
+        slopes.append((float((y[-1] - y[-2]) / (x[-1] - x[-2])), LIMITS[k]))
+        gaps.append(abs(float(np.interp(np.log(ns[-1]), x, y / x)) - LIMITS[k]))
+    named = ", ".join(
+        f"{e:.2f} ({ACTIVATIONS[a][0]}, spike {k + 1})" for (e, _), (a, k) in zip(slopes, FOLLOWED, strict=True)
+    )
+    second, third = (data.exponents(a, 1.0)[:, k] for a, k in (("relu", 1), ("shifted_erf", 2)))
+    return Judgement(
+        words=_words(check(share, low=MATCHING), slopes, max(gaps)),
+        finding=(
+            f"In {share.mean:.0%} ± {share.stderr:.0%} of {len(data.cells)} cells (n from {ns[0]} to {ns[-1]}, c = {CONSTANT:g}, {data.seeds} seeds each) the number of spikes "
+            f"is that of the finite-n theory. At c = 1 the second ReLU spike appears at α = {second[0]:.2f} for n = {far[0]:.0f} and at "
+            f"{second[-1]:.3f} for n = {far[-1]:.0e} (window: 0.25); the third spike of erf(z + ½) at {third[np.isfinite(third)][0]:.2f} and "
+            f"{third[-1]:.3f} (window: 0.333). At n = {ns[-1]} and c = 1 a boundary is up to {max(gaps):.2f} from its threshold. In the theory the "
+            f"step at which a spike appears grows like n^e with e = {named} at the largest n; the windows say 0, 1/4, 1/3."
+        ),
+        surprise=_prefactors(data),
+        rows=_rows(data),
+    )
 
 
-def exponent(eta: Array, n: Array, constant: float) -> Array:
-    """α of η = c·n^α."""
-    return np.log(eta / constant) / np.log(n)
-
-
-def judge(agreeing: Check, slopes: Sequence[tuple[float, float]], gap: float) -> str:
+def _words(agreeing: Check, slopes: Sequence[tuple[float, float]], gap: float) -> str:
     """Words for three numbers.
 
     `agreeing`: is the share of cells with the count of the finite-n theory at least MATCHING? `slopes`: (e, threshold) for each
@@ -84,106 +171,61 @@ def judge(agreeing: Check, slopes: Sequence[tuple[float, float]], gap: float) ->
     return f"{HOLDS} as a limit, not at this n" if gap > 0.02 else HOLDS
 
 
-def run(settings: Settings) -> Outcome:
-    """Follow the boundaries with the theory to large n; count spikes in simulations where they can be run."""
-    ns = settings.pick((150, 300), (200, 400, 800, 1600), (500, 1000, 2000, 4000, 8000))
-    alphas = settings.pick((0.1, 0.4), (0, 0.1, 0.2, 0.25, 0.3, 0.35, 0.4, 0.45, 0.5), np.linspace(0, 0.5, 11).tolist())
-    near = np.geomspace(ns[0], 1e9, settings.pick(2, 8, 14)).round()
-    far = settings.pick(np.array([ns[0], 1e7, 1e9]), near, near)
-    seeds = settings.seed_count(2, 3, 4)
-    panels, rows, theory, hits = [], [], {}, []
-    total = len(ACTIVATIONS) * (len(far) + len(ns) * 2)
-    done = 0
-    for activation, (label, spikes) in ACTIVATIONS.items():
-        theory[activation] = np.stack([boundaries(activation, far, k) for k in range(1, spikes + 1)], axis=1)
-        done += len(far)
-        settings.progress(done / total)
-        for n in ns:
-            for alpha in alphas:
-                problem = the_problem(activation, n, CONSTANT * n**alpha)
-                m = measure_spectrum(problem, seeds, count=6)
-                t = find_outliers(problem, nodes=17)
-                said = int((t.on_direction > ON_DIRECTION).sum())
-                rows.append({"activation": label, "n": n, "alpha": float(alpha), "c": CONSTANT, "theory": said})
-                rows[-1] |= {"measured": float(m.outliers.mean), "stderr": float(m.outliers.stderr)}
-                hits.append(m.outliers.values == said)
-            done += 2
-            settings.progress(done / total)
-        mine = [row for row in rows if row["activation"] == label]
-        series = [
-            Series(f"spike {k + 1} appears", exponent(theory[activation][:, k], far, CONSTANT), far, colour=k + 1)
-            for k in range(spikes)
-        ]
-        for count in range(spikes + 1):
-            cells = [(row["alpha"], row["n"]) for row in mine if round(row["measured"]) == count]
-            if cells:
-                series.append(Series(f"{count} measured", *zip(*cells, strict=True), kind="simulation", colour=count))
-        title, axes = f"{label}, c = {CONSTANT:g}", ("α = log(η/c)/log n", "n")
-        panels.append(Panel(title, *axes, series, logy=True, verticals=THRESHOLDS, xlim=(-0.06, 0.52)))
-    for activation, (label, spikes) in ACTIVATIONS.items():
-        series = []
-        for k in range(spikes):
-            for c in PREFACTORS:
-                kind = "theory" if c == CONSTANT else "limit"
-                name = f"spike {k + 1}, c = {c:g}" if c == CONSTANT else ""
-                series.append(Series(name, exponent(theory[activation][:, k], far, c), far, kind=kind, colour=k + 1))
-        title = f"{label}: c = 1 (right), 2, 4 (left)"
-        panels.append(
-            Panel(title, "α = log(η/c)/log n", "n", series, logy=True, verticals=THRESHOLDS, xlim=(-0.2, 0.6))
-        )
-
-    share = Estimate(np.mean(hits, axis=0))  # of the cells, one value per seed
-    followed = [(activation, k) for activation, (_, spikes) in ACTIVATIONS.items() for k in range(spikes)]
-    slopes, gaps = [], []
-    for activation, k in followed:
-        x, y = np.log(far), np.log(theory[activation][:, k])
-        slopes.append((float((y[-1] - y[-2]) / (x[-1] - x[-2])), LIMITS[k]))
-        gaps.append(abs(float(np.interp(np.log(ns[-1]), x, y / x)) - LIMITS[k]))
-    named = ", ".join(
-        f"{e:.2f} ({ACTIVATIONS[a][0]}, spike {k + 1})" for (e, _), (a, k) in zip(slopes, followed, strict=True)
-    )
-    second, third = (exponent(theory[a][:, k], far, 1.0) for a, k in (("relu", 1), ("shifted_erf", 2)))
-    for activation, (label, _) in ACTIVATIONS.items():
-        for n, etas in zip(far, theory[activation], strict=True):
-            rows.append({"activation": label, "n": int(n), "c": CONSTANT})
-            alphas_k = exponent(etas, np.full(etas.shape, n), CONSTANT)
-            rows[-1] |= {f"alpha_spike_{k + 1}": float(a) for k, a in enumerate(alphas_k) if np.isfinite(a)}
-    return Outcome(
-        name="spike-count",
-        question="How many eigenvalues have left the bulk at a given α and n, and how does the prefactor of the step move it?",
-        claim="ℓ of them for (ℓ−1)/(2ℓ) < α < ℓ/(2ℓ+2), whatever the prefactor c (those k with c_k ≠ 0).",
-        verdict=judge(check(share, low=MATCHING), slopes, max(gaps)),
-        finding=(
-            f"In {share.mean:.0%} ± {share.stderr:.0%} of {len(hits)} cells (n from {ns[0]} to {ns[-1]}, c = {CONSTANT:g}, {seeds} seeds each) the number of spikes "
-            f"is that of the finite-n theory. At c = 1 the second ReLU spike appears at α = {second[0]:.2f} for n = {far[0]:.0f} and at "
-            f"{second[-1]:.3f} for n = {far[-1]:.0e} (window: 0.25); the third spike of erf(z + ½) at {third[np.isfinite(third)][0]:.2f} and "
-            f"{third[-1]:.3f} (window: 0.333). At n = {ns[-1]} and c = 1 a boundary is up to {max(gaps):.2f} from its threshold. In the theory the "
-            f"step at which a spike appears grows like n^e with e = {named} at the largest n; the windows say 0, 1/4, 1/3."
-        ),
-        surprise=_prefactors(theory, far, ns[-1]),
-        rows=rows,
-        panels=tuple(panels),
-        caption=(
-            f"Number of eigenvalues of FFᵀ/n that left the bulk and whose vector is a function of X̃β. Top: measured (symbols, rounded mean of {seeds} seeds) "
-            f"and, from the profile theory, where each next spike appears (lines), η = {CONSTANT:g}·n^α. Bottom: those lines for three prefactors. Teacher "
-            "H₁ + H₂/√2, no noise, d = N = n/2, labels-only gradient on 4n samples. Vertical lines: thresholds (ℓ−1)/(2ℓ)."
-        ),
-    )
-
-
-def _prefactors(theory: dict[str, Array], far: Array, n: int) -> str:
+def _prefactors(data: Counts) -> str:
     """Where the boundaries lie at the largest n simulated, for the smallest and the largest prefactor, by the theory."""
-    few, most = PREFACTORS[0], PREFACTORS[-1]
-    places: dict[float, list[tuple[float, float]]] = {few: [], most: []}
-    for activation, (_, spikes) in ACTIVATIONS.items():
-        for k in range(spikes):
-            eta = float(np.exp(np.interp(np.log(n), np.log(far), np.log(theory[activation][:, k]))))
-            for c, found in places.items():
-                found.append((float(np.log(eta / c) / np.log(n)), LIMITS[k]))
-    early = {c: sum(alpha < limit for alpha, limit in found if np.isfinite(alpha)) for c, found in places.items()}
+    n, (few, *_, most) = data.ns[-1], PREFACTORS
+    alphas = {c: [float(np.log(data.eta(a, k, n) / c) / np.log(n)) for a, k in FOLLOWED] for c in (few, most)}
+    early = {c: sum(a < LIMITS[k] for a, (_, k) in zip(at, FOLLOWED, strict=True)) for c, at in alphas.items()}
     width, shift = LIMITS[2] - LIMITS[1], float(np.log(most / few) / np.log(n))
     return (
         f"The prefactor does not drop out at n = {n}: from c = {few:g} to c = {most:g} every boundary moves by log(c)/log(n) = {shift:.2f}, "
-        f"{'more' if shift > width else 'less'} than the width of window 2 ({width:.3f}). With c = {few:g} {early[few]} of {len(places[few])} spikes appear below their thresholds, "
+        f"{'more' if shift > width else 'less'} than the width of window 2 ({width:.3f}). With c = {few:g} {early[few]} of {len(FOLLOWED)} spikes appear below their thresholds, "
         f"with c = {most:g} {early[most]}."
     )
+
+
+def _rows(data: Counts) -> list[dict[str, Any]]:
+    rows: list[dict[str, Any]] = []
+    for cell in data.cells:
+        rows.append({"activation": ACTIVATIONS[cell.activation][0], "n": cell.n, "alpha": cell.alpha, "c": CONSTANT})
+        rows[-1] |= {"theory": cell.theory} | mean_of(cell.measured)
+    for activation, (label, _) in ACTIVATIONS.items():
+        for n, alphas in zip(data.far, data.exponents(activation, CONSTANT), strict=True):
+            rows.append({"activation": label, "n": int(n), "c": CONSTANT})
+            rows[-1] |= {f"alpha_spike_{k + 1}": float(a) for k, a in enumerate(alphas) if np.isfinite(a)}
+    return rows
+
+
+def draw(data: Counts) -> Figure:
+    """Cells and boundaries over α and n, and the boundaries of other prefactors."""
+    panels = [_cells(data, activation) for activation in ACTIVATIONS]
+    for activation, (label, spikes) in ACTIVATIONS.items():
+        series = []
+        for k, c in product(range(spikes), PREFACTORS):
+            kind, name = ("theory", f"spike {k + 1}, c = {c:g}") if c == CONSTANT else ("limit", "")
+            at = data.exponents(activation, c)[:, k]
+            series.append(Series(name, at, data.far, kind=kind, colour=k + 1))
+        panels.append(_panel(f"{label}: c = 1 (right), 2, 4 (left)", series, (-0.2, 0.6)))
+    caption = (
+        f"Number of eigenvalues of FFᵀ/n that left the bulk and whose vector is a function of X̃β. Top: measured (symbols, rounded mean of {data.seeds} seeds) "
+        f"and, from the profile theory, where each next spike appears (lines), η = {CONSTANT:g}·n^α. Bottom: those lines for three prefactors. Teacher "
+        "H₁ + H₂/√2, no noise, d = N = n/2, labels-only gradient on 4n samples. Vertical lines: thresholds (ℓ−1)/(2ℓ)."
+    )
+    return Figure(panels, caption)
+
+
+def _cells(data: Counts, activation: str) -> Panel:
+    """The counts of one activation beside the boundaries."""
+    label, spikes = ACTIVATIONS[activation]
+    lines = data.exponents(activation, CONSTANT)
+    series = [Series(f"spike {k + 1} appears", lines[:, k], data.far, colour=k + 1) for k in range(spikes)]
+    mine = [cell for cell in data.cells if cell.activation == activation]
+    for count in range(spikes + 1):
+        places = [(cell.alpha, cell.n) for cell in mine if round(float(cell.measured.mean)) == count]
+        if places:
+            series.append(Series(f"{count} measured", *zip(*places, strict=True), kind="simulation", colour=count))
+    return _panel(f"{label}, c = {CONSTANT:g}", series, (-0.06, 0.52))
+
+
+def _panel(title: str, series: Sequence[Series], xlim: tuple[float, float]) -> Panel:
+    return Panel(title, "α = log(η/c)/log n", "n", series, logy=True, verticals=THRESHOLDS, xlim=xlim)

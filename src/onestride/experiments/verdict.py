@@ -30,6 +30,11 @@ class Verdict(StrEnum):
 HOLDS, PARTLY, NOT_YET, FAILS, UNDECIDED = tuple(Verdict)[:5]
 
 
+def told(outcome: Agreement, agrees: str, differs: str, unclear: str) -> str:
+    """One of three phrases."""
+    return {Agreement.AGREES: agrees, Agreement.DIFFERS: differs, Agreement.UNDECIDED: unclear}[outcome]
+
+
 def growth(ns: Sequence[float], estimates: Sequence[Estimate]) -> tuple[float, float]:
     """Exponent e of a power law n^e through positive estimates, and its standard error, by weighted least squares."""
     x = np.log(np.asarray(ns, float))

@@ -56,13 +56,16 @@ _EXPERIMENTS: dict[str, tuple[dict[str, str], str]] = {
     "spectrum": (SPIKES | {"exponent": "0.355"}, ""),
     "spike-count": (SQUARE | {"n": "2000", "activation": "relu", "constant": "2", "exponent": "0.35"}, ""),
     "alignment": (SPIKES | {"n": "1200", "exponent": "0.29"}, "singular vectors are not drawn here"),
+    "expansion": (PAPER_2 | {"exponent": "0.29"}, "the expanded features are not drawn here"),
     "equivalence": (PAPER_2 | {"n": "1200", "exponent": "0.29"}, "the expanded features are not drawn here"),
     "errors": (WIDE | {"n": "1200", "activation": "softplus", "noise": "0", "ridge": "0.01"}, ""),
+    "gains": (PAPER_2 | {"exponent": "0.29"}, ""),
     "staircase": (
         {"n": "1600", "phi": "0.25", "psi": "0.5", "step_samples": "4", "activation": "shifted_erf", "teacher": FOUR}
         | {"noise": "0", "ridge": "0.01", "gradient": "labels", "exponent": "0.4"},
         "",
     ),
+    "linear-part": (PAPER_2 | {"teacher": "0,0,0.7071067812", "noise": "0.5", "exponent": "0.29"}, ""),
     "double-descent": (
         {"n": "400", "phi": "0.5", "psi": "0.5", "teacher": H12, "noise": "0.5", "ridge": "0.001", "exponent": "0.3"},
         "move ψ through φ: there N = n",
