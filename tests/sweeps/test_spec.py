@@ -5,11 +5,10 @@ import pytest
 
 import onestride as one
 from onestride.sweeps.cells import (
-    cell_content,
     group_cells,
     key_of,
     problem_content,
-    problem_from,
+    problem_of,
     run_cell,
     theory_cell,
 )
@@ -226,7 +225,7 @@ def test_content_round_trips_and_leaves_defaults_out():
     problem = one.Problem(**BASE, activation=[0, 1, 0.5], ridge=2.0, step=one.Step(exponent=0.3), n_step=17)
     content = problem_content(problem)
     assert "gradient" not in content  # so that a new field with a default changes no key
-    assert problem_from(content) == problem
+    assert problem_of(content) == problem
 
 
 OTHER = {"n": 31, "d": 21, "N": 41, "activation": "tanh", "teacher": (0, 1, 0.5), "noise": 0.3, "ridge": 0.7}
@@ -242,7 +241,7 @@ def test_every_field_is_in_the_key_and_in_the_groups(name):
     other = problem.replace(step=STEPS[name]) if name in STEPS else problem.replace(**{name: OTHER[name]})
     contents = [problem_content(p) for p in (problem, other)]
     assert len({key_of("run", run_cell(content, 0)) for content in contents}) == 2
-    assert [problem_from(content) for content in contents] == [problem, other]
+    assert [problem_of(content) for content in contents] == [problem, other]
     groups = group_cells([(problem, (0,)), (other, (0,))])
     assert len(groups) == (1 if name in ("ridge", "exponent") else 2)
     assert [group.cell(pair) for group in groups for pair in group.pairs] == [problem, other]
@@ -264,8 +263,7 @@ def test_cells_with_other_seeds_are_another_group():
 def test_cells_of_a_group_have_the_content_of_their_problem():
     cells = problems(axes={"exponent": [0.0, -0.0, 0.3], "ridge": [0.1, 1.0]})
     (group,) = group_cells([(p, (0,)) for p in cells])
-    for pair in group.pairs:
-        assert cell_content(group.content, pair, 1.0) == problem_content(group.cell(pair))
+    assert group.contents == [problem_content(group.cell(pair)) for pair in group.pairs]
 
 
 def test_keys_of_cells_are_pinned():
@@ -280,4 +278,4 @@ def test_registered_functions_are_told_from_their_namesakes():
     before = problem_content(problem)
     one.register("sweep_test_function", lambda z: z**3 + z, lambda z: 3 * z**2 + 1)
     assert problem_content(problem) != before
-    assert problem_from(before) == problem
+    assert problem_of(before) == problem

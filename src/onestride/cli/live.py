@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from onestride.sweeps.drive import Progress
+    from onestride.sweeps.ledger import Progress
 
 PLAIN_SECONDS = 5.0  # between lines of progress when the output is not a terminal
 

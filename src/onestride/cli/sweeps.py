@@ -5,6 +5,7 @@ from __future__ import annotations
 import shlex
 import sys
 from contextlib import nullcontext
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -17,7 +18,7 @@ from onestride.cli.show import emit, say, table
 if TYPE_CHECKING:
     from onestride.plot import Panel
     from onestride.sweeps.curves import Curve
-    from onestride.sweeps.drive import Progress
+    from onestride.sweeps.ledger import Progress
     from onestride.sweeps.rows import Row
 
 Flag = Annotated[bool, Parameter(negative="")]
@@ -58,7 +59,7 @@ def plan(
     sweep = read_sweep(file)
     opened = None if store is None else Store(store, create=True)
     found = make_plan(sweep, opened, workers=workers)
-    if emit(found.to_dict(), json_):
+    if emit(asdict(found), json_):
         return
     for name, values in found.axes.items():
         shown = [str(v) if not isinstance(v, float) else f"{v:g}" for v in values]
@@ -199,7 +200,7 @@ def status(*, store: Path, json_: Json = False) -> None:
         "store": str(store),
         "running": opened.others_write(),
         "damaged": [str(d) for d in opened.damage],
-        **found.to_dict(),
+        **asdict(found),
     }
     if emit(data, json_):
         return

@@ -14,7 +14,7 @@ import numpy as np
 from onestride.problem import Problem, Step
 from onestride.result import QUANTITIES, Estimate, Status
 from onestride.store import Record, Store
-from onestride.sweeps.cells import NUMERICS, problem_from
+from onestride.sweeps.cells import NUMERICS, cell_name, problem_of
 from onestride.sweeps.statistics import student_half_width
 
 GAINS = {"train_gain": "train_loss", "test_gain": "test_error"}
@@ -142,14 +142,14 @@ def stored_rows(store: Store, *, method: str | None = None, only: Iterable[Probl
         if record.numerics != NUMERICS.get(record.kind):
             continue  # the same description gave other numbers then
         if record.kind == "run":
-            name = _name(record.cell)
+            name = cell_name(record.cell)
             runs.setdefault(name, []).append(record)
             done.add((name, record.cell["seed"]))
         elif record.kind == "theory" and method in (None, record.cell["method"]):
-            theory.setdefault(_name(record.cell), record.values)
+            theory.setdefault(cell_name(record.cell), record.values)
     for record in store.records("failure"):
         cell = record.cell["cell"]
-        name = _name(cell)
+        name = cell_name(cell)
         resolved = (name, cell["seed"]) in done if record.cell["of"] == "run" else name in theory
         if not resolved:
             failures.setdefault(name, []).append(record.values["reason"])
@@ -163,13 +163,9 @@ def stored_rows(store: Store, *, method: str | None = None, only: Iterable[Probl
     return sorted(rows, key=lambda row: _order(row.problem))
 
 
-def _name(cell: dict[str, Any]) -> str:
-    return json.dumps(cell["problem"], sort_keys=True)
-
-
 def _problem(content: dict[str, Any]) -> Problem:
     try:
-        return problem_from(content)
+        return problem_of(content)
     except ValueError:  # a function that is not registered here: the row can be shown all the same
         data: dict[str, Any] = {name: value for name, value in content.items() if name not in ("registered", "step")}
         data = {name: tuple(value) if isinstance(value, list) else value for name, value in data.items()}
