@@ -6,11 +6,9 @@ import os
 import random
 import sys
 import time
-import warnings
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, CancelledError, Executor, Future, wait
-from datetime import UTC, datetime
 from multiprocessing import current_process
 from pathlib import Path
 from typing import Any
@@ -21,12 +19,12 @@ from onestride._backend import require_device
 from onestride.functions import InputError
 from onestride.simulation.memory import memory_needed
 from onestride.store import Record, Store
-from onestride.sweeps.cells import NUMERICS, Group, Part
+from onestride.sweeps.cells import Group, Part
 from onestride.sweeps.ledger import Job, Ledger, Progress
 from onestride.sweeps.pool import NoWorkers, SturdyPool
 from onestride.sweeps.rows import Row
 from onestride.sweeps.spec import Sweep, read_sweep
-from onestride.sweeps.task import Task, failures_of, machine, perform
+from onestride.sweeps.task import Task, failures_of, perform
 
 REFRESH_SECONDS = 1.0  # how often to look for what other drivers have written
 MAX_SEEDS = 100
@@ -84,17 +82,7 @@ def sweep(
     if device is not None and executor is None:
         require_device(device)
     opened = store if isinstance(store, Store) else Store(store, create=True)
-    if executor is None:
-        workers = workers or default_workers(described.groups, device)
-        threads = threads or max(1, cores() // workers)
-    else:
-        workers = workers or getattr(executor, "_max_workers", None) or cores()
-    for damage in opened.heal():
-        warnings.warn(f"set aside and to be computed again: {damage}", stacklevel=2)
-    cell = {"name": described.name, "sweep": described.data}
-    where = machine() | {"started": datetime.now(UTC).isoformat(timespec="seconds")}
-    opened.put(Record.new("sweep", cell, {"cells": len(described.points)}, where, numerics=NUMERICS["sweep"]))
-    ledger = Ledger(described.groups, opened, target=target_stderr, max_seeds=max_seeds, retry_failed=retry_failed)
+    ledger = Ledger(described, opened, target=target_stderr, max_seeds=max_seeds, retry_failed=retry_failed)
     return _Driver(ledger, executor, workers, threads, device, progress or (lambda _: None), stop).rows()
 
 
@@ -122,15 +110,19 @@ class _Driver:
         self,
         ledger: Ledger,
         executor: Executor | None,
-        workers: int,
+        workers: int | None,
         threads: int | None,
         device: str | None,
         report: Callable[[Progress], None],
         stop: Callable[[], bool],
     ) -> None:
         self.ledger, self.store, self.report, self.stop = ledger, ledger.store, report, stop
-        self.executor, self.workers, self.threads, self.device = executor, workers, threads, device
-        self.owns_executor = executor is None
+        self.executor, self.threads, self.device, self.owns_executor = executor, threads, device, executor is None
+        if executor is None:
+            self.workers = workers or default_workers([job.group for job in ledger.jobs], device)
+            self.threads = threads or max(1, cores() // self.workers)
+        else:
+            self.workers: int = workers or getattr(executor, "_max_workers", None) or cores()
         self.queue: deque[tuple[Job, Part]] = deque()
         self.pending: dict[Future[list[Record]], tuple[Job, Task]] = {}
         self.finished: deque[Job] = deque()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import platform
 import socket
 import time
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cache
@@ -177,13 +178,10 @@ def machine() -> dict[str, Any]:
 def commit() -> str | None:
     """The commit of the checkout this package runs from, read from its files; None when it is installed."""
     for folder in Path(__file__).resolve().parents:
-        if (folder / ".git" / "HEAD").is_file():
-            try:
-                head = (folder / ".git" / "HEAD").read_text().strip()
-                if not head.startswith("ref: "):
-                    return head
-                reference = folder / ".git" / head.removeprefix("ref: ")
-                return reference.read_text().strip() if reference.is_file() else None
-            except OSError:
-                return None
+        head = folder / ".git" / "HEAD"
+        if head.is_file():
+            with suppress(OSError):
+                text = head.read_text().strip()
+                return text if not text.startswith("ref: ") else (head.parent / text[5:]).read_text().strip()
+            return None
     return None
