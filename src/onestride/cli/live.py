@@ -64,12 +64,11 @@ def reporter() -> Iterator[Report]:
     if not sys.stderr.isatty():
         yield Report()
         return
+    from rich import progress as rich
     from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, TextColumn
-    from rich.progress import Progress as Bar
 
-    console = Console(stderr=True, highlight=False)
-    with Bar(BarColumn(), MofNCompleteColumn(), TextColumn("{task.fields[words]}"), console=console) as bar:
+    columns = (rich.BarColumn(), rich.MofNCompleteColumn(), rich.TextColumn("{task.fields[words]}"))
+    with rich.Progress(*columns, console=Console(stderr=True, highlight=False)) as bar:
         yield Report(bar)
 
 

@@ -44,7 +44,7 @@ class Group:
     problem: Problem
     pairs: tuple[Pair, ...]
     seeds: tuple[int, ...]
-    method: str = "auto"
+    method: str = "auto"  # of the theory, "none" for none
     _keys: dict[Part, list[str]] = field(default_factory=dict, repr=False, compare=False)  # those asked for
 
     def cell(self, pair: Pair) -> Problem:
