@@ -53,14 +53,13 @@ def plan(file: SweepFile, /, *, store: Path | None = None, workers: int | None =
     for name, values in found.axes.items():
         shown = [str(v) if not isinstance(v, float) else f"{v:g}" for v in values]
         say(f"{name}: {', '.join(shown if len(shown) <= 8 else [*shown[:3], '…', *shown[-2:]])} ({len(shown)})")
-    rows = table("", "in all", "known", "left")
-    for name, total, known in (
+    counts = [
         ("cells", found.cells, found.cells_known),
         ("runs (cells × seeds)", found.runs, found.runs_known),
         ("predictions", found.predictions, found.predictions_known),
-    ):
-        rows.add_row(name, f"{total:,}", f"{known:,}", f"{total - known:,}")
-    say(rows)
+    ]
+    rows = [(name, f"{total:,}", f"{known:,}", f"{total - known:,}") for name, total, known in counts]
+    say(table("", "in all", "known", "left", rows=rows))
     say(
         f"{found.groups:,} groups share their random numbers. Work left: {_power(found.flops)} floating-point operations."
     )
@@ -181,15 +180,12 @@ def status(*, store: Results, json_: Json = False) -> None:
     data = {"store": str(store), "running": running, "damaged": [str(d) for d in opened.damage]}
     if emit(data | asdict(found), json_):
         return
-    rows = table("sweep", "cells", "known", "failed", "left", "started")
+    rows = []
     for entry in found.sweeps:
-        if entry.known is None or entry.failed is None:
-            counts = (f"{entry.cells:,}", "?", "?", "?")
-        else:
-            left = entry.cells - entry.known - entry.failed
-            counts = tuple(f"{v:,}" for v in (entry.cells, entry.known, entry.failed, left))
-        rows.add_row(entry.name, *counts, entry.started)
-    say(rows)
+        left = None if entry.known is None or entry.failed is None else entry.cells - entry.known - entry.failed
+        told = ("?" if count is None else f"{count:,}" for count in (entry.cells, entry.known, entry.failed, left))
+        rows.append((entry.name, *told, entry.started))
+    say(table("sweep", "cells", "known", "failed", "left", "started", rows=rows))
     if any(entry.known is None for entry in found.sweeps):
         say("?: the sweep uses a function of your own, which this program does not know.")
     say(f"{found.runs:,} runs and {found.predictions:,} predictions of {found.cells:,} cells are in {store}.")

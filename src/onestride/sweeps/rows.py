@@ -6,7 +6,6 @@ import json
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -45,16 +44,11 @@ class Row:
         """How the theory ended, a name of `Status` in small letters; none when there is no theory value."""
         return "none" if self.theory is None else str(self.theory["status"])
 
-    @cached_property
-    def _estimates(self) -> dict[str, Estimate]:
-        names = (*QUANTITIES, *(f"untrained_{name}" for name in QUANTITIES))
-        values = {name: np.array([run.values[name] for run in self.runs], float) for name in names}
-        values |= {gain: values[f"untrained_{name}"] - values[name] for gain, name in GAINS.items()}
-        return {name: Estimate(value) for name, value in values.items()}
-
     def estimate(self, name: str) -> Estimate:
         """The measured quantity, one value per seed."""
-        return self._estimates[name]
+        if name in GAINS:
+            return self.estimate(f"untrained_{GAINS[name]}") - self.estimate(GAINS[name])
+        return Estimate(np.array([run.values[name] for run in self.runs], float))
 
     def predicted(self, name: str) -> float:
         """The theory's value; NaN when there is none."""
