@@ -3,7 +3,6 @@
 import contextlib
 import json
 import math
-import multiprocessing
 import os
 import subprocess
 import sys
@@ -138,19 +137,18 @@ def test_several_writers_share_a_store(tmp_path):
     assert not Store(tmp_path).others_write()
 
 
-def _write(path: str, first: int) -> None:
-    with Store(path, create=True) as store:
-        for i in range(first, first + 200):
-            store.put(record(i))
+MANY = """
+from onestride.store import Record, Store
+with Store(PATH, create=True) as store:
+    for i in range(FIRST, FIRST + 200):
+        store.put(Record.new("note", {"problem": {"n": i}, "seed": 0}, {"x": i / 3}, {"host": "here"}))
+"""
 
 
 def test_processes_writing_at_once_lose_nothing(tmp_path):
-    context = multiprocessing.get_context("spawn")
-    writers = [context.Process(target=_write, args=(str(tmp_path), 150 * k)) for k in range(3)]
-    for writer in writers:
-        writer.start()
-    for writer in writers:
-        writer.join()
+    codes = [f"PATH = {str(tmp_path)!r}\nFIRST = {150 * k}" + MANY for k in range(3)]
+    writers = [subprocess.Popen([sys.executable, "-c", code]) for code in codes]
+    assert [writer.wait(LIMIT) for writer in writers] == [0, 0, 0]
     check = Store(tmp_path).check()
     assert check.healthy
     assert check.kinds == {"note": 500}

@@ -4,15 +4,7 @@ import numpy as np
 import pytest
 
 import onestride as one
-from onestride.sweeps.cells import (
-    cell_content,
-    group_cells,
-    key_of,
-    problem_content,
-    problem_from,
-    run_cell,
-    theory_cell,
-)
+from onestride.sweeps.cells import group_cells
 from onestride.sweeps.spec import read_sweep
 
 ISSUE = """
@@ -220,64 +212,3 @@ def test_unreadable_files_are_sentences(tmp_path):
     (tmp_path / "x.toml").write_text("[problem\nn = 3")
     with pytest.raises(one.InputError, match="is not valid TOML"):
         read_sweep(tmp_path / "x.toml")
-
-
-def test_content_round_trips_and_leaves_defaults_out():
-    problem = one.Problem(**BASE, activation=[0, 1, 0.5], ridge=2.0, step=one.Step(exponent=0.3), n_step=17)
-    content = problem_content(problem)
-    assert "gradient" not in content  # so that a new field with a default changes no key
-    assert problem_from(content) == problem
-
-
-OTHER = {"n": 31, "d": 21, "N": 41, "activation": "tanh", "teacher": (0, 1, 0.5), "noise": 0.3, "ridge": 0.7}
-OTHER |= {"gradient": "labels", "weights": "gaussian", "readout": "constant", "n_step": 17, "centred": False}
-OTHER |= {"inputs": "uniform", "steps": 2, "batch": "reused", "directions": 2, "mix": "staircase"}
-STEPS = {"exponent": one.Step(constant=1.0, exponent=0.3), "constant": one.Step(constant=2.0)}
-
-
-@pytest.mark.parametrize("name", [*OTHER, *STEPS])
-def test_every_field_is_in_the_key_and_in_the_groups(name):
-    assert set(OTHER) | {"step"} == set(one.Problem.model_fields)
-    problem = one.Problem(**BASE, step=one.Step(constant=1.0))
-    other = problem.replace(step=STEPS[name]) if name in STEPS else problem.replace(**{name: OTHER[name]})
-    contents = [problem_content(p) for p in (problem, other)]
-    assert len({key_of("run", run_cell(content, 0)) for content in contents}) == 2
-    assert [problem_from(content) for content in contents] == [problem, other]
-    groups = group_cells([(problem, (0,)), (other, (0,))])
-    assert len(groups) == (1 if name in ("ridge", "exponent") else 2)
-    assert [group.cell(pair) for group in groups for pair in group.pairs] == [problem, other]
-
-
-def test_a_record_is_of_its_method_and_its_seed():
-    content = problem_content(one.Problem(**BASE))
-    methods = {key_of("theory", theory_cell(content, method)) for method in ("auto", "profile", "plateau")}
-    seeds = {key_of("run", run_cell(content, seed)) for seed in range(3)}
-    assert len(methods | seeds) == 6
-
-
-def test_cells_with_other_seeds_are_another_group():
-    a, b = (one.Problem(**BASE, ridge=ridge) for ridge in (0.1, 1.0))
-    groups = group_cells([(a, (0, 1)), (b, (5,)), (a, (1, 2))])
-    assert [([g.cell(pair) for pair in g.pairs], g.seeds) for g in groups] == [([a], (0, 1, 2)), ([b], (5,))]
-
-
-def test_cells_of_a_group_have_the_content_of_their_problem():
-    cells = problems(axes={"exponent": [0.0, -0.0, 0.3], "ridge": [0.1, 1.0]})
-    (group,) = group_cells([(p, (0,)) for p in cells])
-    for pair in group.pairs:
-        assert cell_content(group.content, pair, 1.0) == problem_content(group.cell(pair))
-
-
-def test_keys_of_cells_are_pinned():
-    """A change here makes every existing store look empty; raise the numerics tag only when numbers change."""
-    problem = one.Problem(**BASE, teacher=[0, 1, 0.5], noise=0.5, step=one.Step(exponent=0.25))
-    assert key_of("run", run_cell(problem_content(problem), 3)) == "9fb4bf56054b8fe7600222261fb6b6c7"
-
-
-def test_registered_functions_are_told_from_their_namesakes():
-    one.register("sweep_test_function", lambda z: z**3, lambda z: 3 * z**2)
-    problem = one.Problem(**BASE, activation="sweep_test_function")
-    before = problem_content(problem)
-    one.register("sweep_test_function", lambda z: z**3 + z, lambda z: 3 * z**2 + 1)
-    assert problem_content(problem) != before
-    assert problem_from(before) == problem

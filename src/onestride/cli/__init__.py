@@ -9,7 +9,7 @@ from cyclopts import App, Parameter
 
 from onestride import __version__
 from onestride.cli.explore import explore
-from onestride.cli.options import ProblemOptions
+from onestride.cli.options import AS_IN_README, Device, Json, Method, ProblemOptions, Seeds, Size
 from onestride.cli.out import check_folder
 from onestride.cli.show import (
     describe,
@@ -32,26 +32,14 @@ app = App(
     help="What does a two-layer network learn in its first gradient step, and how much does that help?",
 )
 
-Flag = Annotated[bool, Parameter(negative="")]
-
 
 @app.command
-def predict(
-    *, options: ProblemOptions | None = None, method: str = "auto", json_: Annotated[Flag, Parameter("--json")] = False
-) -> None:
-    """Predict train and test error after one step, and without it.
-
-    Parameters
-    ----------
-    method
-        Which theory: auto, or one of those listed in the documentation.
-    json_
-        Print JSON.
-    """
+def predict(*, options: ProblemOptions = AS_IN_README, method: Method = "auto", json_: Json = False) -> None:
+    """Predict train and test error after one step, and without it."""
     from onestride.result import Status, TheoryError
     from onestride.theory.predict import predict as run
 
-    prediction = run((options or ProblemOptions()).build(), method=method, throw=False)
+    prediction = run(options.build(), method=method, throw=False)
     if prediction.status not in (Status.SOLVED, Status.INACCURATE):
         raise TheoryError(prediction.message)
     if not emit(prediction.to_dict(), json_):
@@ -61,28 +49,24 @@ def predict(
 @app.command
 def simulate(
     *,
-    options: ProblemOptions | None = None,
-    seeds: int = 8,
+    options: ProblemOptions = AS_IN_README,
+    seeds: Seeds = 8,
     device: str = "cpu",
     dtype: Literal["float64", "float32"] = "float64",
-    json_: Annotated[Flag, Parameter("--json")] = False,
+    json_: Json = False,
 ) -> None:
     """Measure train and test error after one step, and without it.
 
     Parameters
     ----------
-    seeds
-        Number of independent repeats.
     device
         cpu (NumPy), cuda or cuda:1 (torch), torch (on the CPU), cupy; one seed is the same data on all.
     dtype
         float32 is quicker on some machines; one cell is then checked in float64.
-    json_
-        Print JSON.
     """
     from onestride.simulation.run import simulate as run
 
-    problem = (options or ProblemOptions()).build()
+    problem = options.build()
     with progress_bar("simulating") as progress:
         simulation = run(problem, seeds, device=device, dtype=dtype, progress=progress)
     if not emit(simulation.to_dict(), json_):
@@ -91,27 +75,13 @@ def simulate(
 
 @app.command
 def plan(
-    *,
-    options: ProblemOptions | None = None,
-    seeds: int = 8,
-    device: str = "cpu",
-    json_: Annotated[Flag, Parameter("--json")] = False,
+    *, options: ProblemOptions = AS_IN_README, seeds: Seeds = 8, device: Device = "cpu", json_: Json = False
 ) -> None:
-    """Tell the time and memory of a simulation before it starts.
-
-    Parameters
-    ----------
-    seeds
-        Number of independent repeats.
-    device
-        As for simulate.
-    json_
-        Print JSON.
-    """
+    """Tell the time and memory of a simulation before it starts."""
     from onestride.cli.live import duration
     from onestride.simulation.cost import plan as run
 
-    found = run((options or ProblemOptions()).build(), seeds=seeds, device=device)
+    found = run(options.build(), seeds=seeds, device=device)
     if emit(found.to_dict(), json_):
         return
     say(describe(found.problem))
@@ -123,28 +93,16 @@ def plan(
 @app.command
 def compare(
     *,
-    options: ProblemOptions | None = None,
-    seeds: int = 8,
-    method: str = "auto",
-    device: str = "cpu",
-    json_: Annotated[Flag, Parameter("--json")] = False,
+    options: ProblemOptions = AS_IN_README,
+    seeds: Seeds = 8,
+    method: Method = "auto",
+    device: Device = "cpu",
+    json_: Json = False,
 ) -> None:
-    """Predict and simulate, and say whether they agree, differ, or how many seeds would decide.
-
-    Parameters
-    ----------
-    seeds
-        Number of independent repeats.
-    method
-        Which theory: auto, or one of those listed in the documentation.
-    device
-        As for simulate.
-    json_
-        Print JSON.
-    """
+    """Predict and simulate, and say whether they agree, differ, or how many seeds would decide."""
     from onestride.compare import compare as run
 
-    problem = (options or ProblemOptions()).build()
+    problem = options.build()
     with progress_bar("simulating") as progress:
         comparison = run(problem, seeds, method=method, device=device, progress=progress)
     if not emit(comparison.to_dict(), json_):
@@ -152,17 +110,15 @@ def compare(
 
 
 @app.command
-def spectrum(*, options: ProblemOptions | None = None, json_: Annotated[Flag, Parameter("--json")] = False) -> None:
-    """Predict the bulk of the feature spectrum, the spikes that leave it and what their singular vectors are.
-
-    Parameters
-    ----------
-    json_
-        Print JSON, with the bulk densities.
-    """
+def spectrum(
+    *,
+    options: ProblemOptions = AS_IN_README,
+    json_: Annotated[Json, Parameter(help="Print JSON, with the bulk densities.")] = False,
+) -> None:
+    """Predict the bulk of the feature spectrum, the spikes that leave it and what their singular vectors are."""
     from onestride.theory.spectrum import spectrum as run
 
-    found = run((options or ProblemOptions()).build(), density=json_)
+    found = run(options.build(), density=json_)
     if emit(found.to_dict(), json_):
         return
     rows = table("spike", "eigenvalue of FFᵀ/n", "degree", "on functions of X̃β", "on H_k(X̃β⋆), same k")
@@ -176,31 +132,19 @@ def spectrum(*, options: ProblemOptions | None = None, json_: Annotated[Flag, Pa
 
 
 @app.command
-def diagnose(*, options: ProblemOptions | None = None, json_: Annotated[Flag, Parameter("--json")] = False) -> None:
-    """Say why a problem shows no spike or generalises poorly, with the numbers behind it and what to change.
-
-    Parameters
-    ----------
-    json_
-        Print JSON.
-    """
+def diagnose(*, options: ProblemOptions = AS_IN_README, json_: Json = False) -> None:
+    """Say why a problem shows no spike or generalises poorly, with the numbers behind it and what to change."""
     from onestride.theory.diagnose import diagnose as run
 
-    diagnosis = run((options or ProblemOptions()).build())
+    diagnosis = run(options.build())
     if not emit(diagnosis.to_dict(), json_):
         say(describe(diagnosis.problem))
         say(str(diagnosis))
 
 
 @app.command
-def functions(*, json_: Annotated[Flag, Parameter("--json")] = False) -> None:
-    """List activations and teachers with their Hermite coefficients.
-
-    Parameters
-    ----------
-    json_
-        Print JSON.
-    """
+def functions(*, json_: Json = False) -> None:
+    """List activations and teachers with their Hermite coefficients."""
     from onestride.functions import activation, function_names
 
     known = [activation(name) for name in function_names()]
@@ -218,9 +162,9 @@ def functions(*, json_: Annotated[Flag, Parameter("--json")] = False) -> None:
 @app.command
 def reproduce(
     *,
-    size: Literal["small", "standard", "large"] = "standard",
+    size: Size = "standard",
     out: Path = Path("reproduction"),
-    json_: Annotated[Flag, Parameter("--json")] = False,
+    json_: Annotated[Json, Parameter(help="Print JSON instead of the table.")] = False,
 ) -> None:
     """Check every claim of the paper: prints the claims table, writes report.html, figures, numbers and provenance.
 
@@ -230,8 +174,6 @@ def reproduce(
         small takes seconds, standard under four minutes on two cores, large much longer.
     out
         Folder to write.
-    json_
-        Print JSON instead of the table.
     """
     import time
 
@@ -261,11 +203,11 @@ def experiment(
     name: str = "list",
     /,
     *,
-    size: Literal["small", "standard", "large"] = "standard",
+    size: Size = "standard",
     seeds: int | None = None,
     device: str = "cpu",
     out: Path = Path("experiments"),
-    json_: Annotated[Flag, Parameter("--json")] = False,
+    json_: Json = False,
 ) -> None:
     """Run a named experiment, `all` of them, or `list` them: one figure, one page, one verdict each.
 
@@ -281,8 +223,6 @@ def experiment(
         Where the simulation runs, as for simulate.
     out
         Folder to write.
-    json_
-        Print JSON.
     """
     import time
 

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import os
 import signal
-import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated
 
 from cyclopts import Parameter
+
+from onestride._processes import signals_to
 
 
 def explore(
@@ -33,27 +32,12 @@ def explore(
     browser
         Open the page in the browser.
     """
-    with _leaving_at_once():
+    # Until the server takes over, Ctrl+C ends the program there and then: nothing has been started or written by then, and
+    # a KeyboardInterrupt in the midst of an import can get lost.
+    with signals_to(lambda *_: os._exit(0), signal.SIGINT, signal.SIGTERM):
         from onestride._errors import require
 
         require("starlette", "uvicorn", "matplotlib", extra="explore", what="the explorer")
         from onestride.web.serve import explore as run
 
         run(store, host=host, port=port, browser=browser, say=lambda words: print(words, flush=True))
-
-
-@contextmanager
-def _leaving_at_once() -> Iterator[None]:
-    """Until the server takes over, Ctrl+C ends the program there and then.
-
-    Nothing has been started or written by then; and a KeyboardInterrupt in the midst of an import can get lost.
-    """
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    before = {number: signal.signal(number, lambda *_: os._exit(0)) for number in (signal.SIGINT, signal.SIGTERM)}
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)

@@ -10,8 +10,10 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
+from onestride._processes import signals_to
+
 if TYPE_CHECKING:
-    from onestride.sweeps.drive import Progress
+    from onestride.sweeps.ledger import Progress
 
 PLAIN_SECONDS = 5.0  # between lines of progress when the output is not a terminal
 
@@ -28,59 +30,46 @@ def stopping() -> Iterator[Callable[[], bool]]:
             os._exit(130)
         os.write(2, b"\nfinishing what is running; Ctrl-C again stops at once\n")
 
-    before = {number: signal.signal(number, handle) for number in (signal.SIGINT, signal.SIGTERM)}
-    try:
+    with signals_to(handle, signal.SIGINT, signal.SIGTERM):
         yield lambda: bool(asked)
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
+
+
+class Report:
+    """Called with the progress of a sweep, of which it keeps the last: moves a bar, or prints a line now and then."""
+
+    def __init__(self, bar: Any = None) -> None:
+        self.last: Progress | None = None
+        self._bar, self._started, self._shown = bar, time.monotonic(), 0.0
+
+    def __call__(self, p: Progress) -> None:
+        """Show it."""
+        first, self.last = self.last is None, p
+        known = f"{p.cells_known:,} of {p.cells:,} cells already known, {p.total - p.done:,} results to compute"
+        rate = (p.done - p.known) / max(time.monotonic() - self._started, 1e-9)
+        left = f"{rate:.3g}/s, {duration((p.total - p.done) / rate)} left, {p.failed:,} failed" if rate else ""
+        if self._bar is not None:
+            if first:
+                self._bar.console.print(known)
+                self._bar.add_task("", words="")
+            self._bar.update(self._bar.task_ids[0], completed=p.done, total=p.total, words=left)
+        elif first or p.done >= p.total or time.monotonic() - self._shown >= PLAIN_SECONDS:
+            if first or left:
+                print(known if first else f"{p.done:,}/{p.total:,} results, {left}", file=sys.stderr, flush=True)
+            self._shown = time.monotonic()
 
 
 @contextmanager
-def reporter() -> Iterator[Callable[[Progress], None]]:
+def reporter() -> Iterator[Report]:
     """A bar on a terminal, a plain line now and then elsewhere; both on the error stream."""
-    started = time.monotonic()
-
-    def first(p: Progress) -> str:
-        return f"{p.cells_known:,} of {p.cells:,} cells already known, {p.total - p.done:,} results to compute"
-
-    def rate(p: Progress) -> float:
-        return (p.done - p.known) / max(time.monotonic() - started, 1e-9)
-
-    def words(p: Progress) -> str:
-        if not rate(p):
-            return ""
-        return f"{rate(p):.3g}/s, {duration((p.total - p.done) / rate(p))} left, {p.failed:,} failed"
-
     if not sys.stderr.isatty():
-        shown = [0.0]
-
-        def line(p: Progress) -> None:
-            if not shown[0]:
-                print(first(p), file=sys.stderr, flush=True)
-            elif time.monotonic() - shown[0] < PLAIN_SECONDS and p.done < p.total:
-                return
-            elif words(p):
-                print(f"{p.done:,}/{p.total:,} results, {words(p)}", file=sys.stderr, flush=True)
-            shown[0] = time.monotonic()
-
-        yield line
+        yield Report()
         return
+    from rich import progress as rich
     from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, TextColumn
-    from rich.progress import Progress as Bar
 
-    console = Console(stderr=True, highlight=False)
-    with Bar(BarColumn(), MofNCompleteColumn(), TextColumn("{task.fields[words]}"), console=console) as bar:
-        tasks: list[Any] = []
-
-        def draw(p: Progress) -> None:
-            if not tasks:
-                bar.console.print(first(p))
-                tasks.append(bar.add_task("", words=""))
-            bar.update(tasks[0], completed=p.done, total=p.total, words=words(p))
-
-        yield draw
+    columns = (rich.BarColumn(), rich.MofNCompleteColumn(), rich.TextColumn("{task.fields[words]}"))
+    with rich.Progress(*columns, console=Console(stderr=True, highlight=False)) as bar:
+        yield Report(bar)
 
 
 def duration(seconds: float) -> str:

@@ -1,15 +1,25 @@
-"""The options that describe a problem, shared by all commands that take one."""
+"""Options that several commands share: how the result is shown and measured, and those that describe a problem."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from cyclopts import Parameter
 
 if TYPE_CHECKING:
     from onestride.problem import Problem
+
+Flag = Annotated[bool, Parameter(negative="")]
+Json = Annotated[Flag, Parameter("--json", help="Print JSON.")]
+Seeds = Annotated[int, Parameter(help="Number of independent repeats.")]
+Method = Annotated[str, Parameter(help="Which theory: auto, or one of those listed in the documentation.")]
+Device = Annotated[str, Parameter(help="As for simulate.")]
+Size = Literal["small", "standard", "large"]
+Results = Annotated[Path, Parameter(help="Folder of results.")]
+SweepFile = Annotated[Path, Parameter(help="The TOML file that describes the sweep.")]
+OneSweep = Annotated[Path | None, Parameter(help="Only the cells of this sweep file.")]
 
 
 @Parameter(name="*")
@@ -61,15 +71,14 @@ class ProblemOptions:
                 raise InputError(f"--problem {self.problem} cannot be read: {reason}") from None
             read = Problem.from_json if self.problem.suffix == ".json" else Problem.from_toml
             data = read(text).to_dict()
-        for name in ("n", "d", "N", "noise", "ridge", "gradient", "weights", "readout", "n_step"):
-            if getattr(self, name) is not None:
-                data[name] = getattr(self, name)
-        for name in ("activation", "teacher"):
-            if getattr(self, name) is not None:
-                data[name] = _function(getattr(self, name))
-        step = {name: getattr(self, name) for name in ("constant", "exponent") if getattr(self, name) is not None}
-        data["step"] = data.get("step", {}) | step
+        given = {name: value for name, value in vars(self).items() if value is not None and name != "problem"}
+        step = {name: given.pop(name) for name in ("constant", "exponent") if name in given}
+        functions = {name: _function(given[name]) for name in ("activation", "teacher") if name in given}
+        data |= given | functions | {"step": data.get("step", {}) | step}
         return Problem(**data)
+
+
+AS_IN_README = ProblemOptions()
 
 
 def _function(text: str) -> str | list[Any]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -29,15 +29,17 @@ def say(item: Any) -> None:
     Console(highlight=False, markup=False).print(item)
 
 
-def table(*columns: str) -> Any:
-    """An empty table; words are set left, numbers right."""
+def table(*columns: str, rows: Iterable[Iterable[str]] = ()) -> Any:
+    """A table; words are set left, numbers right."""
     from rich import box
     from rich.table import Table
 
-    rows = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    made = Table(box=box.SIMPLE_HEAD, pad_edge=False)
     for i, name in enumerate(columns):
-        rows.add_column(name, justify="left" if i == 0 or name in ("claim", "question", "verdict") else "right")
-    return rows
+        made.add_column(name, justify="left" if i == 0 or name in ("claim", "question", "verdict") else "right")
+    for row in rows:
+        made.add_row(*row)
+    return made
 
 
 def subscript(k: int) -> str:
@@ -63,15 +65,12 @@ def describe(problem: Problem) -> str:
 
 def show_prediction(p: Prediction) -> None:
     """Predicted errors with and without the step."""
-    from onestride.result import Status
+    from onestride.result import QUANTITIES, Status
 
-    rows = table("", "after the step", "untrained", "gain")
-    base = p.untrained or p
-    for name in ("train_loss", "train_mse", "test_error"):
-        after, before = getattr(p, name), getattr(base, name)
-        rows.add_row(LABELS[name], f"{after:.5f}", f"{before:.5f}", f"{before - after:+.5f}")
+    pairs = {name: (getattr(p, name), getattr(p.untrained or p, name)) for name in QUANTITIES}
+    rows = [(LABELS[name], f"{a:.5f}", f"{b:.5f}", f"{b - a:+.5f}") for name, (a, b) in pairs.items()]
     say(describe(p.problem))
-    say(rows)
+    say(table("", "after the step", "untrained", "gain", rows=rows))
     if p.status is Status.SOLVED:
         say(f"method {p.method}: {p.accuracy}.")
     else:
@@ -80,14 +79,13 @@ def show_prediction(p: Prediction) -> None:
 
 def show_simulation(s: Simulation) -> None:
     """Measured errors with and without the step."""
-    rows = table("", "after the step", "untrained")
+    from onestride.result import QUANTITIES
+
     base = s.untrained or s
-    for name in ("train_loss", "train_mse", "test_error"):
-        rows.add_row(LABELS[name], f"{getattr(s, name):.5f}", f"{getattr(base, name):.5f}")
-    for name in ("train_gain", "test_gain"):
-        rows.add_row(LABELS[name], f"{getattr(s, name):.5f}", "")
+    rows = [(LABELS[name], f"{getattr(s, name):.5f}", f"{getattr(base, name):.5f}") for name in QUANTITIES]
+    rows += [(LABELS[name], f"{getattr(s, name):.5f}", "") for name in ("train_gain", "test_gain")]
     say(describe(s.problem))
-    say(rows)
+    say(table("", "after the step", "untrained", rows=rows))
     say(f"mean ± standard error over {len(s.seeds)} seeds; gains are paired by seed.")
     if s.spot_check is not None:
         say(f"Computed in float32; the first seed in float64 differs by {s.spot_check:.1e} at most.")
@@ -111,17 +109,11 @@ def progress_bar(label: str) -> Iterator[Any]:
     if not sys.stderr.isatty():
         yield None
         return
+    from rich import progress as rich
     from rich.console import Console
-    from rich.progress import (
-        BarColumn,
-        MofNCompleteColumn,
-        Progress,
-        TextColumn,
-        TimeElapsedColumn,
-        TimeRemainingColumn,
-    )
 
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-    with Progress(*columns, TimeRemainingColumn(), console=Console(stderr=True), transient=True) as bar:
+    columns = [rich.TextColumn("{task.description}"), rich.BarColumn(), rich.MofNCompleteColumn()]
+    columns += [rich.TimeElapsedColumn(), rich.TimeRemainingColumn()]
+    with rich.Progress(*columns, console=Console(stderr=True), transient=True) as bar:
         task = bar.add_task(label, total=None)
         yield lambda done, total: bar.update(task, completed=done, total=total)

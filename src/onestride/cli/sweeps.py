@@ -4,24 +4,25 @@ from __future__ import annotations
 
 import shlex
 import sys
-from contextlib import nullcontext
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import App, Parameter
 
 from onestride.cli.live import duration, reporter, stopping
+from onestride.cli.options import Flag, Json, OneSweep, Results, SweepFile
 from onestride.cli.out import check_file
-from onestride.cli.show import emit, say, table
+from onestride.cli.show import LABELS, emit, say, table
 
 if TYPE_CHECKING:
     from onestride.plot import Panel
     from onestride.sweeps.curves import Curve
-    from onestride.sweeps.drive import Progress
+    from onestride.sweeps.ledger import Progress
     from onestride.sweeps.rows import Row
-
-Flag = Annotated[bool, Parameter(negative="")]
-Json = Annotated[Flag, Parameter("--json")]
 
 sweep_app = App(name="sweep", help="Map many problems, theory beside simulation, in a store that cannot lose work.")
 store_app = App(name="store", help="Look after a folder of results.")
@@ -30,26 +31,15 @@ MAX_PANELS = 12
 
 
 @sweep_app.command
-def plan(
-    file: Path,
-    /,
-    *,
-    store: Path | None = None,
-    workers: int | None = None,
-    json_: Annotated[Flag, Parameter("--json")] = False,
-) -> None:
+def plan(file: SweepFile, /, *, store: Path | None = None, workers: int | None = None, json_: Json = False) -> None:
     """Say what a sweep would compute and cost, without running it.
 
     Parameters
     ----------
-    file
-        The TOML file that describes the sweep.
     store
         A folder of results; what it knows is not counted as work.
     workers
         Worker processes [one per core].
-    json_
-        Print JSON.
     """
     from onestride.store import Store
     from onestride.sweeps.plan import make_plan
@@ -58,19 +48,18 @@ def plan(
     sweep = read_sweep(file)
     opened = None if store is None else Store(store, create=True)
     found = make_plan(sweep, opened, workers=workers)
-    if emit(found.to_dict(), json_):
+    if emit(asdict(found), json_):
         return
     for name, values in found.axes.items():
         shown = [str(v) if not isinstance(v, float) else f"{v:g}" for v in values]
         say(f"{name}: {', '.join(shown if len(shown) <= 8 else [*shown[:3], '…', *shown[-2:]])} ({len(shown)})")
-    rows = table("", "in all", "known", "left")
-    for name, total, known in (
+    counts = [
         ("cells", found.cells, found.cells_known),
         ("runs (cells × seeds)", found.runs, found.runs_known),
         ("predictions", found.predictions, found.predictions_known),
-    ):
-        rows.add_row(name, f"{total:,}", f"{known:,}", f"{total - known:,}")
-    say(rows)
+    ]
+    rows = [(name, f"{total:,}", f"{known:,}", f"{total - known:,}") for name, total, known in counts]
+    say(table("", "in all", "known", "left", rows=rows))
     say(
         f"{found.groups:,} groups share their random numbers. Work left: {_power(found.flops)} floating-point operations."
     )
@@ -79,54 +68,58 @@ def plan(
     say(f"Time: about {duration(found.seconds)} ({found.basis}).")
 
 
+@Parameter(name="*")
+@dataclass(frozen=True)
+class RunOptions:
+    """How a sweep is computed: the arguments of `sweep`, and Dask."""
+
+    workers: int | None = None
+    "Worker processes [one per core that memory allows]."
+    threads: int | None = None
+    "BLAS threads of each worker [the cores divided among the workers; 1 with Dask]."
+    dask: str | None = None
+    "Address of a running Dask scheduler, or local to start one on this machine."
+    device: str | None = None
+    "Where workers simulate: cpu, cuda, cuda:0, torch (on the CPU) or cupy [cpu]; on a GPU there is one worker unless more are asked for."
+    target_stderr: float | None = None
+    "Add seeds until the test error of every cell is known with this standard error."
+    max_seeds: int = 100
+    "The most seeds a cell may get in that way."
+    retry_failed: Flag = False
+    "Compute again what failed in an earlier run."
+
+    @contextmanager
+    def arguments(self) -> Iterator[dict[str, Any]]:
+        """Those of `sweep`, with an executor while the block runs."""
+        given = asdict(self)
+        dask = given.pop("dask")
+        if dask is None:
+            yield given
+            return
+        from onestride.sweeps.cluster import dask_executor
+
+        with dask_executor(dask, self.workers) as (executor, count):
+            yield given | {"executor": executor, "workers": count, "threads": self.threads or 1}
+
+
 @sweep_app.command
 def run(
-    file: Path,
+    file: SweepFile,
     /,
     *,
-    store: Path,
-    workers: int | None = None,
-    threads: int | None = None,
-    dask: str | None = None,
-    device: str | None = None,
-    target_stderr: float | None = None,
-    max_seeds: int = 100,
-    retry_failed: Flag = False,
-    json_: Json = False,
+    store: Annotated[Path, Parameter(help="Folder of results; made when it does not exist, shared with other sweeps.")],
+    options: RunOptions = RunOptions(),  # noqa: B008 - it is frozen
+    json_: Annotated[Json, Parameter(help="Print a summary in JSON.")] = False,
 ) -> None:
     """Compute what the store does not know yet. Run it again to resume.
 
     Ctrl-C finishes what is running, stores it and stops; a second Ctrl-C stops at once. The exit code is 1 when a cell
     failed and 130 when the sweep was stopped.
-
-    Parameters
-    ----------
-    file
-        The TOML file that describes the sweep.
-    store
-        Folder of results; made when it does not exist, shared with other sweeps.
-    workers
-        Worker processes [one per core that memory allows].
-    threads
-        BLAS threads of each worker [the cores divided among the workers; 1 with Dask].
-    dask
-        Address of a running Dask scheduler, or local to start one on this machine.
-    device
-        Where workers simulate: cpu, cuda, cuda:0, torch (on the CPU) or cupy [cpu]; on a GPU there is one worker unless more are asked for.
-    target_stderr
-        Add seeds until the test error of every cell is known with this standard error.
-    max_seeds
-        The most seeds a cell may get in that way.
-    retry_failed
-        Compute again what failed in an earlier run.
-    json_
-        Print a summary in JSON.
     """
     import gc
 
     from onestride.store import Store
     from onestride.sweeps.drive import sweep
-    from onestride.sweeps.rows import SOLVED
     from onestride.sweeps.spec import read_sweep
 
     gc.set_threshold(50_000)  # thousands of records live as long as the program: do not go through them again and again
@@ -134,44 +127,14 @@ def run(
     opened = Store(store, create=True)
     for damage in opened.heal():
         print(f"set aside and to be computed again: {damage}", file=sys.stderr)
-    counted: list[Progress] = []
-    agree = judged = marked = 0
-    with stopping() as stop, _executor(dask, workers) as (executor, count), reporter() as report:
-
-        def follow(progress: Progress) -> None:
-            counted[:] = [progress]
-            report(progress)
-
-        for row in sweep(
-            described,
-            opened,
-            workers=count,
-            threads=threads or (1 if dask else None),
-            executor=executor,
-            device=device,
-            target_stderr=target_stderr,
-            max_seeds=max_seeds,
-            retry_failed=retry_failed,
-            progress=follow,
-            stop=stop,
-        ):
-            z = row.z("test_error")
-            solved = row.status == SOLVED
-            marked += z == z and not solved
-            judged += z == z and solved
-            agree += abs(z) <= 3 and solved
+    with stopping() as stop, options.arguments() as arguments, reporter() as report:
+        tally = _tally(sweep(described, opened, **arguments, progress=report, stop=stop))
         stopped = stop()
-    (last,) = counted
+    last = report.last
+    assert last is not None  # it was told before the first task
     data = {"results": last.total, "done": last.done, "failed": last.failed, "stopped": stopped, "store": str(store)}
     if not emit(data, json_):
-        failed = f", {last.failed:,} of them failed" if last.failed else ""
-        say(f"{last.done:,} of {last.total:,} results are in {store}{failed}.")
-        if judged:
-            say(f"Theory lies within 3 standard errors of the measured test error in {agree:,} of {judged:,} cells.")
-        if marked:
-            say(f"In {marked:,} more cells the theory's number is marked: status and message are in every export.")
-        if last.failed:
-            say(f"Why: onestride sweep status --store {shlex.quote(str(store))}")
+        _summarise(last, tally, store)
     if stopped and last.done < last.total:
         print(f"stopped; resume with: {shlex.join(['onestride', *sys.argv[1:]])}", file=sys.stderr)
         raise SystemExit(130)
@@ -179,43 +142,54 @@ def run(
         raise SystemExit(1)
 
 
-@sweep_app.command
-def status(*, store: Path, json_: Json = False) -> None:
-    """Say how far each sweep of a store is, and what failed and why.
+def _tally(rows: Iterable[Row]) -> Counter[str]:
+    """How many cells with solved theory there are, in how many of them it agrees, and how many more are marked."""
+    from onestride.sweeps.rows import SOLVED
 
-    Parameters
-    ----------
-    store
-        Folder of results.
-    json_
-        Print JSON.
-    """
+    count: Counter[str] = Counter()
+    for row in rows:
+        z = row.z("test_error")
+        if z == z:
+            count["judged" if row.status == SOLVED else "marked"] += 1
+            count["agree"] += row.status == SOLVED and abs(z) <= 3
+    return count
+
+
+def _summarise(last: Progress, tally: Counter[str], store: Path) -> None:
+    failed = f", {last.failed:,} of them failed" if last.failed else ""
+    say(f"{last.done:,} of {last.total:,} results are in {store}{failed}.")
+    if judged := tally["judged"]:
+        say(
+            f"Theory lies within 3 standard errors of the measured test error in {tally['agree']:,} of {judged:,} cells."
+        )
+    if marked := tally["marked"]:
+        say(f"In {marked:,} more cells the theory's number is marked: status and message are in every export.")
+    if last.failed:
+        say(f"Why: onestride sweep status --store {shlex.quote(str(store))}")
+
+
+@sweep_app.command
+def status(*, store: Results, json_: Json = False) -> None:
+    """Say how far each sweep of a store is, and what failed and why."""
     from onestride.store import Store
     from onestride.sweeps.status import store_status
 
     opened = Store(store)
     found = store_status(opened)
-    data = {
-        "store": str(store),
-        "running": opened.others_write(),
-        "damaged": [str(d) for d in opened.damage],
-        **found.to_dict(),
-    }
-    if emit(data, json_):
+    running = opened.others_write()
+    data = {"store": str(store), "running": running, "damaged": [str(d) for d in opened.damage]}
+    if emit(data | asdict(found), json_):
         return
-    rows = table("sweep", "cells", "known", "failed", "left", "started")
+    rows = []
     for entry in found.sweeps:
-        if entry.known is None or entry.failed is None:
-            counts = (f"{entry.cells:,}", "?", "?", "?")
-        else:
-            left = entry.cells - entry.known - entry.failed
-            counts = tuple(f"{v:,}" for v in (entry.cells, entry.known, entry.failed, left))
-        rows.add_row(entry.name, *counts, entry.started)
-    say(rows)
+        left = None if entry.known is None or entry.failed is None else entry.cells - entry.known - entry.failed
+        told = ("?" if count is None else f"{count:,}" for count in (entry.cells, entry.known, entry.failed, left))
+        rows.append((entry.name, *told, entry.started))
+    say(table("sweep", "cells", "known", "failed", "left", "started", rows=rows))
     if any(entry.known is None for entry in found.sweeps):
         say("?: the sweep uses a function of your own, which this program does not know.")
     say(f"{found.runs:,} runs and {found.predictions:,} predictions of {found.cells:,} cells are in {store}.")
-    say("A sweep is writing to it now." if data["running"] else "No sweep on this machine is writing to it.")
+    say("A sweep is writing to it now." if running else "No sweep on this machine is writing to it.")
     for reason, count in found.reasons.items():
         say(f"failed {count:,} times: {reason}")
     for damage in opened.damage:
@@ -223,24 +197,13 @@ def status(*, store: Path, json_: Json = False) -> None:
 
 
 @sweep_app.command
-def export(
-    file: Path,
-    /,
-    *,
-    store: Path,
-    sweep: Path | None = None,
-    by_seed: Flag = False,
-) -> None:
+def export(file: Path, /, *, store: Results, sweep: OneSweep = None, by_seed: Flag = False) -> None:
     """Write the results of a store as .csv, .parquet or .nc (NetCDF), told by the suffix.
 
     Parameters
     ----------
     file
         File to write.
-    store
-        Folder of results.
-    sweep
-        Only the cells of this sweep file.
     by_seed
         One line per cell and seed instead of one per cell.
     """
@@ -255,12 +218,7 @@ def export(
 
 @sweep_app.command
 def plot(
-    *,
-    store: Path,
-    sweep: Path | None = None,
-    x: str | None = None,
-    y: str = "test_error",
-    out: Path = Path("sweep"),
+    *, store: Results, sweep: OneSweep = None, x: str | None = None, y: str = "test_error", out: Path = Path("sweep")
 ) -> None:
     """Draw the results of a store, theory as lines, simulation as points: OUT.pdf, OUT.png and OUT.csv.
 
@@ -268,10 +226,6 @@ def plot(
 
     Parameters
     ----------
-    store
-        Folder of results.
-    sweep
-        Only the cells of this sweep file.
     x
         Parameter of the horizontal axis [the first that varies: exponent, ridge, n, …].
     y
@@ -307,21 +261,12 @@ def plot(
 
 
 _AXES = {"exponent": "exponent α of the step", "ridge": "penalty λ", "constant": "constant c of the step"}
-_AXES |= {"phi": "d/n", "psi": "d/N", "train_loss": "ridge objective", "train_mse": "train MSE"}
-_AXES |= {"test_error": "test error", "train_gain": "gain, objective", "test_gain": "gain, test error"}
+_AXES |= {"phi": "d/n", "psi": "d/N", **LABELS, "test_gain": "gain, test error"}
 
 
 @store_app.command
-def check(folder: Path, /, *, json_: Json = False) -> None:
-    """Read every line of a store and verify it; the exit code is 1 when something is damaged.
-
-    Parameters
-    ----------
-    folder
-        Folder of results.
-    json_
-        Print JSON.
-    """
+def check(folder: Results, /, *, json_: Json = False) -> None:
+    """Read every line of a store and verify it; the exit code is 1 when something is damaged."""
     from onestride.store import Store
     from onestride.sweeps import cells  # noqa: F401 - which knows what the records of a sweep look like
 
@@ -377,14 +322,6 @@ def _rows(store: Path, sweep: Path | None) -> list[Row]:
         return stored_rows(opened)
     described = read_sweep(sweep)
     return stored_rows(opened, method=described.method, only=[problem for problem, _ in described.points])
-
-
-def _executor(dask: str | None, workers: int | None) -> Any:
-    if dask is None:
-        return nullcontext((None, workers))
-    from onestride.sweeps.cluster import dask_executor
-
-    return dask_executor(dask, workers)
 
 
 def _power(x: float) -> str:

@@ -134,7 +134,9 @@ class Store:
                 except DamagedLine as error:
                     if not ended:
                         break  # a torn tail, or a line that is being written: look again next time
-                    self._note(Damage(path.name, number, at, str(error), raw))
+                    damage = Damage(path.name, number, at, str(error), raw)
+                    if damage not in self.damage:
+                        self.damage.append(damage)
                 else:
                     if self._records.setdefault(record.key, record) is record:
                         fresh.append(record)
@@ -146,10 +148,6 @@ class Store:
         with _sentence(self.path, "read"):
             found = self.path.glob("journal-*.jsonl") if self.path.is_dir() else ()
             return sorted(path for path in found if path.is_file())
-
-    def _note(self, damage: Damage) -> None:
-        if damage not in self.damage:
-            self.damage.append(damage)
 
     def others_write(self) -> bool:
         """Whether another living process holds a journal of this store."""
@@ -305,14 +303,13 @@ class Store:
 
 def _close(a: dict[str, Any], b: dict[str, Any]) -> bool:
     """Equal to rounding: the same work on another machine or beside other penalties differs in the last digits."""
-    if a.keys() != b.keys():
-        return False
-    for name, x in a.items():
-        y = b[name]
-        numbers = isinstance(x, float) and isinstance(y, float)
-        if x != y and not (numbers and (math.isclose(x, y, rel_tol=1e-6) or (math.isnan(x) and math.isnan(y)))):
-            return False
-    return True
+
+    def same(x: Any, y: Any) -> bool:
+        if isinstance(x, float) and isinstance(y, float):
+            return math.isclose(x, y, rel_tol=1e-6) or (math.isnan(x) and math.isnan(y))
+        return x == y
+
+    return a.keys() == b.keys() and all(same(x, b[name]) for name, x in a.items())
 
 
 def _host() -> str:

@@ -1,5 +1,6 @@
 """Cells and their keys. A cell is one problem; a group is the cells that differ only in exponent and penalty.
 
+Which records belong to a group is written here: one for every cell and part, where a part is a seed, or None for theory.
 What is hashed is the problem without the fields that have their default value, so a field added to `Problem` later leaves
 every old key as it was. The numerics tags are raised when the same description would give other numbers
 or another status.
@@ -9,16 +10,19 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 
 from onestride.problem import Problem
-from onestride.store import content_key, expect
+from onestride.store import Record, content_key, expect
 from onestride.sweeps.shapes import SHAPES
 
 NUMERICS = {"run": 1, "theory": 2, "failure": 1, "sweep": 1}  # theory 2: numbers known to be off are marked
+Pair = tuple[float, float]  # exponent of the step and penalty
+Part = int | None  # a seed, or None for the theory
 
 _DEFAULTS: dict[str, Any] = {
     name: json.loads(Problem(n=1, d=1, N=1).model_dump_json(include={name}))[name]  # as plain JSON values
@@ -26,24 +30,26 @@ _DEFAULTS: dict[str, Any] = {
     if not entry.is_required()
 }
 _SHARED = [name for name in Problem.model_fields if name not in ("step", "ridge")]
-BUILT_IN = frozenset(
-    ["relu", "leaky_relu", "softplus", "gelu", "silu", "elu", "tanh", "erf", "sigmoid", "sin"]
-)  # need no fingerprint
-expect(**SHAPES)
+# Need no fingerprint. A function that joined the built-in ones later keeps its own, or stores would lose its cells.
+_KNOWN_BY_NAME = frozenset(["relu", "leaky_relu", "softplus", "gelu", "silu", "elu", "tanh", "erf", "sigmoid", "sin"])
 _PROBES = np.array([-2.3, -0.4, 0.7, 1.9])  # where a registered function is evaluated to tell it from its namesakes
+_MISSING = object()
+expect(**SHAPES)
 
 
 @dataclass(frozen=True)
 class Group:
-    """Cells that run as one task per seed on common random numbers: the (exponent, penalty) pairs of one problem."""
+    """Cells that run as one task per part on common random numbers: the (exponent, penalty) pairs of one problem."""
 
     problem: Problem
-    pairs: tuple[tuple[float, float], ...]
+    pairs: tuple[Pair, ...]
     seeds: tuple[int, ...]
+    method: str = "auto"  # of the theory, "none" for none
+    _keys: dict[Part, list[str]] = field(default_factory=dict, repr=False, compare=False)  # those asked for
 
-    def cell(self, pair: tuple[float, float]) -> Problem:
-        """The problem of one pair, whose numbers were validated when the sweep was read."""
-        return _at(self.problem, *pair)
+    def cell(self, pair: Pair) -> Problem:
+        """The problem of one pair."""
+        return self.problem.at(exponent=pair[0], ridge=pair[1])
 
     @property
     def exponents(self) -> tuple[float, ...]:
@@ -56,12 +62,38 @@ class Group:
         return tuple(dict.fromkeys(ridge for _, ridge in self.pairs))
 
     @property
-    def content(self) -> dict[str, Any]:
-        """The part of the cells' content that all share."""
-        return problem_content(self.problem)
+    def parts(self) -> tuple[Part, ...]:
+        """What is computed of every cell: its theory, unless there is none, and its seeds."""
+        return self.seeds if self.method == "none" else (None, *self.seeds)
+
+    @cached_property
+    def contents(self) -> list[dict[str, Any]]:
+        """The content of each cell, in the order of `pairs`."""
+        return _contents(self.problem, self.pairs)
+
+    def cells(self, part: Part) -> list[dict[str, Any]]:
+        """What the records of a part are about, in the order of `pairs`."""
+        if part is None:
+            return [theory_cell(content, self.method) for content in self.contents]
+        return [run_cell(content, part) for content in self.contents]
+
+    def keys(self, part: Part) -> list[str]:
+        """The keys of a part's records, in the order of `pairs`."""
+        if part not in self._keys:
+            self._keys[part] = [key_of(kind_of(part), cell) for cell in self.cells(part)]
+        return self._keys[part]
+
+    @property
+    def keys_by_cell(self) -> list[tuple[str, ...]]:
+        """All keys of each cell, in the order of `pairs`."""
+        return list(zip(*(self.keys(part) for part in self.parts), strict=True))
+
+    def with_seeds(self, more: Iterable[int]) -> Group:
+        """The same cells with further seeds."""
+        return replace(self, seeds=(*self.seeds, *more))
 
 
-def group_cells(points: Iterable[tuple[Problem, tuple[int, ...]]]) -> list[Group]:
+def group_cells(points: Iterable[tuple[Problem, tuple[int, ...]]], method: str = "auto") -> list[Group]:
     """Collect (problem, seeds) points into groups; a cell given twice is one cell with all its seeds."""
     seeds_of: dict[Any, dict[Problem, tuple[int, ...]]] = {}
     for problem, seeds in points:
@@ -70,47 +102,46 @@ def group_cells(points: Iterable[tuple[Problem, tuple[int, ...]]]) -> list[Group
         cells[problem] = tuple(dict.fromkeys((*cells.get(problem, ()), *seeds)))
     groups = []
     for cells in seeds_of.values():
-        problem = _at(next(iter(cells)), 0.0, 1.0)
+        problem = next(iter(cells)).at(exponent=0.0, ridge=1.0)
         for seeds in dict.fromkeys(cells.values()):  # cells with other seeds make another group
             pairs = tuple((cell.step.exponent, cell.ridge) for cell, own in cells.items() if own == seeds)
-            groups.append(Group(problem, pairs, seeds))
+            groups.append(Group(problem, pairs, seeds, method))
     return groups
-
-
-def _at(problem: Problem, exponent: float, ridge: float) -> Problem:
-    """`problem.at` without validating the rest again, which is slow for thousands of cells."""
-    step = problem.step.model_copy(update={"exponent": exponent})
-    return problem.model_copy(update={"step": step, "ridge": ridge})
 
 
 def problem_content(problem: Problem) -> dict[str, Any]:
     """The problem as plain JSON values without what has its default; a registered function adds its values."""
-    if callable(problem.teacher):
-        problem.to_dict()  # says that it cannot be written
-    content: dict[str, Any] = {}
-    for name in _SHARED:
-        value = getattr(problem, name)
-        value = list(value) if isinstance(value, tuple) else value
-        if value != _DEFAULTS.get(name, _MISSING):
-            content[name] = value
-    content = cell_content(content, (problem.step.exponent, problem.ridge), problem.step.constant)
-    for name, function in (("activation", "sigma"), ("teacher", "target")):
-        spec = getattr(problem, name)
-        if isinstance(spec, str) and spec not in BUILT_IN:
-            values = np.asarray(getattr(problem, function).raw(_PROBES), float)
-            content.setdefault("registered", {})[name] = [float(f"{v:.9g}") for v in values]
-    return content
+    return _contents(problem, [(problem.step.exponent, problem.ridge)])[0]
 
 
-def problem_from(content: dict[str, Any]) -> Problem:
+def problem_of(content: dict[str, Any]) -> Problem:
     """The inverse of `problem_content`."""
     return Problem.from_dict({name: value for name, value in content.items() if name != "registered"})
 
 
-def cell_content(group: dict[str, Any], pair: tuple[float, float], constant: float) -> dict[str, Any]:
-    """The content of one cell of a group."""
-    data = group | {"ridge": pair[1] + 0.0, "step": {"constant": constant, "exponent": pair[0] + 0.0}}  # no −0.0
-    return {name: value for name, value in data.items() if value != _DEFAULTS.get(name, _MISSING)}
+def _contents(problem: Problem, pairs: Iterable[Pair]) -> list[dict[str, Any]]:
+    """The content of a problem at each of these pairs."""
+    if callable(problem.teacher):
+        problem.to_dict()  # says that it cannot be written
+    shared: dict[str, Any] = {name: getattr(problem, name) for name in _SHARED}
+    shared = {name: list(value) if isinstance(value, tuple) else value for name, value in shared.items()}
+    prints = {}
+    for name, function in (("activation", "sigma"), ("teacher", "target")):
+        if isinstance(shared[name], str) and shared[name] not in _KNOWN_BY_NAME:
+            values = np.asarray(getattr(problem, function).raw(_PROBES), float)
+            prints[name] = [float(f"{v:.9g}") for v in values]
+    if prints:
+        shared["registered"] = prints
+    shared = _without_defaults(shared)
+    constant = problem.step.constant
+    return [
+        shared | _without_defaults({"ridge": ridge + 0.0, "step": {"constant": constant, "exponent": exponent + 0.0}})
+        for exponent, ridge in pairs  # + 0.0: no −0.0
+    ]
+
+
+def _without_defaults(values: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in values.items() if value != _DEFAULTS.get(name, _MISSING)}
 
 
 def run_cell(content: dict[str, Any], seed: int) -> dict[str, Any]:
@@ -123,9 +154,21 @@ def theory_cell(content: dict[str, Any], method: str) -> dict[str, Any]:
     return {"problem": content, "method": method}
 
 
+def kind_of(part: Part) -> str:
+    """The kind of a part's records."""
+    return "theory" if part is None else "run"
+
+
 def key_of(kind: str, cell: dict[str, Any]) -> str:
     """The key of a record of this kind, with this version's numerics."""
     return content_key(kind, cell, NUMERICS[kind])
 
 
-_MISSING = object()
+def failed_key(failure: Record) -> str:
+    """The key of the record that a failure stands in the place of."""
+    return key_of(failure.cell["of"], failure.cell["cell"])
+
+
+def cell_name(cell: dict[str, Any]) -> str:
+    """One text for all records of a cell: its problem as JSON."""
+    return json.dumps(cell["problem"], sort_keys=True)

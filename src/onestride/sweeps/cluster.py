@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import logging
 import signal
-import threading
 from collections.abc import Iterator
 from concurrent.futures import Executor
 from contextlib import contextmanager
 from typing import Any
 
 from onestride._errors import InputError, require
+from onestride._processes import signals_to
 from onestride.sweeps.drive import cores
 from onestride.sweeps.pool import quiet_tracker
 
@@ -26,7 +26,7 @@ def dask_executor(address: str, workers: int | None = None, *, timeout: float = 
     if address == "local":
         count = workers or cores()
         quiet_tracker()
-        with _ctrl_c_is_ours():
+        with signals_to(signal.SIG_IGN, signal.SIGINT):  # a terminal sends Ctrl-C to all processes; the driver decides
             options: Any = {"dashboard_address": None, "silence_logs": logging.ERROR}
             cluster = LocalCluster(n_workers=count, threads_per_worker=1, **options)
         with _quiet_logs(), cluster, Client(cluster) as client:
@@ -64,16 +64,3 @@ def _quiet_logs() -> Iterator[None]:
     finally:
         for logger, level in zip(loggers, before, strict=True):
             logger.setLevel(level)
-
-
-@contextmanager
-def _ctrl_c_is_ours() -> Iterator[None]:
-    """Processes started meanwhile ignore Ctrl-C, which a terminal sends to all of them; the driver decides."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGINT, before)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from onestride.functions import InputError
-from onestride.sweeps.export import PARAMETERS, determines
+from onestride.sweeps.export import cell_table, changing, determines
 from onestride.sweeps.rows import MEASURED, Row, solved
 
 X_CHOICES = ("exponent", "ridge", "n", "d", "N", "noise", "constant", "phi", "psi", "n_step", "steps", "directions")
@@ -42,12 +42,12 @@ def check_choice(y: str, x: str | None) -> None:
 def curves(rows: Sequence[Row], y: str = "test_error", x: str | None = None) -> tuple[str, list[Curve]]:
     """The parameter on the x axis (the first that varies unless given) and the curves over it."""
     check_choice(y, x)
-    table = [row.to_dict() for row in rows]
+    table = cell_table(rows)
     if not table:
         raise InputError("there are no results to draw")
-    changing = [name for name in PARAMETERS if len({line[name] for line in table}) > 1]
-    along = x or next((name for name in FIRST_X if name in changing), "exponent")
-    others = [name for name in changing if name != along and not determines(table, along, name)]
+    differing = changing(table)
+    along = x or next((name for name in FIRST_X if name in differing), "exponent")
+    others = [name for name in differing if name != along and not determines(table, along, name)]
     colour = _colour(table, others)
     beside = [name for name in others if name not in colour]
     split: dict[tuple[str, str], list[dict[str, Any]]] = {}

@@ -6,47 +6,29 @@ import os
 import random
 import sys
 import time
-import warnings
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, CancelledError, Executor, Future, wait
-from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from multiprocessing import current_process
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import psutil
 
 from onestride._backend import require_device
 from onestride.functions import InputError
 from onestride.simulation.memory import memory_needed
 from onestride.store import Record, Store
-from onestride.sweeps.cells import NUMERICS, Group, cell_content, group_cells, key_of, run_cell, theory_cell
+from onestride.sweeps.cells import Group, Part
+from onestride.sweeps.ledger import Job, Ledger, Progress
 from onestride.sweeps.pool import NoWorkers, SturdyPool
 from onestride.sweeps.rows import Row
 from onestride.sweeps.spec import Sweep, read_sweep
-from onestride.sweeps.statistics import FIRST_LOOK, sequence_stderr
-from onestride.sweeps.task import Task, failures_of, machine, perform
+from onestride.sweeps.task import Task, failures_of, perform
 
 REFRESH_SECONDS = 1.0  # how often to look for what other drivers have written
 MAX_SEEDS = 100
-
-
-@dataclass(frozen=True)
-class Progress:
-    """Where a sweep stands, counted in results: one per cell and seed, and one per cell for its theory.
-
-    `known` results and `cells_known` whole cells were in the store before.
-    """
-
-    done: int
-    total: int
-    failed: int
-    known: int
-    cells: int
-    cells_known: int
+AHEAD = 3  # tasks handed to the executor for each worker, so that none waits for the next
 
 
 def sweep(
@@ -91,7 +73,7 @@ def sweep(
     """
     if getattr(current_process(), "_inheriting", False):
         sys.exit(1)  # a worker that imports an unguarded script; the driver says what to do
-    plan = source if isinstance(source, Sweep) else read_sweep(source)
+    described = source if isinstance(source, Sweep) else read_sweep(source)
     if target_stderr is not None and not target_stderr > 0:
         raise InputError(f"target_stderr must be a number above 0, got {target_stderr!r}")
     for name, number in (("workers", workers), ("threads", threads), ("max_seeds", max_seeds)):
@@ -100,14 +82,8 @@ def sweep(
     if device is not None and executor is None:
         require_device(device)
     opened = store if isinstance(store, Store) else Store(store, create=True)
-    groups = group_cells(plan.points)
-    count = (
-        workers or (getattr(executor, "_max_workers", None) if executor else default_workers(groups, device)) or cores()
-    )
-    if executor is None:
-        threads = threads or max(1, cores() // count)
-    state = _State(plan, opened, groups, threads, device, target_stderr, max_seeds, retry_failed)
-    return _drive(state, executor, count, progress or (lambda _: None), stop)
+    ledger = Ledger(described, opened, target=target_stderr, max_seeds=max_seeds, retry_failed=retry_failed)
+    return _Driver(ledger, executor, workers, threads, device, progress or (lambda _: None), stop).rows()
 
 
 def cores() -> int:
@@ -115,213 +91,124 @@ def cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def default_workers(groups: list[Group], device: str | None = None) -> int:
+def default_workers(groups: Iterable[Group], device: str | None = None) -> int:
     """One per core, fewer when memory for the largest problem is short; one on a GPU."""
     if device is not None and device.startswith(("cuda", "cupy")):
         return 1
-    largest = max(memory_needed(group.problem, len(group.exponents) + 1, len(group.ridges)) for group in groups)
-    return max(1, min(cores(), int(0.9 * psutil.virtual_memory().available / largest)))
+    return max(1, min(cores(), int(0.9 * psutil.virtual_memory().available / largest_memory(groups))))
 
 
-@dataclass
-class _Job:
-    """A group on its way: its seeds, keys, and how many of its tasks are not finished."""
-
-    group: Group
-    contents: list[dict[str, Any]]
-    seeds: list[int]
-    open: int = 0
-    keys: dict[int | None, list[str]] = field(default_factory=dict)
-    left: dict[int | None, int] = field(default_factory=dict)  # results that each open task is to bring
+def largest_memory(groups: Iterable[Group]) -> float:
+    """Bytes that a worker needs for the largest of these problems."""
+    return max(memory_needed(group.problem, len(group.exponents) + 1, len(group.ridges)) for group in groups)
 
 
-class _State:
-    """What is known, what failed, what is left."""
+class _Driver:
+    """The loop: keep the executor busy, store what comes back, yield the rows of finished groups."""
 
     def __init__(
         self,
-        plan: Sweep,
-        store: Store,
-        groups: list[Group],
+        ledger: Ledger,
+        executor: Executor | None,
+        workers: int | None,
         threads: int | None,
         device: str | None,
-        target: float | None,
-        max_seeds: int,
-        retry: bool,
+        report: Callable[[Progress], None],
+        stop: Callable[[], bool],
     ) -> None:
-        self.plan, self.store, self.threads, self.device = plan, store, threads, device
-        self.target, self.max_seeds, self.retry = target, max_seeds, retry
-        for damage in store.heal():
-            warnings.warn(f"set aside and to be computed again: {damage}", stacklevel=3)
-        cell = {"name": plan.name, "sweep": plan.data}
-        where = machine() | {"started": datetime.now(UTC).isoformat(timespec="seconds")}
-        store.put(Record.new("sweep", cell, {"cells": len(plan.points)}, where, numerics=NUMERICS["sweep"]))
-        self.attempts: dict[str, int] = {}  # of keys that failed, before or now
-        self.reasons: dict[str, str] = {}  # of keys that failed and are not to be tried again
-        self.learn(store.records("failure"), earlier=True)
-        self.jobs = []
-        for group in groups:
-            content, constant = group.content, group.problem.step.constant
-            first = 0 if target is None else min(FIRST_LOOK, max_seeds)
-            seeds = (*group.seeds, *_further(group.seeds, first))
-            self.jobs.append(_Job(group, [cell_content(content, p, constant) for p in group.pairs], list(seeds)))
-        self.done = self.total = self.known = self.failed = 0
-        self.cells = sum(len(job.contents) for job in self.jobs)
-        self.cells_known = 0
+        self.ledger, self.store, self.report, self.stop = ledger, ledger.store, report, stop
+        self.executor, self.threads, self.device, self.owns_executor = executor, threads, device, executor is None
+        if executor is None:
+            self.workers = workers or default_workers([job.group for job in ledger.jobs], device)
+            self.threads = threads or max(1, cores() // self.workers)
+        else:
+            self.workers: int = workers or getattr(executor, "_max_workers", None) or cores()
+        self.queue: deque[tuple[Job, Part]] = deque()
+        self.pending: dict[Future[list[Record]], tuple[Job, Task]] = {}
+        self.finished: deque[Job] = deque()
         self.looked = time.monotonic()
 
-    def keys(self, job: _Job, seed: int | None) -> list[str]:
-        if seed not in job.keys:
-            if seed is None:
-                found = [key_of("theory", theory_cell(content, self.plan.method)) for content in job.contents]
+    def rows(self) -> Iterator[Row]:
+        """Run to the end."""
+        for job in self.ledger.jobs:
+            self._enqueue(job, self.ledger.begin(job))
+        if self.store.others_write():  # two drivers on one store: do not compute the same things side by side
+            random.Random(os.getpid()).shuffle(self.queue)
+        try:
+            self.report(self.ledger.progress)
+            while self.queue or self.pending or self.finished:
+                while self.finished:
+                    yield from self._finish(self.finished.popleft())
+                if self.stop():
+                    self.queue.clear()
+                    self._cancel_waiting()
+                if self.queue:
+                    self._submit()
+                if self.pending:
+                    self._collect()
+        except BaseException as error:
+            if self.executor is not None and not isinstance(error, OSError | InputError):  # the executor is there
+                self._keep_running()
+            raise
+        finally:
+            if self.owns_executor and self.executor is not None:
+                self.executor.shutdown(cancel_futures=True)
+            self.store.close()
+
+    def _enqueue(self, job: Job, parts: Iterable[Part]) -> None:
+        self.queue.extend((job, part) for part in parts)
+        if not job.left:
+            self.finished.append(job)
+
+    def _settle(self, job: Job, part: Part, records: list[Record]) -> None:
+        self.ledger.settle(job, part, records)
+        if not job.left:
+            self.finished.append(job)
+
+    def _finish(self, job: Job) -> Iterator[Row]:
+        """The rows of a job, unless it needs further seeds."""
+        parts = self.ledger.add_seeds(job)
+        if parts is None:
+            yield from self.ledger.rows(job)
+        else:
+            self._enqueue(job, parts)
+
+    def _submit(self) -> None:
+        """Hand tasks to the executor, those left out that another driver has done meanwhile."""
+        self.store.open_journal()
+        if self.executor is None:
+            self.executor = SturdyPool(min(self.workers, len(self.queue)))
+        if time.monotonic() - self.looked > REFRESH_SECONDS:
+            self.ledger.learn(self.store.refresh())
+            self.looked = time.monotonic()
+        while self.queue and len(self.pending) < AHEAD * self.workers:
+            job, part = self.queue.popleft()
+            task = self.ledger.task(job, part, self.threads, self.device)
+            if task is None:
+                self._settle(job, part, [])
             else:
-                found = [key_of("run", run_cell(content, seed)) for content in job.contents]
-            job.keys[seed] = found
-        return job.keys[seed]
+                self.pending[self.executor.submit(perform, task)] = (job, task)
 
-    def learn(self, records: list[Record], *, earlier: bool = False) -> None:
-        """Note what failed; an earlier failure is tried again when asked for."""
-        for record in records:
-            if record.kind == "failure":
-                key = key_of(record.cell["of"], record.cell["cell"])
-                self.attempts[key] = max(self.attempts.get(key, 0), record.cell["attempt"])
-                if not (earlier and self.retry):
-                    self.reasons[key] = record.values["reason"]
+    def _collect(self) -> None:
+        """Wait a moment, and store what has come back."""
+        wait(self.pending, timeout=0.5, return_when=FIRST_COMPLETED)
+        done = [future for future in self.pending if future.done()]  # cancelled ones, too, which `wait` overlooks
+        for future in done:
+            job, task = self.pending.pop(future)
+            self._settle(job, task.seed, _records(future, task))
+            self.report(self.ledger.progress)
 
-    def task(self, job: _Job, seed: int | None) -> Task | None:
-        """What is left to compute for a seed (None: the theory), or None when nothing is."""
-        keys = self.keys(job, seed)
-        left = [i for i, key in enumerate(keys) if key not in self.store and key not in self.reasons]
-        if not left:
-            return None
-        attempt = 1 + max(self.attempts.get(keys[i], 0) for i in left)
-        pairs = tuple(job.group.pairs[i] for i in left)
-        where = (self.threads, attempt, self.device)
-        return Task(job.group.problem, pairs, job.group.ridges, seed, self.plan.method, *where)
+    def _cancel_waiting(self) -> None:
+        """Forget what has not been started. The oldest tasks run, also where an executor would let them be cancelled."""
+        for future in list(self.pending)[self.workers :]:
+            if future.cancel():
+                del self.pending[future]
 
-    def begin(self, job: _Job, seeds: list[int | None]) -> list[int | None]:
-        """Count the results of these seeds, known, failed earlier and all, and say which seeds need work."""
-        if not job.keys:  # the first look at this job
-            whole = zip(*(self.keys(job, seed) for seed in seeds), strict=True)
-            self.cells_known += sum(all(key in self.store for key in keys) for keys in whole)
-        left = {seed: len(task.pairs) for seed in seeds if (task := self.task(job, seed)) is not None}
-        known = len(job.contents) * len(seeds) - sum(left.values())
-        job.open += len(left)
-        job.left |= left
-        self.total += len(job.contents) * len(seeds)
-        self.known += known
-        self.done += known
-        self.failed += sum(key in self.reasons and key not in self.store for s in seeds for key in self.keys(job, s))
-        return list(left)
-
-    def further(self, job: _Job) -> list[int]:
-        """Seeds to add to a finished job so that its test errors become certain enough."""
-        if self.target is None or len(job.seeds) >= self.max_seeds:
-            return []
-        for row in self.rows(job):
-            if not row.failures and sequence_stderr(np.array(row.test_error.values)) > self.target:
-                count = len(job.seeds)
-                return list(_further(tuple(job.seeds), min(self.max_seeds, count + max(1, count // 2))))
-        return []
-
-    def rows(self, job: _Job) -> Iterator[Row]:
-        for i, pair in enumerate(job.group.pairs):
-            keys = [self.keys(job, seed)[i] for seed in job.seeds]
-            theory = self.store.get(self.keys(job, None)[i]) if self.plan.method != "none" else None
-            runs = tuple(record for key in keys if (record := self.store.get(key)) is not None)
-            every = (*keys, *job.keys.get(None, ())[i : i + 1])
-            failed = tuple(self.reasons[key] for key in every if key in self.reasons and key not in self.store)
-            yield Row(job.group.cell(pair), runs, theory.values if theory else None, failed)
-
-
-def _further(seeds: tuple[int, ...], count: int) -> Iterator[int]:
-    """The smallest unused seeds that bring their number to `count`."""
-    used, missing, seed = set(seeds), count - len(seeds), 0
-    while missing > 0:
-        if seed not in used:
-            missing -= 1
-            yield seed
-        seed += 1
-
-
-def _drive(
-    state: _State, executor: Executor | None, workers: int, report: Callable[[Progress], None], stop: Callable[[], bool]
-) -> Iterator[Row]:
-    """The loop: keep the executor busy, store what comes back, yield the rows of finished groups."""
-    queue: deque[tuple[_Job, int | None]] = deque()
-    pending: dict[Future[list[Record]], tuple[_Job, Task]] = {}
-    finished: deque[_Job] = deque()
-
-    def add(job: _Job, seeds: list[int | None]) -> None:
-        work = state.begin(job, seeds)
-        queue.extend((job, seed) for seed in work)
-        if not job.open:
-            finished.append(job)
-
-    def settle(job: _Job, seed: int | None, records: list[Record]) -> None:
-        state.store.put(*records)
-        state.learn(records)
-        state.done += job.left.pop(seed)
-        state.failed += sum(record.kind == "failure" for record in records)
-        job.open -= 1
-        if not job.open:
-            finished.append(job)
-
-    theory: list[int | None] = [None] if state.plan.method != "none" else []
-    for job in state.jobs:
-        add(job, [*theory, *job.seeds])
-    if state.store.others_write():  # two drivers on one store: do not compute the same things side by side
-        random.Random(os.getpid()).shuffle(queue)
-    own = executor is None
-    pool = executor
-    try:
-        report(_progress(state))
-        while queue or pending or finished:
-            while finished:
-                job = finished.popleft()
-                more = state.further(job)
-                job.seeds += more
-                if more:
-                    add(job, list(more))
-                else:
-                    yield from state.rows(job)
-            halted = stop()
-            if halted:
-                queue.clear()
-                for future in _waiting(pending, workers):
-                    del pending[future]
-            if queue:
-                state.store.open_journal()
-            if queue and pool is None:
-                pool = SturdyPool(min(workers, len(queue)))
-            if queue and time.monotonic() - state.looked > REFRESH_SECONDS:
-                state.learn(state.store.refresh())
-                state.looked = time.monotonic()
-            while queue and len(pending) < 3 * workers:
-                job, seed = queue.popleft()
-                task = state.task(job, seed)
-                if task is None:  # another driver has it meanwhile
-                    settle(job, seed, [])
-                else:
-                    assert pool is not None
-                    pending[pool.submit(perform, task)] = (job, task)
-            if not pending:
-                continue
-            wait(pending, timeout=0.5, return_when=FIRST_COMPLETED)
-            for future in [
-                future for future in pending if future.done()
-            ]:  # cancelled ones, too, which `wait` overlooks
-                job, task = pending.pop(future)
-                settle(job, task.seed, _records(future, task))
-                report(_progress(state))
-    except BaseException as error:
-        if pool is not None and not isinstance(error, OSError | InputError):  # the executor is there
-            _keep_running(state, pending, workers)
-        raise
-    finally:
-        if own and pool is not None:
-            pool.shutdown(cancel_futures=True)
-        state.store.close()
+    def _keep_running(self) -> None:
+        """Store what was running when the loop was left: an interrupt, or a consumer that has seen enough."""
+        self._cancel_waiting()
+        for future, (_, task) in self.pending.items():
+            self.store.put(*_records(future, task))
 
 
 def _records(future: Future[list[Record]], task: Task) -> list[Record]:
@@ -335,20 +222,3 @@ def _records(future: Future[list[Record]], task: Task) -> list[Record]:
         raise ConnectionError(f"the executor gave up its tasks: {reason}; run the sweep again to resume") from None
     except Exception as error:
         return failures_of(task, str(error) or type(error).__name__)
-
-
-def _waiting(pending: dict[Future[list[Record]], tuple[_Job, Task]], workers: int) -> list[Future[list[Record]]]:
-    """Cancel what has not been started. The oldest tasks run, also where an executor would let them be cancelled."""
-    return [future for future in list(pending)[workers:] if future.cancel()]
-
-
-def _keep_running(state: _State, pending: dict[Future[list[Record]], tuple[_Job, Task]], workers: int) -> None:
-    """Store what was running when the loop was left: an interrupt, or a consumer that has seen enough."""
-    dropped = _waiting(pending, workers)
-    for future, (_, task) in pending.items():
-        if future not in dropped:
-            state.store.put(*_records(future, task))
-
-
-def _progress(state: _State) -> Progress:
-    return Progress(state.done, state.total, state.failed, state.known, state.cells, state.cells_known)

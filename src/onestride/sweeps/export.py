@@ -101,10 +101,15 @@ def to_netcdf(table: Table) -> bytes:
 WRITERS = {".csv": to_csv, ".parquet": to_parquet, ".nc": to_netcdf}
 
 
+def changing(table: Table) -> list[str]:
+    """The parameters that differ between the lines."""
+    return [name for name in PARAMETERS if len({line[name] for line in table}) > 1]
+
+
 def varying(table: Table) -> list[str]:
     """The parameters that differ between the lines, without those that another one determines."""
     found: list[str] = []
-    for name in (name for name in PARAMETERS if len({line[name] for line in table}) > 1):
+    for name in changing(table):
         if not any(determines(table, other, name) for other in found):
             found.append(name)
     return found

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import time
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 from onestride.simulation.cost import operations
-from onestride.simulation.memory import memory_needed
 from onestride.simulation.run import simulate_grid
 from onestride.store import Store
-from onestride.sweeps.cells import Group, cell_content, group_cells, key_of, run_cell, theory_cell
-from onestride.sweeps.drive import cores, default_workers
+from onestride.sweeps.cells import Group, kind_of
+from onestride.sweeps.drive import cores, default_workers, largest_memory
 from onestride.sweeps.spec import Sweep
 from onestride.sweeps.task import Task, perform
 
@@ -19,7 +18,7 @@ TRIAL_WORK = 2e9  # operations of the trial run that the estimate of the time re
 
 
 @dataclass(frozen=True)
-class Plan:
+class SweepPlan:
     """Counts and costs of what is left to compute; `seconds` is an estimate, `basis` says what it rests on."""
 
     name: str
@@ -38,51 +37,35 @@ class Plan:
     seconds: float
     basis: str
 
-    def to_dict(self) -> dict[str, Any]:
-        """Ready for JSON."""
-        return asdict(self)
 
-
-def make_plan(sweep: Sweep, store: Store | None = None, *, workers: int | None = None) -> Plan:
+def make_plan(sweep: Sweep, store: Store | None = None, *, workers: int | None = None) -> SweepPlan:
     """Count what `sweep` needs beyond what `store` knows, and estimate the time by a short trial."""
-    groups = group_cells(sweep.points)
+    groups, there = sweep.groups, () if store is None else store
     count = workers or default_workers(groups)
-    left_runs: list[tuple[Group, int]] = []  # groups and how many of their cells one seed still needs
-    left_theory: list[Group] = []
-    runs_known = predictions_known = cells_known = 0
+    wanted, known = {"run": 0, "theory": 0}, {"run": 0, "theory": 0}
+    left: dict[str, list[tuple[Group, int]]] = {"run": [], "theory": []}  # and how many exponents a part still needs
     for group in groups:
-        contents = [cell_content(group.content, pair, group.problem.step.constant) for pair in group.pairs]
-        whole = [True] * len(contents)
-        for seed in group.seeds:
-            known = [store is not None and key_of("run", run_cell(content, seed)) in store for content in contents]
-            whole = [a and b for a, b in zip(whole, known, strict=True)]
-            runs_known += sum(known)
-            if not all(known):
-                missing = {pair[0] for pair, there in zip(group.pairs, known, strict=True) if not there}
-                left_runs.append((group, len(missing)))
-        if sweep.method != "none":
-            keys = [key_of("theory", theory_cell(content, sweep.method)) for content in contents]
-            known = [store is not None and key in store for key in keys]
-            whole = [a and b for a, b in zip(whole, known, strict=True)]
-            predictions_known += sum(known)
-            if not all(known):
-                left_theory.append(group)
-        cells_known += sum(whole)
-    flops = sum(work(group, exponents) for group, exponents in left_runs)
-    seconds, basis = _estimate(left_runs, left_theory, sweep.method, flops, count)
-    cells = sum(len(group.pairs) for group in groups)
-    return Plan(
+        for part in group.parts:
+            keys = zip(group.pairs, group.keys(part), strict=True)
+            missing = [pair for pair, key in keys if key not in there]
+            wanted[kind_of(part)] += len(group.pairs)
+            known[kind_of(part)] += len(group.pairs) - len(missing)
+            if missing:
+                left[kind_of(part)].append((group, len({exponent for exponent, _ in missing})))
+    flops = sum(work(group, exponents) for group, exponents in left["run"])
+    seconds, basis = _estimate(left["run"], [group for group, _ in left["theory"]], sweep.method, flops, count)
+    return SweepPlan(
         name=sweep.name,
         axes=sweep.axes,
-        cells=cells,
-        cells_known=cells_known,
+        cells=sum(len(group.pairs) for group in groups),
+        cells_known=sum(all(key in there for key in keys) for group in groups for keys in group.keys_by_cell),
         groups=len(groups),
-        runs=sum(len(group.pairs) * len(group.seeds) for group in groups),
-        runs_known=runs_known,
-        predictions=cells if sweep.method != "none" else 0,
-        predictions_known=predictions_known,
+        runs=wanted["run"],
+        runs_known=known["run"],
+        predictions=wanted["theory"],
+        predictions_known=known["theory"],
         flops=flops,
-        memory=max(memory_needed(group.problem, len(group.exponents) + 1, len(group.ridges)) for group in groups),
+        memory=largest_memory(groups),
         workers=count,
         threads=max(1, cores() // count),
         seconds=seconds,

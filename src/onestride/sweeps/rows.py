@@ -6,7 +6,6 @@ import json
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -14,7 +13,7 @@ import numpy as np
 from onestride.problem import Problem, Step
 from onestride.result import QUANTITIES, Estimate, Status
 from onestride.store import Record, Store
-from onestride.sweeps.cells import NUMERICS, problem_from
+from onestride.sweeps.cells import NUMERICS, cell_name, problem_of
 from onestride.sweeps.statistics import student_half_width
 
 GAINS = {"train_gain": "train_loss", "test_gain": "test_error"}
@@ -45,16 +44,11 @@ class Row:
         """How the theory ended, a name of `Status` in small letters; none when there is no theory value."""
         return "none" if self.theory is None else str(self.theory["status"])
 
-    @cached_property
-    def _estimates(self) -> dict[str, Estimate]:
-        names = (*QUANTITIES, *(f"untrained_{name}" for name in QUANTITIES))
-        values = {name: np.array([run.values[name] for run in self.runs], float) for name in names}
-        values |= {gain: values[f"untrained_{name}"] - values[name] for gain, name in GAINS.items()}
-        return {name: Estimate(value) for name, value in values.items()}
-
     def estimate(self, name: str) -> Estimate:
         """The measured quantity, one value per seed."""
-        return self._estimates[name]
+        if name in GAINS:
+            return self.estimate(f"untrained_{GAINS[name]}") - self.estimate(GAINS[name])
+        return Estimate(np.array([run.values[name] for run in self.runs], float))
 
     def predicted(self, name: str) -> float:
         """The theory's value; NaN when there is none."""
@@ -142,14 +136,14 @@ def stored_rows(store: Store, *, method: str | None = None, only: Iterable[Probl
         if record.numerics != NUMERICS.get(record.kind):
             continue  # the same description gave other numbers then
         if record.kind == "run":
-            name = _name(record.cell)
+            name = cell_name(record.cell)
             runs.setdefault(name, []).append(record)
             done.add((name, record.cell["seed"]))
         elif record.kind == "theory" and method in (None, record.cell["method"]):
-            theory.setdefault(_name(record.cell), record.values)
+            theory.setdefault(cell_name(record.cell), record.values)
     for record in store.records("failure"):
         cell = record.cell["cell"]
-        name = _name(cell)
+        name = cell_name(cell)
         resolved = (name, cell["seed"]) in done if record.cell["of"] == "run" else name in theory
         if not resolved:
             failures.setdefault(name, []).append(record.values["reason"])
@@ -163,13 +157,9 @@ def stored_rows(store: Store, *, method: str | None = None, only: Iterable[Probl
     return sorted(rows, key=lambda row: _order(row.problem))
 
 
-def _name(cell: dict[str, Any]) -> str:
-    return json.dumps(cell["problem"], sort_keys=True)
-
-
 def _problem(content: dict[str, Any]) -> Problem:
     try:
-        return problem_from(content)
+        return problem_of(content)
     except ValueError:  # a function that is not registered here: the row can be shown all the same
         data: dict[str, Any] = {name: value for name, value in content.items() if name not in ("registered", "step")}
         data = {name: tuple(value) if isinstance(value, list) else value for name, value in data.items()}

@@ -20,6 +20,7 @@ import math
 import tomllib
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +29,7 @@ import numpy as np
 from onestride.functions import InputError
 from onestride.problem import Problem, Step
 from onestride.simulation.run import seed_tuple
+from onestride.sweeps.cells import Group, group_cells
 from onestride.theory.predict import METHODS
 
 SPACES: dict[str, Callable[..., Any]] = {"linspace": np.linspace, "logspace": np.logspace, "geomspace": np.geomspace}
@@ -52,6 +54,11 @@ class Sweep:
     axes: dict[str, list[Any]]
     method: str
     data: dict[str, Any] = field(repr=False)
+
+    @cached_property
+    def groups(self) -> list[Group]:
+        """Its cells in groups that share their random numbers."""
+        return group_cells(self.points, self.method)
 
 
 def read_sweep(source: str | Path | dict[str, Any]) -> Sweep:

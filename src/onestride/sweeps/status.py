@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import dataclass
 
 from onestride.functions import InputError
 from onestride.store import Record, Store
-from onestride.sweeps.cells import NUMERICS, cell_content, group_cells, key_of, run_cell, theory_cell
+from onestride.sweeps.cells import NUMERICS, cell_name, failed_key
 from onestride.sweeps.spec import parse_sweep
 
 
@@ -36,21 +35,14 @@ class StoreStatus:
     predictions: int
     reasons: dict[str, int]
 
-    def to_dict(self) -> dict[str, Any]:
-        """Ready for JSON."""
-        return asdict(self)
-
 
 def store_status(store: Store) -> StoreStatus:
     """Count what is there and what is missing."""
-    failed = {}
-    for record in store.records("failure"):
-        key = key_of(record.cell["of"], record.cell["cell"])
-        if key not in store:
-            failed[key] = record.values["reason"]
+    failed = {failed_key(record): record.values["reason"] for record in store.records("failure")}
+    failed = {key: reason for key, reason in failed.items() if key not in store}
     runs = [record for record in store.records("run") if record.numerics == NUMERICS["run"]]
     theory = [record for record in store.records("theory") if record.numerics == NUMERICS["theory"]]
-    cells = {repr(sorted(record.cell["problem"].items())) for record in (*runs, *theory)}
+    cells = {cell_name(record.cell) for record in (*runs, *theory)}
     sweeps = tuple(_sweep(store, record, failed) for record in store.records("sweep"))
     return StoreStatus(sweeps, len(cells), len(runs), len(theory), dict(Counter(failed.values()).most_common(10)))
 
@@ -61,16 +53,6 @@ def _sweep(store: Store, record: Record, failed: dict[str, str]) -> SweepStatus:
         sweep = parse_sweep(record.cell["sweep"], name)
     except InputError:
         return SweepStatus(name, record.values["cells"], None, None, started)
-    known = bad = cells = 0
-    for group in group_cells(sweep.points):
-        shared, constant = group.content, group.problem.step.constant
-        for pair in group.pairs:
-            content = cell_content(shared, pair, constant)
-            keys = [key_of("run", run_cell(content, seed)) for seed in group.seeds]
-            if sweep.method != "none":
-                keys.append(key_of("theory", theory_cell(content, sweep.method)))
-            cells += 1
-            missing = [key for key in keys if key not in store]
-            known += not missing
-            bad += any(key in failed for key in missing)
-    return SweepStatus(name, cells, known, bad, started)
+    missing = [[key for key in keys if key not in store] for group in sweep.groups for keys in group.keys_by_cell]
+    known, bad = missing.count([]), sum(any(key in failed for key in keys) for keys in missing)
+    return SweepStatus(name, len(missing), known, bad, started)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import platform
 import socket
 import time
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cache
@@ -20,10 +21,9 @@ from onestride.problem import Problem
 from onestride.result import QUANTITIES
 from onestride.simulation.run import simulate_grid
 from onestride.store import Record
-from onestride.sweeps.cells import NUMERICS, cell_content, key_of, problem_content, run_cell, theory_cell
+from onestride.sweeps.cells import NUMERICS, Group, Pair, kind_of
 from onestride.theory.predict import predict_grid
 
-Pair = tuple[float, float]
 Values = dict[Pair, dict[str, Any]]
 
 
@@ -47,21 +47,21 @@ class Task:
     @property
     def kind(self) -> str:
         """Of the records it makes."""
-        return "theory" if self.seed is None else "run"
+        return kind_of(self.seed)
 
     @property
     def cells(self) -> list[dict[str, Any]]:
         """What each pair's record is about."""
-        shared, constant = problem_content(self.problem), self.problem.step.constant
-        contents = [cell_content(shared, pair, constant) for pair in self.pairs]
-        if self.seed is None:
-            return [theory_cell(content, self.method) for content in contents]
-        return [run_cell(content, self.seed) for content in contents]
+        return self._group.cells(self.seed)
 
     @property
     def keys(self) -> list[str]:
         """The keys of its records, in the order of `pairs`."""
-        return [key_of(self.kind, cell) for cell in self.cells]
+        return self._group.keys(self.seed)
+
+    @property
+    def _group(self) -> Group:
+        return Group(self.problem, self.pairs, (), self.method)
 
 
 def perform(task: Task) -> list[Record]:
@@ -73,17 +73,17 @@ def perform(task: Task) -> list[Record]:
     cost = {"seconds": round(time.perf_counter() - started, 6), "together": len(task.pairs), "threads": task.threads}
     if task.device is not None and task.seed is not None:
         cost["device"] = task.device
-    where = machine() | cost | {"finished": datetime.now(UTC).isoformat(timespec="milliseconds")}
+    where = _finished_here() | cost
     records = []
     for pair, cell in zip(task.pairs, task.cells, strict=True):
         if pair in values:
             records.append(Record.new(task.kind, cell, values[pair], where, numerics=NUMERICS[task.kind]))
         else:
-            records.append(failure(task, cell, reasons[pair], where))
+            records.append(_failure(task, cell, reasons[pair], where))
     return records
 
 
-def failure(task: Task, cell: dict[str, Any], reason: str, where: dict[str, Any]) -> Record:
+def _failure(task: Task, cell: dict[str, Any], reason: str, where: dict[str, Any]) -> Record:
     """A record that says why a cell has no value."""
     about = {"of": task.kind, "cell": cell, "attempt": task.attempt}
     return Record.new("failure", about, {"reason": reason}, where, numerics=NUMERICS["failure"])
@@ -91,8 +91,8 @@ def failure(task: Task, cell: dict[str, Any], reason: str, where: dict[str, Any]
 
 def failures_of(task: Task, reason: str) -> list[Record]:
     """Failure records for every pair of a task that did not come back."""
-    where = machine() | {"finished": datetime.now(UTC).isoformat(timespec="milliseconds")}
-    return [failure(task, cell, reason, where) for cell in task.cells]
+    where = _finished_here()
+    return [_failure(task, cell, reason, where) for cell in task.cells]
 
 
 def _attempt(task: Task, exponents: list[float], ridges: list[float]) -> tuple[Values, dict[Pair, str]]:
@@ -163,6 +163,10 @@ def _controller() -> ThreadpoolController:
     return ThreadpoolController()
 
 
+def _finished_here() -> dict[str, Any]:
+    return machine() | {"finished": datetime.now(UTC).isoformat(timespec="milliseconds")}
+
+
 @cache
 def machine() -> dict[str, Any]:
     """The part of the provenance that is the same for everything this process computes."""
@@ -174,13 +178,10 @@ def machine() -> dict[str, Any]:
 def commit() -> str | None:
     """The commit of the checkout this package runs from, read from its files; None when it is installed."""
     for folder in Path(__file__).resolve().parents:
-        if (folder / ".git" / "HEAD").is_file():
-            try:
-                head = (folder / ".git" / "HEAD").read_text().strip()
-                if not head.startswith("ref: "):
-                    return head
-                reference = folder / ".git" / head.removeprefix("ref: ")
-                return reference.read_text().strip() if reference.is_file() else None
-            except OSError:
-                return None
+        head = folder / ".git" / "HEAD"
+        if head.is_file():
+            with suppress(OSError):
+                text = head.read_text().strip()
+                return text if not text.startswith("ref: ") else (head.parent / text[5:]).read_text().strip()
+            return None
     return None

@@ -27,7 +27,7 @@ from onestride.simulation.learned import measure_learned
 from onestride.simulation.memory import learned_memory, memory_needed, spectrum_memory
 from onestride.simulation.spectrum import measure_spectrum
 from onestride.store import Record, Store, StoreError
-from onestride.sweeps.cells import problem_content, problem_from, run_cell
+from onestride.sweeps.cells import problem_content, problem_of, run_cell
 from onestride.sweeps.task import Task, machine, perform
 from onestride.web.browse import in_reach
 from onestride.web.query import write_query
@@ -298,7 +298,7 @@ class Simulations:
 def _known(content: dict[str, Any]) -> Problem | None:
     """The problem of a record, if its functions are registered here."""
     try:
-        return problem_from(content)
+        return problem_of(content)
     except InputError:
         return None
 

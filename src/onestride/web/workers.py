@@ -11,7 +11,6 @@ import json
 import multiprocessing
 import os
 import signal
-import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from concurrent.futures import BrokenExecutor, ProcessPoolExecutor
@@ -19,6 +18,7 @@ from contextlib import contextmanager, suppress
 from typing import Any
 
 from onestride._errors import InputError
+from onestride._processes import end_with_parent
 from onestride.problem import Problem
 
 KEPT = 400  # answers in memory, of 2 to 30 kB
@@ -65,13 +65,6 @@ def start_theory() -> None:
     threadpool_limits(1)
     problem = Problem(n=1000, d=500, N=1500, ridge=0.1, teacher=(0, 1, 0.5))
     theory.here(problem, theory.QUICK)
-
-
-def end_with_parent() -> None:
-    """Leave when the server is gone, even if it was killed."""
-    parent = multiprocessing.parent_process()
-    if parent is not None:
-        threading.Thread(target=lambda: (parent.join(), os._exit(1)), daemon=True).start()
 
 
 @contextmanager

@@ -1,0 +1,32 @@
+"""The options of a problem: what is not given is the problem of the README, or that of the file."""
+
+import pytest
+
+import onestride as one
+from onestride.cli.options import ProblemOptions
+
+
+def test_options_change_the_problem_they_name_and_nothing_else():
+    plain = ProblemOptions().build()
+    assert ProblemOptions(n=70, n_step=50, readout="constant").build() == plain.replace(
+        n=70, n_step=50, readout="constant"
+    )
+    assert ProblemOptions(exponent=0.1).build() == plain.at(exponent=0.1)
+    assert ProblemOptions(constant=0.0).build().step == one.Step(constant=0.0, exponent=0.3)
+
+
+@pytest.mark.parametrize("suffix", [".toml", ".json"])
+def test_a_file_is_read_first_and_options_change_it(tmp_path, suffix):
+    written = one.Problem(n=60, d=30, N=90, step=one.Step(constant=2.0, exponent=0.2), noise=0.3)
+    path = tmp_path / f"p{suffix}"
+    path.write_text(written.to_json() if suffix == ".json" else written.to_toml())
+    assert ProblemOptions(problem=path).build() == written
+    expected = written.replace(ridge=0.7, step=one.Step(constant=2.0, exponent=0.4))
+    assert ProblemOptions(problem=path, ridge=0.7, exponent=0.4).build() == expected
+
+
+@pytest.mark.parametrize("text", ["0,1,0.5", "[0, 1, 0.5]"])
+def test_coefficients_are_numbers_and_a_name_stays_a_name(text):
+    problem = ProblemOptions(activation="tanh", teacher=text).build()
+    assert problem.teacher == (0, 1, 0.5)
+    assert problem.activation == "tanh"

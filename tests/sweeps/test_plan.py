@@ -1,0 +1,27 @@
+"""What a sweep will cost: what the store knows is not counted as work."""
+
+from concurrent.futures import ThreadPoolExecutor
+
+import onestride as one
+from onestride.store import Store
+from onestride.sweeps.plan import make_plan
+from onestride.sweeps.spec import read_sweep
+
+BASE = {"n": 30, "d": 15, "N": 45, "noise": 0.5, "seeds": 2}
+AXES = {"exponent": [0.0, 0.2], "ridge": [0.1, 1.0]}
+FIRST = {"method": "finite-step", "problem": BASE, "axes": AXES}
+LARGER = FIRST | {"axes": AXES | {"exponent": [0.0, 0.2, 0.4]}}
+
+
+def test_known_cells_cost_nothing(tmp_path):
+    empty = make_plan(read_sweep(LARGER), workers=2)
+    assert (empty.cells, empty.groups, empty.runs, empty.predictions) == (6, 1, 12, 6)
+    assert (empty.cells_known, empty.runs_known, empty.predictions_known, empty.workers) == (0, 0, 0, 2)
+    with ThreadPoolExecutor(1) as executor:
+        list(one.sweep(FIRST, tmp_path, executor=executor))
+    left = make_plan(read_sweep(LARGER), Store(tmp_path), workers=2)
+    assert (left.cells_known, left.runs_known, left.predictions_known) == (4, 8, 4)
+    assert 0 < left.flops < empty.flops
+    assert left.basis.startswith("timed now, on one thread: one seed at n = 30, d = 15, N = 45 (")
+    known = make_plan(read_sweep(FIRST), Store(tmp_path))
+    assert (known.flops, known.seconds, known.basis) == (0, 0, "nothing is left to compute")
