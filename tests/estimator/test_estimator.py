@@ -26,8 +26,8 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 import onestride
 from onestride import InputError
 from onestride.estimator import OneStepClassifier, OneStepFeatures, OneStepRegressor, _explain, _network
-from onestride.estimator._network import HeldOut, Settings, draw_layer, gradient, stepped
-from onestride.estimator._ridge import best_penalty, ridge_path, ridge_solutions
+from onestride.estimator._network import HeldOut, Recipe, draw_layer, step_direction, stepped
+from onestride.estimator._ridge import best_penalty, decompose, ridge_solutions
 from onestride.result import Status
 from places import DOCS
 
@@ -64,7 +64,7 @@ def test_left_out_residual_is_that_of_a_fit_without_the_row(n, p, seed):
     rng = draws(seed, 0)
     F, Y, w = rng.standard_normal((n, p)) + 1, rng.standard_normal((n, 2)), rng.uniform(0.2, 3, n)
     for alpha, left_out in zip(
-        (0.01, 1.0, 30.0), ridge_path(F, Y, w).left_out(np.array([0.01, 1.0, 30.0])), strict=True
+        (0.01, 1.0, 30.0), decompose(F, Y, w).left_out(np.array([0.01, 1.0, 30.0])), strict=True
     ):
         for i in range(n):
             rest = np.arange(n) != i
@@ -76,7 +76,7 @@ def test_left_out_residual_is_that_of_a_fit_without_the_row(n, p, seed):
 def test_penalty_and_scores_are_those_of_ridgecv(n, p, seed):
     rng = draws(seed, 1)
     F, y, alphas = rng.standard_normal((n, p)), rng.standard_normal(n), np.logspace(-1, 3, 9)
-    path = ridge_path(F, y[:, None], np.ones(n))
+    path = decompose(F, y[:, None], np.ones(n))
     peer = RidgeCV(alphas, store_cv_results=True).fit(F, y)
     np.testing.assert_allclose(np.square(path.left_out(alphas))[:, :, 0].T, peer.cv_results_, rtol=1e-8)
     assert best_penalty(path, alphas)[0] == pytest.approx(peer.alpha_)
@@ -88,7 +88,7 @@ def test_penalty_is_chosen_by_weight(seed):
     F = rng.standard_normal((80, 5))
     y = np.where(np.arange(80) < 40, F @ np.ones(5), 3 * rng.standard_normal(80))
     w, alphas = np.where(np.arange(80) < 40, 1.0, 1e-3), np.array([1e-3, 1e3])
-    path = ridge_path(F, y[:, None], w)
+    path = decompose(F, y[:, None], w)
     left_out = np.square(path.left_out(alphas))[:, :, 0]
     assert best_penalty(path, alphas) == pytest.approx((1e-3, np.average(left_out[0], weights=w)))
 
@@ -97,12 +97,12 @@ def test_penalty_is_chosen_by_weight(seed):
 def test_cholesky_and_eigenvectors_give_the_same_ridge(n, p, seed):
     rng = draws(seed, 2)
     F, Y, w = rng.standard_normal((n, p)), rng.standard_normal((n, 3)), rng.uniform(0.2, 3, n)
-    path = ridge_path(F, Y, w)
+    path = decompose(F, Y, w)
     for alpha, (coefficients, intercept) in zip(
         (0.01, 10.0), ridge_solutions(F, Y, w, np.array([0.01, 10.0])), strict=True
     ):
-        np.testing.assert_allclose(coefficients, path.coefficients(alpha), atol=1e-10)
-        np.testing.assert_allclose(intercept, path.intercept(path.coefficients(alpha)), atol=1e-10)
+        np.testing.assert_allclose(coefficients, path.readout(alpha).coefficients, atol=1e-10)
+        np.testing.assert_allclose(intercept, path.readout(alpha).intercept, atol=1e-10)
 
 
 # ---------------------------------------------------------------- the step
@@ -113,15 +113,15 @@ def test_step_is_the_gradient_of_the_fitted_network(activation, seed):
     """Both kinds against finite differences of ½⟨(y − f)²⟩, along every entry of R (symmetric) or W."""
     rng = draws(seed, 3)
     Z, Y, w = rng.standard_normal((30, 4)), rng.standard_normal((30, 2)), rng.uniform(0.5, 2, 30)
-    settings = Settings(7, activation, True, "shared", 1, 1.0, 0.0, np.ones(1))
-    layer = draw_layer(np.ones(4, bool), settings, rng, Z.dtype)
+    recipe = Recipe(7, activation, True, "shared", 1, 1.0, 0.0, np.ones(1))
+    layer = draw_layer(np.ones(4, bool), recipe, rng, Z.dtype)
     c = rng.standard_normal((11, 2))
 
     def loss(W):
         f = type(layer)(W, layer.b, activation, True).design(Z) @ c
         return 0.5 * float(w @ np.square(Y - f).sum(1))
 
-    residual, h = Y - layer.design(Z) @ c, 1e-6
+    h = 1e-6
     G = np.zeros_like(layer.W)
     for index in np.ndindex(G.shape):
         E = np.zeros_like(G)
@@ -134,7 +134,7 @@ def test_step_is_the_gradient_of_the_fitted_network(activation, seed):
         E[j, i] += h / 2
         P[i, j] = -(loss(layer.W @ (np.eye(4) + E)) - loss(layer.W @ (np.eye(4) - E))) / (2 * h)
     for kind, expected in (("neurons", G), ("shared", layer.W @ P)):
-        change = gradient(layer, Z, residual, c, w, kind)
+        change = step_direction(layer, (c, np.zeros(2)), Z, Y, w, kind)
         assert np.linalg.norm(change) == pytest.approx(np.linalg.norm(layer.W))
         np.testing.assert_allclose(change, expected * np.linalg.norm(layer.W) / np.linalg.norm(expected), atol=1e-6)
         assert np.linalg.norm(stepped(layer, change, 2.0).W) == pytest.approx(np.linalg.norm(layer.W))
@@ -146,7 +146,7 @@ def test_zero_step_is_random_features(seed):
     Z = StandardScaler().fit_transform(X)
     fitted = zero.fit(X, y)
     np.testing.assert_allclose(fitted.transform(X)[:, SMALL:], Z, atol=1e-12)
-    lengths = np.linalg.norm(fitted._network.layer.W, axis=1)
+    lengths = np.linalg.norm(fitted._layer.W, axis=1)
     np.testing.assert_allclose(lengths, fitted.input_scale_)
     unsupervised = clone(zero).set_params(input_scale=fitted.input_scale_).fit(X)  # no target needed
     np.testing.assert_array_equal(unsupervised.transform(X), fitted.transform(X))
@@ -166,10 +166,10 @@ def test_held_out_errors_are_those_of_networks_that_never_saw_the_rows(kind, jud
     rng = draws(seed, 12)
     n, alpha = 60, 0.3
     Z, Y, w = rng.standard_normal((n, 4)), rng.standard_normal((n, 2)), rng.uniform(0.2, 3, n)
-    settings = Settings(7, "erf", True, kind, 2, None, None, np.ones(1))
-    layer = draw_layer(np.ones(4, bool), settings, rng, Z.dtype)
+    recipe = Recipe(7, "erf", True, kind, 2, None, None, np.ones(1))
+    layer = draw_layer(np.ones(4, bool), recipe, rng, Z.dtype)
     monkeypatch.setattr(_network, "ENOUGH_ROWS", n if judged == 3 else n - 1)
-    held_out = _network.judge_steps(layer, Z, Y, w, alpha, settings, draws(seed, 30))
+    held_out = _network.judge_steps(layer, Z, Y, w, alpha, recipe, draws(seed, 30))
 
     fold = draws(seed, 30).permutation(n) % 3
     losses = np.full((3, 5, n), np.nan)
@@ -179,8 +179,8 @@ def test_held_out_errors_are_those_of_networks_that_never_saw_the_rows(kind, jud
             trained = layer
             for _ in range(2 if rho else 0):
                 strong = Ridge(alpha=100 * alpha).fit(trained.design(Z[rest]), Y[rest], w[rest])
-                residual = Y[rest] - strong.predict(trained.design(Z[rest]))
-                change = gradient(trained, Z[rest], residual, strong.coef_.T, w[rest], kind)
+                readout = strong.coef_.T, strong.intercept_
+                change = step_direction(trained, readout, Z[rest], Y[rest], w[rest], kind)
                 trained = stepped(trained, change, rho)
             for j, multiple in enumerate((0.01, 0.1, 1.0, 10.0, 100.0)):
                 model = Ridge(alpha=multiple * alpha).fit(trained.design(Z[rest]), Y[rest], w[rest])
@@ -199,10 +199,10 @@ def test_a_step_goes_down_the_loss_of_the_network_that_takes_it(seed):
     """A short one: the readout is held, so to first order the loss must fall, by the length of the gradient times ρ."""
     rng = draws(seed, 13)
     Z, Y, w = rng.standard_normal((80, 5)), rng.standard_normal((80, 1)), rng.uniform(0.2, 3, 80)
-    settings = Settings(9, "tanh", True, "neurons", 1, None, None, np.ones(1))
-    layer = draw_layer(np.ones(5, bool), settings, rng, Z.dtype)
+    recipe = Recipe(9, "tanh", True, "neurons", 1, None, None, np.ones(1))
+    layer = draw_layer(np.ones(5, bool), recipe, rng, Z.dtype)
     ((c, c0),) = ridge_solutions(layer.design(Z), Y, w, np.array([1.0]))
-    change = _network.step_direction(layer, (c, c0), Z, Y, w, "neurons")
+    change = step_direction(layer, (c, c0), Z, Y, w, "neurons")
 
     def loss(network):
         return float(w @ np.square(Y - network.design(Z) @ c - c0).sum(1))
@@ -237,24 +237,24 @@ def test_fit_is_the_recipe_step_by_step(step_size, seed):
     mean = np.average(y, weights=w)
     spread = np.sqrt(np.average(np.square(y - mean), weights=w))
     Y = ((y - mean) / spread)[:, None]
-    settings = Settings(20, "erf", True, "shared", 2, None, None, alphas)
+    recipe = Recipe(20, "erf", True, "shared", 2, None, None, alphas)
     generator = np.random.default_rng(np.random.RandomState(seed + 1).randint(np.iinfo(np.int32).max))
-    unit = draw_layer(np.ones(10, bool), settings, generator, Z.dtype)
+    unit = draw_layer(np.ones(10, bool), recipe, generator, Z.dtype)
 
     def stage(layer):
-        alpha, error = best_penalty(ridge_path(layer.design(Z), Y, w), alphas)
+        alpha, error = best_penalty(decompose(layer.design(Z), Y, w), alphas)
         return error, alpha, layer
 
     scaled = [(*stage(type(unit)(scale * unit.W, unit.b, "erf", True)), scale) for scale in (0.25, 0.5, 1.0, 2.0, 4.0)]
     error, alpha, layer, scale = min(scaled, key=lambda s: s[0])
     held_out = HeldOut()
     if step_size == "auto":
-        held_out = _network.judge_steps(layer, Z, Y, w, alpha, settings, generator)
+        held_out = _network.judge_steps(layer, Z, Y, w, alpha, recipe, generator)
     rho = held_out.choice() if held_out.steps else step_size
     for _ in range(2 if rho else 0):
         strong = Ridge(alpha=100 * alpha).fit(layer.design(Z), Y, w)
-        residual = Y - strong.predict(layer.design(Z)).reshape(-1, 1)
-        layer = stepped(layer, gradient(layer, Z, residual, strong.coef_.reshape(1, -1).T, w, "shared"), rho)
+        readout = strong.coef_.reshape(1, -1).T, strong.intercept_
+        layer = stepped(layer, step_direction(layer, readout, Z, Y, w, "shared"), rho)
     error, alpha, _ = stage(layer)
     final = Ridge(alpha=alpha).fit(layer.design(Z), Y, w)
     assert model.step_size_ == rho
@@ -271,7 +271,7 @@ def test_random_state_draws_weights_biases_and_held_out_rows(seed):
     one, same, other = (OneStepRegressor(SMALL, input_scale=1, random_state=seed + k).fit(X, y) for k in (1, 1, 2))
     np.testing.assert_array_equal(one.predict(X), same.predict(X))
     assert one.held_out_ == same.held_out_ != other.held_out_
-    layers = [OneStepFeatures(SMALL, step_size=0, random_state=seed + k).fit(X)._network.layer for k in (1, 2)]
+    layers = [OneStepFeatures(SMALL, step_size=0, random_state=seed + k).fit(X)._layer for k in (1, 2)]
     assert not np.intersect1d(layers[0].W, layers[1].W).size
     assert not np.intersect1d(layers[0].b, layers[1].b).size
 
@@ -419,7 +419,7 @@ def test_facts_of_an_explanation_are_those_of_the_table_by_weight(seed):
     Z = StandardScaler().fit(X, sample_weight=w).transform(X)
     covariance = np.cov(Z.T, aweights=w, ddof=0)
     assert facts.effective_dimension == pytest.approx(np.trace(covariance) ** 2 / np.square(covariance).sum())
-    left_out = best_penalty(ridge_path(Z, Y[:, None], w), options["alphas"])[1]
+    left_out = best_penalty(decompose(Z, Y[:, None], w), options["alphas"])[1]
     assert facts.linear_share == pytest.approx(1 - left_out / (share @ np.square(Y)))
     z = norm.ppf((rankdata(Z @ model.direction_) - 0.5) / len(y))
     hermite = np.array([z, z**2 - 1, z**3 - 3 * z, z**4 - 6 * z**2 + 3])
@@ -452,7 +452,7 @@ def test_direction_is_where_the_step_moves_the_layer_most(whiten, seed):
     options = {"whiten": whiten, "input_scale": 1, "gradient": "neurons", "alphas": [1.0], "random_state": seed}
     model = OneStepRegressor(SMALL, step_size=1, **options).fit(X, y, sample_weight=w)
     plain = OneStepRegressor(SMALL, step_size=0, **options).fit(X, y, sample_weight=w)
-    before, after = plain._network.layer.W, model._network.layer.W
+    before, after = plain._layer.W, model._layer.W
     # after = s(before + ΔW) with |ΔW| = |before| = |after|: the s that gives ΔW this length
     cosine = (before * after).sum() / np.square(before).sum()
     change = after * 2 * cosine - before
@@ -794,7 +794,7 @@ def test_constant_columns_count_for_nothing(seed):
         np.testing.assert_allclose(model.predict(changed), model.predict(wide), rtol=1e-12)
         assert model.feature_importances_[2] == 0
         assert model.direction_[2] == 0
-    layer = OneStepFeatures(SMALL, step_size=0, input_scale=2, random_state=seed).fit(wide)._network.layer
+    layer = OneStepFeatures(SMALL, step_size=0, input_scale=2, random_state=seed).fit(wide)._layer
     np.testing.assert_allclose(
         np.linalg.norm(np.delete(layer.W, 2, axis=1), axis=1), 2
     )  # all of a row's length is used
