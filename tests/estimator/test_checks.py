@@ -80,6 +80,7 @@ def test_what_does_not_fit_into_the_precision_is_told(seed):
         (csr_matrix(np.ones((30, 1))), "y must be a dense array of numbers, got a sparse matrix"),
         (np.full(30, np.nan), "y contains NaN"),
         (np.full(30, np.inf), "y contains infinity"),
+        (np.array([np.inf] * 30, object), "y must hold numbers that fit into float64"),
     ],
 )
 def test_target_that_is_no_number_is_told_in_a_sentence(y, sentence):

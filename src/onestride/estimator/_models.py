@@ -94,6 +94,8 @@ class _OneStep(BaseEstimator):
                 raise InputError(f"y must hold numbers, got {y.flat[0]!r}; a classifier takes labels")
             with np.errstate(over="raise"):
                 targets = y.reshape(len(y), -1).astype(np.float64)
+            if not np.isfinite(targets).all():  # scikit-learn lets them pass among Python's numbers
+                raise OverflowError
         except (OverflowError, FloatingPointError):
             raise InputError("y must hold numbers that fit into float64, up to 1.8e308") from None
         self._single = y.ndim == 1
