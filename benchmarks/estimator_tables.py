@@ -26,8 +26,8 @@ from scipy.linalg import eigh
 from scipy.stats import t as student
 
 from onestride.estimator import OneStepClassifier, OneStepRegressor
-from onestride.estimator._network import SCALES, Settings, draw_layer
-from onestride.estimator._ridge import best_penalty, ridge_path
+from onestride.estimator._network import SCALES, Recipe, draw_layer
+from onestride.estimator._ridge import best_penalty, decompose
 
 WIDTH, MOST_ROWS = 512, 4000
 ALPHAS = np.logspace(-5, 6, 23)
@@ -73,11 +73,10 @@ def leave_one_out_ridge(candidates, Y):
     """The candidate (features of training rows, function for new rows, note) with the smallest leave-one-out error."""
     best, w = None, np.ones(len(Y))
     for features, new, note in candidates:
-        path = ridge_path(features, Y, w)
+        path = decompose(features, Y, w)
         alpha, error = best_penalty(path, ALPHAS)
         if best is None or error < best[0]:
-            c = path.coefficients(alpha)
-            c0 = path.intercept(c)
+            c, c0 = path.readout(alpha)
             best = error, (lambda Z, c=c, c0=c0, new=new: new(Z) @ c + c0), {**note, "alpha": alpha}, c
     return best
 
@@ -130,8 +129,8 @@ def nystroem(skip: bool):
 
 def agop(X, Y, y, seed, classes):
     """Random features, then W₀M^½ with M the average outer product of the fit's gradients, then ridge again."""
-    settings = Settings(WIDTH, "erf", True, "shared", 1, None, 0.0, ALPHAS)
-    unit = draw_layer(X.shape[1], settings, np.random.default_rng(seed), X.dtype)
+    recipe = Recipe(WIDTH, "erf", True, "shared", 1, None, 0.0, ALPHAS)
+    unit = draw_layer(np.ones(X.shape[1], bool), recipe, np.random.default_rng(seed), X.dtype)
 
     def scaled(scale):
         layer = type(unit)(unit.W * scale, unit.b, "erf", True)

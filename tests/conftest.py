@@ -75,7 +75,7 @@ class Server:
     @contextmanager
     def using(self, store, gate):
         """Read from and write to `store`; jobs stop at `gate`, and end with the test."""
-        from onestride.web.simulation import Simulations
+        from onestride.web.background import Simulations
 
         simulations = self.app.state.simulations = Simulations(store, work=HeldWork(gate))
         try:

@@ -12,7 +12,7 @@ import onestride as one
 from onestride.cli import main
 from onestride.experiments.catalogue import QUESTIONS
 from onestride.web.presets import PRESETS
-from onestride.web.query import DEFAULTS, as_command, as_python, as_toml, read_problem, write_query
+from onestride.web.query import DEFAULTS, as_command, as_python, copies, read_problem, write_query
 
 ADDRESSES = [
     {},
@@ -97,7 +97,7 @@ def test_copied_python_builds_the_same_problem_and_prints_its_numbers(address):
 @pytest.mark.parametrize("address", ADDRESSES)
 def test_copied_toml_is_the_same_problem(address):
     problem = read_problem(address)
-    assert one.Problem.from_toml(as_toml(problem)) == problem
+    assert one.Problem.from_toml(copies(problem)["toml"]) == problem
 
 
 @pytest.mark.parametrize("address", ADDRESSES)

@@ -23,9 +23,10 @@ from onestride.web import app as app_module
 from onestride.web import serve, theory
 from onestride.web import workers as workers_module
 from onestride.web.app import STATIC
+from onestride.web.background import Simulations
 from onestride.web.guard import is_own_host
 from onestride.web.query import read_problem
-from onestride.web.simulation import Simulations, check_size, fill
+from onestride.web.simulation import check_size, fill
 from onestride.web.workers import Overtime, Workers, lasting_answer
 from waiting import LIMIT, run_async, wait_for
 

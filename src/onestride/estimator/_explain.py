@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from dataclasses import asdict, dataclass, field
 from math import factorial
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.stats import norm, rankdata
 
 from onestride._errors import InputError
 from onestride._numerics import Array, hermite_table
-from onestride.estimator._network import STEPS, Fit, HeldOut
-from onestride.estimator._ridge import RidgePath, best_penalty, ridge_path
+from onestride.estimator._network import STEPS, FittedNetwork, HeldOut
+from onestride.estimator._ridge import Decomposition, best_penalty, decompose
 from onestride.functions import activation
 from onestride.problem import Problem, Step
 from onestride.result import Errors, Status
@@ -106,34 +106,26 @@ class Explanation:
         f = self.facts
         if f.constant:
             return self.verdict
-        lines = [
-            self.verdict,
-            *(f"- {reason}" for reason in self.reasons),
-            "measured, as shares of the target's variance",
-        ]
-        if f.held_out.steps:
-            cells = (f"{e:.4g} at step {s:g}" for s, e in zip(f.held_out.steps, f.held_out.errors, strict=True))
-            lines.append("  held-out error       " + ", ".join(cells))
-        after = f", {f.left_out:.4g} with it (optimistic)" if f.step_size else ""
-        lines.append(f"  leave-one-out error  {f.untrained_left_out:.4g} without a step{after}")
-        lines.append(f"  linear regression    explains {f.linear_share:.1%}; signal to noise {f.signal_to_noise:.3g}")
-        lines.append(f"  effective dimension  {f.effective_dimension:.1f} of {f.inputs} inputs; {f.rows} distinct rows")
-        cells = (f"c{k} = {c:+.3f}" for k, c in enumerate(f.hermite, 1))
-        lines.append(
-            "  learned direction    " + ", ".join(cells) + f"; up to ±{f.hermite_null[0]:.3f} where there is nothing"
-        )
-        cells = (
-            "  feature spectrum     leading " + ", ".join(f"{v:.3g}" for v in f.untrained_eigenvalues),
-            " without a step",
-        )
-        lines.append("".join(cells))
-        if f.step_size:
-            lines.append("                       leading " + ", ".join(f"{v:.3g}" for v in f.eigenvalues) + " with it")
+        steps = zip(f.held_out.steps, f.held_out.errors, strict=True)
+        profile = ", ".join(f"c{k} = {c:+.3f}" for k, c in enumerate(f.hermite, 1))
+        before, after = (", ".join(f"{v:.3g}" for v in e) for e in (f.untrained_eigenvalues, f.eigenvalues))
+        measured = {
+            "held-out error": ", ".join(f"{e:.4g} at step {s:g}" for s, e in steps),
+            "leave-one-out error": f"{f.untrained_left_out:.4g} without a step"
+            + (f", {f.left_out:.4g} with it (optimistic)" if f.step_size else ""),
+            "linear regression": f"explains {f.linear_share:.1%}; signal to noise {f.signal_to_noise:.3g}",
+            "effective dimension": f"{f.effective_dimension:.1f} of {f.inputs} inputs; {f.rows} distinct rows",
+            "learned direction": f"{profile}; up to ±{f.hermite_null[0]:.3f} where there is nothing",
+            "feature spectrum": f"leading {before} without a step",
+            "": f"leading {after} with it" if f.step_size else "",
+        }
+        lines = [self.verdict, *(f"- {reason}" for reason in self.reasons)]
+        lines.append("measured, as shares of the target's variance")
+        lines += [f"  {name:<21}{words}" for name, words in measured.items() if words]
         lines.append("theory of a twin problem: one direction, these numbers, the rest noise")
         if self.predicted is not None and self.predicted_untrained is not None:
-            change = self.predicted / self.predicted_untrained - 1
-            before, after = f"{self.predicted_untrained:.4g}", f"{self.predicted:.4g}"
-            lines.append(f"  test error           {before} without, {after} with a step ({change:+.1%})")
+            errors = f"{self.predicted_untrained:.4g} without, {self.predicted:.4g} with a step"
+            lines.append(f"  {'test error':<21}{errors} ({self.predicted / self.predicted_untrained - 1:+.1%})")
         return "\n".join([*lines, f"  {self.theory_message}"])
 
     def to_dict(self) -> dict[str, Any]:
@@ -143,34 +135,38 @@ class Explanation:
         return row | {"theory_message": self.theory_message, "problem": self.problem and self.problem.to_dict()}
 
 
-def measure(fit: Fit, Z: Array, Y: Array, w: Array, alphas: Array, spec: Any) -> Facts:
+def measure(fit: FittedNetwork, Z: Array, Y: Array, w: Array, alphas: Array, spec: Any) -> Facts:
     """The facts of a fit; Z standardised rows, Y targets of unit variance."""
     n, d = Z.shape
     share = w / w.sum()
     rooted = Z * np.sqrt(share)[:, None]
     covariance = rooted.T @ rooted if d <= n else rooted @ rooted.T  # the same trace and norm
-    _, linear = best_penalty(ridge_path(Z, Y, w), alphas)
-    coefficients = _hermite_profile(Z @ fit.direction, Y, share)
-    power = float(np.average(np.square(Y - share @ Y), axis=0, weights=w).mean()) or 1.0
-
-    def spectrum(path: RidgePath) -> tuple[tuple[float, ...], float]:
-        values, energy = path.eigenvalues[::-1], np.square(path.projected[::-1]).sum(1)
-        if path.primal:
-            energy = np.divide(energy, values, out=np.zeros_like(energy), where=values > 1e-12 * values[0])
-        total = float(w @ np.square(path.centred).sum(1)) or 1.0
-        return tuple((values[:LEADING] / w.sum()).tolist()), float(energy[:LEADING].sum() / total)
-
-    bulk_top = fit.untrained.path.eigenvalues[-1]
-
-    (eigenvalues, aligned), (before, aligned_before) = spectrum(fit.trained.path), spectrum(fit.untrained.path)
     size = float(np.square(covariance).sum())
+    _, linear = best_penalty(decompose(Z, Y, w), alphas)
+    power = float(np.average(np.square(Y - share @ Y), axis=0, weights=w).mean()) or 1.0
+    before, after = fit.untrained, fit.trained
+    (values, aligned), (untrained_values, untrained_aligned) = _spectrum(after.path), _spectrum(before.path)
     return Facts(
-        n, d, fit.trained.layer.W.shape[0], spec, not Y.any(), float(np.trace(covariance) ** 2 / size) if size else 0.0,
-        1 - linear / power, tuple(coefficients.tolist()),
-        tuple(float(np.sqrt(min(d / n, 1) / factorial(k))) for k in range(1, DEGREES + 1)),
-        fit.trained.left_out_error / power, fit.untrained.left_out_error / power, fit.held_out, fit.step,
-        eigenvalues, before, int((fit.trained.path.eigenvalues > bulk_top * (1 + 1e-9)).sum()), aligned, aligned_before,
+        rows=n, inputs=d, width=after.layer.W.shape[0], activation=spec, constant=not Y.any(),
+        effective_dimension=float(np.trace(covariance) ** 2 / size) if size else 0.0,
+        linear_share=1 - linear / power,
+        hermite=tuple(_hermite_profile(Z @ fit.direction, Y, share).tolist()),
+        hermite_null=tuple(float(np.sqrt(min(d / n, 1) / factorial(k))) for k in range(1, DEGREES + 1)),
+        left_out=after.left_out_error / power, untrained_left_out=before.left_out_error / power,
+        held_out=fit.held_out, step_size=fit.step,
+        eigenvalues=values, untrained_eigenvalues=untrained_values,
+        spikes=int((after.path.eigenvalues > before.path.eigenvalues[-1] * (1 + 1e-9)).sum()),
+        aligned=aligned, untrained_aligned=untrained_aligned,
     )  # fmt: skip
+
+
+def _spectrum(path: Decomposition) -> tuple[tuple[float, ...], float]:
+    """The leading eigenvalues of the features, and the share of the target in their directions."""
+    values, energy = path.eigenvalues[::-1], np.square(path.projected[::-1]).sum(1)
+    if path.primal:
+        energy = np.divide(energy, values, out=np.zeros_like(energy), where=values > 1e-12 * values[0])
+    total = float(path.weights @ np.square(path.centred).sum(1)) or 1.0
+    return tuple((values[:LEADING] / path.weights.sum()).tolist()), float(energy[:LEADING].sum() / total)
 
 
 def _hermite_profile(z: Array, Y: Array, share: Array) -> Array:
@@ -181,33 +177,33 @@ def _hermite_profile(z: Array, Y: Array, share: Array) -> Array:
     return largest / np.sqrt([factorial(k) for k in range(1, DEGREES + 1)])
 
 
+class Twin(NamedTuple):
+    """The theory's words on a problem with the table's numbers, and its test errors; None where there is none."""
+
+    message: str
+    problem: Problem | None = None
+    untrained: float | None = None
+    trained: float | None = None
+
+
 def explain_fit(facts: Facts) -> Explanation:
     """Judge the step in words and put the theory of the twin problem beside it."""
-    problem, untrained, trained, message = _twin(facts)
-    helps, verdict = _verdict(facts)
-    return Explanation(helps, verdict, _reasons(facts, helps), facts, problem, trained, untrained, message)
+    twin, (helps, verdict) = _twin(facts), _verdict(facts)
+    reasons = _reasons(facts, helps)
+    return Explanation(helps, verdict, reasons, facts, twin.problem, twin.trained, twin.untrained, twin.message)
 
 
-def _twin(f: Facts) -> tuple[Problem | None, float | None, float | None, str]:
+def _twin(f: Facts) -> Twin:
     c = [k if abs(k) > 2 * e else 0.0 for k, e in zip(f.hermite, f.hermite_null, strict=True)]
     explained = sum(factorial(k) * v * v for k, v in enumerate(c, 1))
     if explained == 0:
-        return (
-            None,
-            None,
-            None,
-            "no Hermite coefficient along the direction is twice what it reaches where there is nothing: nothing to predict",
-        )
+        nothing = "no Hermite coefficient along the direction is twice what it reaches where there is nothing"
+        return Twin(f"{nothing}: nothing to predict")
     if explained > 1:  # the scores are not exactly Gaussian
         c = [v / np.sqrt(explained) for v in c]
     slope = abs(activation(f.activation).coefficients[1])
     if slope == 0:
-        return (
-            None,
-            None,
-            None,
-            "no twin problem: the literal step of a network whose activation has c₁ = 0 does not move",
-        )
+        return Twin("no twin problem: the literal step of a network whose activation has c₁ = 0 does not move")
     d, rho = max(round(f.effective_dimension), 1), f.step_size or STEPS[1]
     beta = np.sqrt(c[0] ** 2 + d / f.rows)
     eta = rho * np.sqrt(f.width) / (slope * beta)  # ρ = c₁η|β|/√N
@@ -217,18 +213,18 @@ def _twin(f: Facts) -> tuple[Problem | None, float | None, float | None, str]:
             step=Step(constant=float(eta), exponent=0.0), gradient="labels",
         )  # fmt: skip
     except InputError as error:
-        return None, None, None, f"no twin problem: {error}"
+        return Twin(f"no twin problem: {error}")
     grid = predict_grid(problem, [0.0], _RIDGES, level=_LEVEL)
     (before, excuse), (after, excuse_after) = _best(grid.untrained), _best(grid.trained)
     if before is None or after is None:
-        return problem, None, None, f"no theory for this twin: {excuse_after or excuse}"
+        return Twin(f"no theory for this twin: {excuse_after or excuse}", problem)
     words = (
         f"twin: n = {f.rows}, d = {d}, N = {f.width}, Hermite teacher {[round(v, 3) for v in c]}, noise "
         f"{problem.noise:.2f}, a literal step with η = {eta:.3g}, each error at its best penalty"
     )
     if excuse or excuse_after:
         words += f" among those with an answer; for the others: {excuse_after or excuse}"
-    return problem, before, after, words
+    return Twin(words, problem, before, after)
 
 
 def _best(errors: Errors) -> tuple[float | None, str]:
@@ -256,37 +252,29 @@ def _verdict(f: Facts) -> tuple[bool | None, str]:
 
 
 def _reasons(f: Facts, helps: bool | None) -> tuple[str, ...]:
-    reasons: list[str] = []
+    """What in the numbers speaks for or against a step."""
     if f.constant:
         return ()
+    said: list[str] = []
+    linear, features = f"linear regression explains {f.linear_share:.1%}", f"{1 - f.untrained_left_out:.1%}"
     if f.linear_share < _LITTLE:
-        reasons.append(
+        follows = "; what helps is the step of the fitted network, which follows the nonlinear part." if helps else "."
+        said.append(
             f"No linear signal: linear regression explains {max(f.linear_share, 0):.1%} of the target. The literal first "
-            "step of an untrained network follows the linear part alone and has nothing to follow here"
-            + ("; what helps is the step of the fitted network, which follows the nonlinear part." if helps else ".")
+            f"step of an untrained network follows the linear part alone and has nothing to follow here{follows}"
         )
     if f.untrained_left_out > 0.9:
-        reasons.append(
-            f"Little to learn: random features leave {f.untrained_left_out:.0%} of the variance unexplained."
-        )
+        said.append(f"Little to learn: random features leave {f.untrained_left_out:.0%} of the variance unexplained.")
     elif helps is False and f.untrained_left_out > 1 - f.linear_share - _LITTLE:
-        reasons.append(
-            f"The target is linear as far as these features see: linear regression explains {f.linear_share:.1%}, random "
-            f"features {1 - f.untrained_left_out:.1%}. The skip connection holds the linear part without a step."
-        )
+        seen = f"The target is linear as far as these features see: {linear}, random features {features}"
+        said.append(f"{seen}. The skip connection holds the linear part without a step.")
     if f.rows < 10 * f.effective_dimension:
-        reasons.append(
-            f"Few rows for the inputs: {f.rows} in effective dimension {f.effective_dimension:.0f}; the direction of a step "
-            "is mostly noise."
-        )
+        few = f"Few rows for the inputs: {f.rows} in effective dimension {f.effective_dimension:.0f}"
+        said.append(f"{few}; the direction of a step is mostly noise.")
     if f.spikes:
-        reasons.append(
-            f"{f.spikes} eigenvalue{'s' if f.spikes > 1 else ''} of the features left the spectrum they had without a step: "
-            "the features turned towards that many directions."
-        )
-    if helps is False and not reasons:
-        reasons.append(
-            f"Random features already explain {1 - f.untrained_left_out:.1%} (leave-one-out), linear regression "
-            f"{f.linear_share:.1%}; re-weighting the inputs adds nothing that held-out rows can see."
-        )
-    return tuple(reasons)
+        left = f"{f.spikes} eigenvalue{'s' if f.spikes > 1 else ''} of the features left the spectrum they had without a step"
+        said.append(f"{left}: the features turned towards that many directions.")
+    if helps is False and not said:
+        known = f"Random features already explain {features} (leave-one-out), linear regression {f.linear_share:.1%}"
+        said.append(f"{known}; re-weighting the inputs adds nothing that held-out rows can see.")
+    return tuple(said)

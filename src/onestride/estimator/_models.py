@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from numbers import Integral, Real
+from collections.abc import Sequence
+from numbers import Real
 from typing import Any, Self
 
 import numpy as np
@@ -14,20 +14,15 @@ from scipy.special import log_softmax, softmax
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin, TransformerMixin
 from sklearn.utils import check_random_state
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import _check_feature_names_in, _check_sample_weight, check_is_fitted, validate_data
+from sklearn.utils.validation import _check_feature_names_in, check_is_fitted, validate_data
 
 from onestride._backend import require_memory
 from onestride._errors import InputError
 from onestride._numerics import Array
-from onestride.estimator._arrays import as_numpy
+from onestride.estimator._checks import as_numpy, finite, read_recipe, read_weights
 from onestride.estimator._explain import Explanation, explain_fit, measure
-from onestride.estimator._network import Fit, Settings, fit_network
+from onestride.estimator._network import FittedNetwork, fit_network
 from onestride.estimator._table import location_and_scale, magnitude, merged, read_inputs
-from onestride.functions import activation
-
-DEFAULT_ALPHAS = np.logspace(-5, 6, 23)
-_LARGEST_PENALTY = 1e100
-_LARGEST_WEIGHT = 1e100  # of all rows together: its square is still a number
 
 
 class _OneStep(BaseEstimator):
@@ -58,28 +53,14 @@ class _OneStep(BaseEstimator):
         self.whiten = whiten
         self.random_state = random_state
 
-    def _settings(self) -> Settings:
-        width, steps = _whole("width", self.width), _whole("steps", self.steps)
-        if self.gradient not in ("shared", "neurons"):
-            raise InputError(f"gradient must be 'shared' or 'neurons', got {self.gradient!r}")
-        step = _auto("step_size", self.step_size, "0 or more", lambda x: x >= 0)
-        scale = _auto("input_scale", self.input_scale, "from 1e-6 to 1e6", lambda x: 1e-6 <= x <= 1e6)
-        for name in ("skip", "whiten"):
-            if not isinstance(getattr(self, name), bool | np.bool_):
-                raise InputError(f"{name} must be True or False, got {getattr(self, name)!r}")
-        return Settings(
-            width, _activation(self.activation), bool(self.skip), self.gradient, steps, scale, step,  # pyright: ignore[reportArgumentType]
-            _penalties(self.alphas),
-        )  # fmt: skip
-
-    def _fit_table(self, X: Array, Y: Array, sample_weight: ArrayLike | None) -> tuple[Fit, Array, Array]:
+    def _fit_table(self, X: Array, Y: Array, sample_weight: ArrayLike | None) -> tuple[FittedNetwork, Array, Array]:
         """Merge equal rows, standardise, fit; returns the fit with its (merged) targets and weights."""
-        settings = self._settings()
-        weights = _checked_weights(sample_weight, X)
+        recipe = read_recipe(self)
+        weights = read_weights(sample_weight, X)
         kept, unit = weights > 0, magnitude(Y)
         X, Y, weights = merged(X[kept], np.ldexp(Y[kept], -unit), weights[kept])
-        n, p = X.shape[0], settings.width + X.shape[1]
-        require_memory(8.0 * (5 * n * p + 3 * min(n, p) ** 2), f"width {settings.width} on {n} distinct rows")
+        n, p = X.shape[0], recipe.width + X.shape[1]
+        require_memory(8.0 * (5 * n * p + 3 * min(n, p) ** 2), f"width {recipe.width} on {n} distinct rows")
         self._inputs = read_inputs(X, weights, bool(self.whiten))
         Z = self._inputs.standardised(X)
         mean, scale = location_and_scale(Y, weights)
@@ -87,30 +68,34 @@ class _OneStep(BaseEstimator):
         self._target_mean = np.ldexp(mean, unit)
         self._target_scale = np.where(np.isfinite(scale), np.ldexp(scale, unit), 1.0)
         seed = check_random_state(self.random_state).randint(np.iinfo(np.int32).max)
-        fit = fit_network(Z, Y, weights, settings, np.random.default_rng(seed))
-        self._network = fit.trained.network()
-        self._facts = measure(fit, Z, Y, weights, settings.alphas, settings.activation)
+        fit = fit_network(Z, Y, weights, recipe, np.random.default_rng(seed))
+        self._layer, self._readout = fit.trained.layer, fit.trained.path.readout(fit.trained.alpha)
+        self._facts = measure(fit, Z, Y, weights, recipe.alphas, recipe.activation)
         self.step_size_, self.alpha_, self.input_scale_ = fit.step, fit.trained.alpha, fit.scale
         self.held_out_ = fit.held_out
-        self.direction_ = _unit(self._inputs.to_columns(fit.direction))
-        gradients = self._network.layer.input_gradients(Z, self._network.coefficients)
+        direction = self._inputs.to_columns(fit.direction)
+        self.direction_ = direction / (np.linalg.norm(direction) or 1.0)
+        gradients = self._layer.input_gradients(Z, self._readout.coefficients)
         influence = np.sum([weights @ np.square(self._inputs.to_columns(g)) for g in gradients], axis=0)
         self.feature_importances_ = influence / (influence.sum() or 1.0)
         return fit, Y, weights
+
+    def _validated(self, *arrays: Any, **options: Any) -> Any:
+        """X, or X and y, as scikit-learn checks them."""
+        return validate_data(self, *map(as_numpy, arrays), dtype=[np.float64, np.float32], **options)
 
     def _table(self, X: Any, y: Any) -> tuple[Array, Array]:
         """X and numeric targets, n × outputs, of a regression."""
         if issparse(y):
             raise InputError("y must be a dense array of numbers, got a sparse matrix; use y.toarray()")
         try:
-            X, y = validate_data(
-                self, as_numpy(X), as_numpy(y), dtype=[np.float64, np.float32], multi_output=True, y_numeric=True,
-                ensure_min_samples=2,
-            )  # fmt: skip
+            X, y = self._validated(X, y, multi_output=True, y_numeric=True, ensure_min_samples=2)
             if y.dtype.kind not in "biuf":
                 raise InputError(f"y must hold numbers, got {y.flat[0]!r}; a classifier takes labels")
             with np.errstate(over="raise"):
                 targets = y.reshape(len(y), -1).astype(np.float64)
+            if not np.isfinite(targets).all():  # scikit-learn lets them pass among Python's numbers
+                raise OverflowError
         except (OverflowError, FloatingPointError):
             raise InputError("y must hold numbers that fit into float64, up to 1.8e308") from None
         self._single = y.ndim == 1
@@ -118,15 +103,16 @@ class _OneStep(BaseEstimator):
 
     def _rows(self, X: Any) -> Array:
         check_is_fitted(self)
-        X = np.asarray(validate_data(self, as_numpy(X), dtype=[np.float64, np.float32], reset=False))
+        X = np.asarray(self._validated(X, reset=False))
         self._inputs.warn_of_far_rows(X, getattr(self, "feature_names_in_", None))
         return self._inputs.standardised(X)
 
     def _outputs(self, X: Any) -> Array:
         Z = self._rows(X)
         with np.errstate(over="ignore", invalid="ignore"):
-            outputs = self._network.predict(Z) * self._target_scale.astype(Z.dtype) + self._target_mean.astype(Z.dtype)
-        return _finite(outputs, "prediction")
+            outputs = self._layer.outputs(Z, self._readout)
+            outputs = outputs * self._target_scale.astype(Z.dtype) + self._target_mean.astype(Z.dtype)
+        return finite(outputs, "prediction")
 
     def explain(self) -> Explanation:
         """What was measured, what theory predicts for a problem with these numbers, and why a step helps or does not."""
@@ -217,23 +203,23 @@ class OneStepClassifier(ClassifierMixin, _OneStep):
 
     def fit(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> Self:
         """Fit; X n × d, y n labels of any kind. A weight counts as that many copies of the row."""
-        X, y = validate_data(self, as_numpy(X), as_numpy(y), dtype=[np.float64, np.float32], ensure_min_samples=2)
+        X, y = self._validated(X, y, ensure_min_samples=2)
         check_classification_targets(y)
         self.classes_, codes = np.unique(y, return_inverse=True)
         if self.classes_.size < 2:
             raise InputError(f"y must have 2 classes or more, got 1 class: {self.classes_.tolist()}")
         onehot = np.where(codes[:, None] == np.arange(self.classes_.size), 1.0, -1.0)
         fit, Y, weights = self._fit_table(X, onehot[:, 1:] if self.classes_.size == 2 else onehot, sample_weight)
-        left_out = self._to_scores(Y - fit.trained.path.left_out(np.array([self.alpha_]))[0])
+        outputs = Y - fit.trained.path.left_out(np.array([self.alpha_]))[0]
+        left_out = self._scores(outputs * self._target_scale + self._target_mean)
         # merged rows may hold several labels: their share of each class, from the mean of ±1 targets
         targets = (Y * self._target_scale + self._target_mean + 1) / 2
         shares = np.hstack([1 - targets, targets]) if self.classes_.size == 2 else targets
         self.temperature_ = _temperature(left_out, shares, weights)
         return self
 
-    def _to_scores(self, Y: Array) -> Array:
-        """Outputs per class from standardised outputs."""
-        outputs = Y * self._target_scale + self._target_mean
+    def _scores(self, outputs: Array) -> Array:
+        """One column per class."""
         return np.hstack([-outputs, outputs]) if self.classes_.size == 2 else outputs
 
     def decision_function(self, X: Any) -> Array:
@@ -248,8 +234,7 @@ class OneStepClassifier(ClassifierMixin, _OneStep):
 
     def predict_proba(self, X: Any) -> Array:
         """Probabilities, n × classes: softmax(outputs/temperature)."""
-        outputs = self._outputs(X)
-        scores = np.hstack([-outputs, outputs]) if self.classes_.size == 2 else outputs
+        scores = self._scores(self._outputs(X))
         return softmax(scores / scores.dtype.type(self.temperature_), axis=1)
 
 
@@ -263,11 +248,11 @@ class OneStepFeatures(TransformerMixin, _OneStep):
     def fit(self, X: Any, y: Any = None, sample_weight: ArrayLike | None = None) -> Self:
         """Fit the first layer; X n × d, y n or n × outputs."""
         if y is None:
-            if _auto("step_size", self.step_size, "0 or more", lambda x: x >= 0) != 0:
+            if read_recipe(self).step != 0:
                 raise InputError(
                     "requires y to be passed, but the target y is None; a step needs a target, only step_size=0 does not"
                 )
-            X = validate_data(self, as_numpy(X), dtype=[np.float64, np.float32], ensure_min_samples=2)
+            X = self._validated(X, ensure_min_samples=2)
             targets = np.zeros((len(X), 1))
         else:
             X, targets = self._table(X, y)
@@ -278,15 +263,15 @@ class OneStepFeatures(TransformerMixin, _OneStep):
         """Features, n × (width + d), in the precision of X."""
         Z = self._rows(X)
         with np.errstate(over="ignore", invalid="ignore"):
-            features = self._network.layer.design(Z)
-        return _finite(features, "feature")
+            features = self._layer.design(Z)
+        return finite(features, "feature")
 
     def get_feature_names_out(self, input_features: Any = None) -> Array:
         """onestep0 … for the neurons, then the names of the inputs."""
         check_is_fitted(self)
         names = _check_feature_names_in(self, input_features)
-        neurons = [f"onestep{j}" for j in range(self._network.layer.W.shape[0])]
-        return np.array([*neurons, *(names if self._network.layer.skip and names is not None else [])], dtype=object)
+        neurons = [f"onestep{j}" for j in range(self._layer.W.shape[0])]
+        return np.array([*neurons, *(names if self._layer.skip and names is not None else [])], dtype=object)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -302,69 +287,3 @@ def _temperature(scores: Array, shares: Array, weights: Array) -> float:
         return -float(weights @ (shares * log_softmax(scores / np.exp(log_tau), axis=1)).sum(1))
 
     return float(np.exp(minimize_scalar(loss, bounds=(-7.0, 7.0), method="bounded").x))  # pyright: ignore[reportAttributeAccessIssue]
-
-
-def _checked_weights(sample_weight: ArrayLike | None, X: Array) -> Array:
-    if sample_weight is not None and not np.any(np.asarray(sample_weight)):
-        raise InputError("sample_weight must have an entry above 0, got only zeros")
-    weights = np.asarray(_check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True))
-    if weights.max() > _LARGEST_WEIGHT / len(weights):
-        raise InputError(f"sample_weight must add up to at most {_LARGEST_WEIGHT:g}, got an entry of {weights.max():g}")
-    return weights
-
-
-def _activation(spec: Any) -> Any:
-    """A name (or function) as it is, a list of Hermite coefficients as a tuple; refused now when it is neither."""
-    if not (isinstance(spec, str) or callable(spec)):
-        try:
-            spec = tuple(float(c) for c in spec)
-        except (TypeError, ValueError, OverflowError):
-            raise InputError(f"activation must be a name or a list of Hermite coefficients, got {spec!r}") from None
-    activation(spec)  # pyright: ignore[reportArgumentType]
-    return spec
-
-
-def _penalties(alphas: ArrayLike | None) -> Array:
-    """The penalties in rising order."""
-    try:
-        values = np.atleast_1d(np.asarray(DEFAULT_ALPHAS if alphas is None else alphas, float))
-    except (TypeError, ValueError, OverflowError):
-        values = np.empty(0)
-    if values.ndim != 1 or not values.size or not ((values > 0) & (values <= _LARGEST_PENALTY)).all():
-        raise InputError(f"alphas must be a list of numbers above 0, up to {_LARGEST_PENALTY:g}, got {alphas!r}")
-    return np.sort(values)
-
-
-def _finite(values: Array, kind: str) -> Array:
-    """The values, or a sentence when one of them overflowed."""
-    bad = ~np.isfinite(values).all(axis=1)
-    if bad.any():
-        raise InputError(
-            f"{int(bad.sum())} of {len(values)} rows of X have a {kind} that does not fit into {values.dtype}, the first is "
-            f"row {int(np.argmax(bad))}; give rows nearer to the training rows, or float64 in place of float32"
-        )
-    return values
-
-
-def _unit(vector: Array) -> Array:
-    return vector / (np.linalg.norm(vector) or 1.0)
-
-
-def _whole(name: str, value: Any) -> int:
-    if isinstance(value, bool) or not isinstance(value, Integral) or value < 1:
-        raise InputError(f"{name} must be a whole number, 1 or more, got {value!r}")
-    return int(value)
-
-
-def _auto(name: str, value: Any, allowed: str, test: Callable[[float], bool]) -> float | None:
-    """None for "auto", else the number."""
-    if isinstance(value, str) and value == "auto":
-        return None
-    if (
-        isinstance(value, bool)
-        or not isinstance(value, Real)
-        or not np.isfinite(float(value))
-        or not test(float(value))
-    ):
-        raise InputError(f"{name} must be 'auto' or a finite number, {allowed}, got {value!r}")
-    return float(value)

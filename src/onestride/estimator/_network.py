@@ -19,18 +19,15 @@ from typing import Any, Literal
 import numpy as np
 
 from onestride._numerics import Array
-from onestride.estimator._ridge import RidgePath, best_penalty, ridge_path, ridge_solutions
+from onestride.estimator._ridge import Decomposition, Readout, best_penalty, decompose, ridge_solutions
 from onestride.functions import Function, activation
 
 GradientKind = Literal["shared", "neurons"]
-Readout = tuple[Array, Array]  # coefficients (features × outputs) and intercepts
 
 SCALES = (0.25, 0.5, 1.0, 2.0, 4.0)  # input scales that leave-one-out chooses from
 STEPS = (0.0, 1.0, 3.0)  # relative step sizes ρ that held-out rows choose from
 AROUND = (0.01, 0.1, 1.0, 10.0, 100.0)  # penalties tried for each, as multiples of the one without a step
-LIFT = (
-    100.0  # the step is taken from a readout with this multiple of the chosen penalty: its residual keeps more signal
-)
+LIFT = 100.0  # the step is taken at this multiple of the chosen penalty: its residual keeps more signal
 FOLDS = 3
 FEWEST_ROWS = 12  # with fewer distinct rows no step can be judged
 ENOUGH_ROWS = 2000  # with more, two of the three folds judge well enough
@@ -54,6 +51,11 @@ class Layer:
         """Features of standardised rows, n × (N + d), in the precision of Z."""
         hidden = self.sigma(Z @ self.W.T + self.b).astype(Z.dtype, copy=False)
         return np.hstack([hidden, Z]) if self.skip else hidden
+
+    def outputs(self, Z: Array, readout: Readout) -> Array:
+        """f(z), n × outputs, in the precision of Z."""
+        c, c0 = (part.astype(Z.dtype) for part in readout)
+        return self.design(Z) @ c + c0
 
     def slopes(self, Z: Array) -> Array:
         """σ'(WZᵀ + b), n × N."""
@@ -87,35 +89,17 @@ class HeldOut:
 
 
 @dataclass(frozen=True)
-class Network:
-    """A fitted network on standardised rows."""
-
-    layer: Layer
-    coefficients: Array
-    intercept: Array
-
-    def predict(self, Z: Array) -> Array:
-        """f(z), n × outputs, in the precision of Z."""
-        return self.layer.design(Z) @ self.coefficients.astype(Z.dtype) + self.intercept.astype(Z.dtype)
-
-
-@dataclass(frozen=True)
 class Stage:
     """A layer, its ridge regression, the penalty leave-one-out chose and the error it measured."""
 
     layer: Layer
-    path: RidgePath
+    path: Decomposition
     alpha: float
     left_out_error: float
 
-    def network(self) -> Network:
-        """The network at that penalty."""
-        coefficients = self.path.coefficients(self.alpha)
-        return Network(self.layer, coefficients, self.path.intercept(coefficients))
-
 
 @dataclass(frozen=True)
-class Fit:
+class FittedNetwork:
     """The fit before and after the step (the same when ρ = 0), and what chose the step."""
 
     untrained: Stage
@@ -127,7 +111,7 @@ class Fit:
 
 
 @dataclass(frozen=True)
-class Settings:
+class Recipe:
     """What the estimators hand down; `scale` and `step` are None when they are to be chosen."""
 
     width: int
@@ -140,30 +124,30 @@ class Settings:
     alphas: Array
 
 
-def draw_layer(varies: Array, settings: Settings, generator: np.random.Generator, dtype: np.dtype) -> Layer:
+def draw_layer(varies: Array, recipe: Recipe, generator: np.random.Generator, dtype: np.dtype) -> Layer:
     """Rows of W₀ uniform on the unit sphere of the inputs that vary (d booleans), biases standard normal."""
-    W = generator.standard_normal((settings.width, varies.size))
+    W = generator.standard_normal((recipe.width, varies.size))
     if varies.any():
         W *= varies
     W /= np.linalg.norm(W, axis=1, keepdims=True)
-    b = generator.standard_normal(settings.width)
-    return Layer(W.astype(dtype), b.astype(dtype), settings.activation, settings.skip)
+    b = generator.standard_normal(recipe.width)
+    return Layer(W.astype(dtype), b.astype(dtype), recipe.activation, recipe.skip)
 
 
-def gradient(layer: Layer, Z: Array, residual: Array, coefficients: Array, weights: Array, kind: GradientKind) -> Array:
+def step_direction(layer: Layer, readout: Readout, Z: Array, Y: Array, w: Array, kind: GradientKind) -> Array:
     """The direction of the step, ΔW (N × d), scaled to |ΔW| = |W|; zero when there is nothing to follow.
 
     G = ⟨[(r cᵀ) ∘ σ'(Wz + b)] zᵀ⟩ over rows; the shared map's gradient is WᵀG = ⟨r ∇f zᵀ⟩.
     """
-    N = layer.W.shape[0]
+    W, (c, c0) = layer.W, readout
+    residual = Y - layer.design(Z) @ c - c0
     pull = layer.slopes(Z)
-    pull *= (residual * weights[:, None]) @ coefficients[:N].T
-    change = pull.T @ Z
+    pull *= (residual * w[:, None]) @ c[: W.shape[0]].T
+    change = G = pull.T @ Z
     if kind == "shared":
-        W, G = layer.W, change
         change = (W @ W.T) @ G + (W @ G.T) @ W  # W(P + Pᵀ) with P = WᵀG, without a d × d matrix
     size = np.linalg.norm(change)
-    return change * (np.linalg.norm(layer.W) / size) if size > 0 else change
+    return change * (np.linalg.norm(W) / size) if size > 0 else change
 
 
 def stepped(layer: Layer, change: Array, step: float) -> Layer:
@@ -173,26 +157,19 @@ def stepped(layer: Layer, change: Array, step: float) -> Layer:
     return replace(layer, W=W.astype(layer.W.dtype))
 
 
-def step_direction(layer: Layer, readout: Readout, Z: Array, Y: Array, w: Array, kind: GradientKind) -> Array:
-    """ΔW of the network with this layer and readout."""
-    coefficients, intercept = readout
-    residual = Y - layer.design(Z) @ coefficients - intercept
-    return gradient(layer, Z, residual, coefficients, w, kind)
-
-
 def take_steps(
-    layer: Layer, change: Array, step: float, Z: Array, Y: Array, w: Array, alpha: float, s: Settings
+    layer: Layer, change: Array, step: float, Z: Array, Y: Array, w: Array, alpha: float, recipe: Recipe
 ) -> Layer:
-    """The layer after `s.steps` steps of size ρ on the same rows, the readout fitted again before each but the first."""
+    """The layer after `recipe.steps` steps of size ρ on the same rows, the readout fitted again before each but the first."""
     layer = stepped(layer, change, step)
-    for _ in range(s.steps - 1):
+    for _ in range(recipe.steps - 1):
         (readout,) = ridge_solutions(layer.design(Z), Y, w, np.array([alpha]))
-        layer = stepped(layer, step_direction(layer, readout, Z, Y, w, s.gradient), step)
+        layer = stepped(layer, step_direction(layer, readout, Z, Y, w, recipe.gradient), step)
     return layer
 
 
 def judge_steps(
-    layer: Layer, Z: Array, Y: Array, w: Array, alpha: float, s: Settings, generator: np.random.Generator
+    layer: Layer, Z: Array, Y: Array, w: Array, alpha: float, recipe: Recipe, generator: np.random.Generator
 ) -> HeldOut:
     """Build features and readout on two thirds of the rows, measure on the rest, for every ρ on the same rows.
 
@@ -209,11 +186,11 @@ def judge_steps(
         out = fold == k
         Zk, Yk, wk = Z[~out], Y[~out], w[~out]
         *readouts, strong = ridge_solutions(layer.design(Zk), Yk, wk, alpha * np.array([*AROUND, LIFT]))
-        change = step_direction(layer, strong, Zk, Yk, wk, s.gradient)
+        change = step_direction(layer, strong, Zk, Yk, wk, recipe.gradient)
         for i, step in enumerate(STEPS):
             trained = layer
             if step:
-                trained = take_steps(layer, change, step, Zk, Yk, wk, LIFT * alpha, s)
+                trained = take_steps(layer, change, step, Zk, Yk, wk, LIFT * alpha, recipe)
                 readouts = ridge_solutions(trained.design(Zk), Yk, wk, alpha * np.array(AROUND))
             design = trained.design(Z[out])
             for j, (coefficients, intercept) in enumerate(readouts):
@@ -232,33 +209,31 @@ def _paired(losses: Array, w: Array) -> HeldOut:
     return HeldOut(STEPS, tuple(float(loss @ share) for loss in best), tuple(means), tuple(errors))
 
 
-def fit_network(Z: Array, Y: Array, w: Array, settings: Settings, generator: np.random.Generator) -> Fit:
+def fit_network(Z: Array, Y: Array, w: Array, recipe: Recipe, generator: np.random.Generator) -> FittedNetwork:
     """Choose scale and penalty by leave-one-out, the step by held-out rows, then fit on all rows.
 
     Leave-one-out is honest for the untrained layer, which saw no target; for a step it is not, because the left-out row
     has already shaped the features.
     """
-    unit = draw_layer(np.abs(Z).max(axis=0) > 0, settings, generator, Z.dtype)
-    scales = SCALES if settings.scale is None else (settings.scale,)
-    stages = (_stage(replace(unit, W=unit.W * unit.W.dtype.type(scale)), Z, Y, w, settings) for scale in scales)
+    unit = draw_layer(np.abs(Z).max(axis=0) > 0, recipe, generator, Z.dtype)
+    scales = SCALES if recipe.scale is None else (recipe.scale,)
+    stages = (_stage(replace(unit, W=unit.W * unit.W.dtype.type(scale)), Z, Y, w, recipe) for scale in scales)
     untrained, scale = min(zip(stages, scales, strict=True), key=lambda pair: pair[0].left_out_error)
     layer, alpha = untrained.layer, untrained.alpha
-    strong = untrained.path.coefficients(LIFT * alpha)
-    readout = strong, untrained.path.intercept(strong)
-    change = step_direction(layer, readout, Z, Y, w, settings.gradient)
-    step, held_out = settings.step, HeldOut()
+    change = step_direction(layer, untrained.path.readout(LIFT * alpha), Z, Y, w, recipe.gradient)
+    step, held_out = recipe.step, HeldOut()
     if step is None:
-        held_out = judge_steps(layer, Z, Y, w, alpha, settings, generator)
+        held_out = judge_steps(layer, Z, Y, w, alpha, recipe, generator)
         step = held_out.choice()
     trained = untrained
     if step:
-        trained = _stage(take_steps(layer, change, step, Z, Y, w, LIFT * alpha, settings), Z, Y, w, settings)
-    return Fit(untrained, trained, scale, step, held_out, _leading(change))
+        trained = _stage(take_steps(layer, change, step, Z, Y, w, LIFT * alpha, recipe), Z, Y, w, recipe)
+    return FittedNetwork(untrained, trained, scale, step, held_out, _leading(change))
 
 
-def _stage(layer: Layer, Z: Array, Y: Array, w: Array, settings: Settings) -> Stage:
-    path = ridge_path(layer.design(Z), Y, w)
-    return Stage(layer, path, *best_penalty(path, settings.alphas))
+def _stage(layer: Layer, Z: Array, Y: Array, w: Array, recipe: Recipe) -> Stage:
+    path = decompose(layer.design(Z), Y, w)
+    return Stage(layer, path, *best_penalty(path, recipe.alphas))
 
 
 def _leading(change: Array) -> Array:

@@ -9,6 +9,7 @@ min over (c, c₀) of Σ_i w_i|y_i − c₀ − f_iᵀc|² + α|c|². With centr
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from scipy.linalg import cho_factor, cho_solve, eigh
@@ -16,8 +17,15 @@ from scipy.linalg import cho_factor, cho_solve, eigh
 from onestride._numerics import Array
 
 
+class Readout(NamedTuple):
+    """ĉ (features × outputs) and c₀, for features that are not centred."""
+
+    coefficients: Array
+    intercept: Array
+
+
 @dataclass(frozen=True)
-class RidgePath:
+class Decomposition:
     """The decomposition of one regression; primal (of K) for n ≥ p rows, dual (of √w FFᵀ√w) for fewer.
 
     `features` are centred rows (n × p), `vectors` the eigenvectors, `projected` the target in their basis.
@@ -37,14 +45,11 @@ class RidgePath:
         """Whether `vectors` are those of K (p × p)."""
         return self.vectors.shape[0] == self.features.shape[1]
 
-    def coefficients(self, alpha: float) -> Array:
-        """ĉ(α), p × outputs."""
+    def readout(self, alpha: float) -> Readout:
+        """The regression at one penalty."""
         solved = self.vectors @ (self.projected / (self.eigenvalues + alpha)[:, None])
-        return solved if self.primal else self.features.T @ (np.sqrt(self.weights)[:, None] * solved)
-
-    def intercept(self, coefficients: Array) -> Array:
-        """c₀ for features that are not centred."""
-        return self.target_mean - self.feature_mean @ coefficients
+        c = solved if self.primal else self.features.T @ (np.sqrt(self.weights)[:, None] * solved)
+        return Readout(c, self.target_mean - self.feature_mean @ c)
 
     def left_out(self, alphas: Array) -> Array:
         """Target minus the prediction of the regression without that row, penalties × n × outputs.
@@ -66,38 +71,31 @@ class RidgePath:
         return residuals / root / np.maximum(keep.T, 1e-12)[:, :, None]
 
 
-def ridge_path(features: Array, targets: Array, weights: Array) -> RidgePath:
+def decompose(features: Array, targets: Array, weights: Array) -> Decomposition:
     """Decompose once; features n × p, targets n × outputs, weights n, all positive. Works in double precision."""
     features, mean, centred, target_mean = _centred(features, targets, weights)
-    root = np.sqrt(weights)[:, None]
-    weighted = features * root
-    primal = features.shape[0] >= features.shape[1]
-    gram = weighted.T @ weighted if primal else weighted @ weighted.T
+    _, gram, right = _normal_equations(features, centred, weights)
     eigenvalues, vectors = eigh(gram, driver="evd", overwrite_a=True, check_finite=False)
-    projected = vectors.T @ (weighted.T @ (root * centred) if primal else root * centred)
-    return RidgePath(mean, target_mean, weights, features, centred, np.maximum(eigenvalues, 0.0), vectors, projected)
+    eigenvalues, projected = np.maximum(eigenvalues, 0.0), vectors.T @ right
+    return Decomposition(mean, target_mean, weights, features, centred, eigenvalues, vectors, projected)
 
 
-def ridge_solutions(features: Array, targets: Array, weights: Array, alphas: Array) -> list[tuple[Array, Array]]:
-    """(ĉ, c₀) at a few penalties, one Cholesky factor each: quicker than `ridge_path` and without leave-one-out."""
+def ridge_solutions(features: Array, targets: Array, weights: Array, alphas: Array) -> list[Readout]:
+    """The readout at a few penalties, one Cholesky factor each: quicker than `decompose` and without leave-one-out."""
     features, mean, centred, target_mean = _centred(features, targets, weights)
-    root = np.sqrt(weights)[:, None]
-    weighted, centred = features * root, root * centred
-    primal = features.shape[0] >= features.shape[1]
-    gram = weighted.T @ weighted if primal else weighted @ weighted.T
-    right = weighted.T @ centred if primal else centred
+    rows, gram, right = _normal_equations(features, centred, weights)
     diagonal = gram.diagonal().copy()
     smallest = 1e-14 * diagonal.sum()  # below this the factor is rounding
     solutions = []
     for alpha in alphas:
         np.fill_diagonal(gram, diagonal + max(float(alpha), smallest))
         solved = cho_solve(cho_factor(gram, check_finite=False), right, check_finite=False)
-        coefficients = solved if primal else weighted.T @ solved
-        solutions.append((coefficients, target_mean - mean @ coefficients))
+        c = solved if len(solved) == features.shape[1] else rows.T @ solved
+        solutions.append(Readout(c, target_mean - mean @ c))
     return solutions
 
 
-def best_penalty(path: RidgePath, alphas: Array) -> tuple[float, float]:
+def best_penalty(path: Decomposition, alphas: Array) -> tuple[float, float]:
     """The penalty with the smallest leave-one-out mean squared error (over rows by weight, and outputs), and that error."""
     errors = np.square(path.left_out(alphas)).mean(2) @ (path.weights / path.weights.sum())
     best = int(np.argmin(errors))
@@ -111,3 +109,12 @@ def _centred(features: Array, targets: Array, weights: Array) -> tuple[Array, Ar
     mean, target_mean = share @ features, share @ targets
     features -= mean
     return features, mean, targets - target_mean, target_mean
+
+
+def _normal_equations(features: Array, targets: Array, weights: Array) -> tuple[Array, Array, Array]:
+    """√w F; K (p × p) for n ≥ p rows, √w FFᵀ√w (n × n) for fewer; and the right-hand side. From centred rows."""
+    root = np.sqrt(weights)[:, None]
+    rows, targets = features * root, root * targets
+    if features.shape[0] >= features.shape[1]:
+        return rows, rows.T @ rows, rows.T @ targets
+    return rows, rows @ rows.T, targets

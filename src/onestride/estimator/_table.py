@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -71,7 +71,7 @@ def read_inputs(X: Array, weights: Array, whiten: bool) -> Inputs:
     variances, axes = np.linalg.eigh((Z * (weights / weights.sum())[:, None].astype(Z.dtype)).T @ Z)
     floor = _WHITEN_FLOOR * variances[-1] if variances[-1] > 0 else 1.0
     rotation = (axes / np.sqrt(np.maximum(variances, floor))).astype(Z.dtype)
-    return Inputs(inputs.mean, inputs.scale, inputs.low, inputs.high, inputs.rows, rotation)
+    return replace(inputs, rotation=rotation)
 
 
 def location_and_scale(A: Array, weights: Array) -> tuple[Array, Array]:

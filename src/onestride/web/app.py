@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator
 from concurrent.futures import BrokenExecutor
 from contextlib import asynccontextmanager
-from functools import wraps
+from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -24,164 +25,149 @@ from onestride._errors import InputError
 from onestride.functions import function_names
 from onestride.problem import Problem
 from onestride.store import StoreError
+from onestride.web.background import BusyError, Simulations
 from onestride.web.browse import browse
 from onestride.web.figures import write_figure
 from onestride.web.guard import LARGEST_BODY, Guard
 from onestride.web.presets import PRESETS
-from onestride.web.query import DEFAULTS, as_command, as_python, as_toml, read_problem, write_query
-from onestride.web.simulation import BusyError, Simulations, check_seeds
+from onestride.web.query import DEFAULTS, copies, read_problem, write_query
+from onestride.web.simulation import check_seeds
 from onestride.web.theory import QUALITIES
 from onestride.web.workers import Workers
 
 STATIC = Path(__file__).parent / "static"
 PATIENCE = 30.0  # seconds that the rest of a request may take to come
-Handler = Callable[[Request], Awaitable[Response]]
 
 
 def create_app(store: Path, *, host: str = "127.0.0.1") -> Starlette:
     """The application; simulations go to, and are read from, the folder `store` only."""
-    workers = Workers()
-
-    @asynccontextmanager
-    async def lifespan(_: Starlette) -> AsyncIterator[None]:
-        workers.warm("quick")
-        yield
-        simulations().cancel()
-        workers.close()
-
-    def simulations() -> Simulations:
-        return app.state.simulations
-
-    async def page(request: Request) -> Response:
-        """The page itself; with a bad address it says so, and so does the status."""
-        workers.warm("full")
-        try:
-            _problem(request)
-            status = 200
-        except InputError:
-            status = 400
-        return FileResponse(STATIC / "index.html", status)
-
-    async def about(_: Request) -> Response:
-        """What the page needs to build itself."""
-        presets = [preset.to_dict() for preset in PRESETS]
-        return JSONResponse(
-            {"version": __version__, "defaults": DEFAULTS, "functions": list(function_names()), "presets": presets}
-        )
-
-    async def problem(request: Request) -> Response:
-        """The problem of an address, and the same in other words."""
-        asked = _problem(request)
-        words = {"python": as_python(asked), "toml": as_toml(asked), "command": as_command(asked)}
-        return JSONResponse({"query": write_query(asked), "copies": words, "d": asked.d, "N": asked.N})
-
-    def theory(task: str) -> Handler:
-        async def respond(request: Request) -> Response:
-            quality = request.query_params.get("quality", "full")
-            if quality not in QUALITIES:
-                raise InputError(f"quality must be one of {', '.join(QUALITIES)}, got {quality[:40]!r}")
-            asked = _problem(request, "quality")
-            if quality == "quick":
-                return Response(await workers.theory(task, asked, quality), media_type="application/json")
-            async with workers.turn:
-                if await request.is_disconnected():  # the page has moved on while this waited
-                    return _sentence("nobody waits for this answer any more", 499)
-                return Response(await workers.theory(task, asked, quality), media_type="application/json")
-
-        return respond
-
-    async def points(request: Request) -> Response:
-        return JSONResponse(simulations().points(_problem(request)))
-
-    async def state(_: Request) -> Response:
-        return JSONResponse(simulations().state())
-
-    async def start(request: Request) -> Response:
-        data = await _body(request)
-        query, seeds = data.get("query", {}), check_seeds(data.get("seeds", 8))
-        if not isinstance(query, dict) or not all(isinstance(v, str) for v in query.values()):
-            raise InputError("query must be a table of strings, as in the address of the page")
-        try:
-            job = simulations().start(_checked(read_problem(query)), seeds)
-        except BusyError as error:
-            return _sentence(str(error), 409)
-        return JSONResponse(job.to_dict())
-
-    async def cancel(request: Request) -> Response:
-        await _body(request)
-        simulations().cancel()
-        return JSONResponse(simulations().state())
-
-    async def rows(_: Request) -> Response:
-        simulations().refresh()
-        return JSONResponse(browse(simulations().store, simulations().path.name))
-
-    def download(kind: str, media: str) -> Handler:
-        async def respond(request: Request) -> Response:
-            asked = _problem(request)
-            async with workers.turn:
-                answers = [await workers.theory(task, asked, "full") for task in ("curves", "here")]
-            measured = simulations().points(asked)
-            data = await workers.run("full", write_figure, asked.step.exponent, *answers, measured, kind)
-            headers = {"content-disposition": f'attachment; filename="onestride.{kind}"'}
-            return Response(data, media_type=media, headers=headers)
-
-        return respond
-
-    app = Starlette(
-        routes=[
-            Route("/", page),
-            Route("/api/about", _told(about)),
-            Route("/api/problem", _told(problem)),
-            Route("/api/curves", _told(theory("curves"))),
-            Route("/api/here", _told(theory("here"))),
-            Route("/api/points", _told(points)),
-            Route("/api/store", _told(rows)),
-            Route("/api/simulation", _told(state)),
-            Route("/api/simulation/start", _told(start), methods=["POST"]),
-            Route("/api/simulation/cancel", _told(cancel), methods=["POST"]),
-            Route("/download/figure.pdf", _told(download("pdf", "application/pdf"))),
-            Route("/download/figure.csv", _told(download("csv", "text/csv"))),
-            Mount("/static", StaticFiles(directory=STATIC)),
-        ],
-        middleware=[Middleware(Guard, bound=host)],
-        exception_handlers={HTTPException: _http_error},
-        lifespan=lifespan,
-    )
-    app.state.simulations = Simulations(store)
+    guard = Middleware(Guard, bound=host)
+    refusals: Any = dict.fromkeys((HTTPException, ValueError, OSError, BusyError, BrokenExecutor), _refuse)
+    app = Starlette(routes=_routes(), middleware=[guard], exception_handlers=refusals, lifespan=_lifespan)
+    app.state.workers, app.state.simulations = Workers(), Simulations(store)
     return app
 
 
-def _told(handler: Handler) -> Handler:
-    """Turn wrong input into a 400, a broken store into a 409 and a lost worker into a 503, each with its sentence."""
-
-    @wraps(handler)
-    async def respond(request: Request) -> Response:
-        try:
-            return await handler(request)
-        except StoreError as error:
-            return _sentence(str(error), 409)
-        except TimeoutError:
-            return _sentence(f"the rest of the request did not come within {PATIENCE:g} s", 408)
-        except OSError as error:
-            return _sentence(f"the store cannot be used: {error.strerror or error}", 409)
-        except BrokenExecutor:
-            words = "the process that computed this was ended by the system (out of memory?); ask again"
-            return _sentence(words, 503)
-        except ValueError as error:  # InputError and TheoryError
-            return _sentence(str(error), 400)
-
-    return respond
+def _routes() -> list[Route | Mount]:
+    return [
+        Route("/", page),
+        Route("/api/about", about),
+        Route("/api/problem", problem),
+        Route("/api/curves", partial(theory, "curves")),
+        Route("/api/here", partial(theory, "here")),
+        Route("/api/points", points),
+        Route("/api/store", rows),
+        Route("/api/simulation", state),
+        Route("/api/simulation/start", start, methods=["POST"]),
+        Route("/api/simulation/cancel", cancel, methods=["POST"]),
+        Route("/download/figure.pdf", partial(download, "pdf", "application/pdf")),
+        Route("/download/figure.csv", partial(download, "csv", "text/csv")),
+        Mount("/static", StaticFiles(directory=STATIC)),
+    ]
 
 
-def _sentence(words: str, status: int) -> Response:
-    return JSONResponse({"error": words}, status)
+@asynccontextmanager
+async def _lifespan(app: Starlette) -> AsyncIterator[None]:
+    app.state.workers.warm("quick")
+    yield
+    app.state.simulations.cancel()
+    app.state.workers.close()
 
 
-async def _http_error(request: Request, error: Exception) -> Response:
-    assert isinstance(error, HTTPException)
-    known = {404: "there is nothing at this address", 405: f"{request.method} is not possible at this address"}
-    return _sentence(known.get(error.status_code, error.detail), error.status_code)
+def _workers(request: Request) -> Workers:
+    return request.app.state.workers
+
+
+def _simulations(request: Request) -> Simulations:
+    return request.app.state.simulations
+
+
+# ---------------------------------------------------------------------- the page and its theory
+
+
+async def page(request: Request) -> Response:
+    """The page itself; with a bad address it says so, and so does the status."""
+    _workers(request).warm("full")
+    try:
+        _problem(request)
+        status = 200
+    except InputError:
+        status = 400
+    return FileResponse(STATIC / "index.html", status)
+
+
+async def about(_: Request) -> Response:
+    """What the page needs to build itself."""
+    told = {"version": __version__, "defaults": DEFAULTS, "functions": list(function_names())}
+    return JSONResponse(told | {"presets": [asdict(preset) for preset in PRESETS]})
+
+
+async def problem(request: Request) -> Response:
+    """The problem of an address, and the same in other words."""
+    asked = _problem(request)
+    return JSONResponse({"query": write_query(asked), "copies": copies(asked), "d": asked.d, "N": asked.N})
+
+
+async def theory(task: str, request: Request) -> Response:
+    """The curves against α, or everything at the chosen α; slow questions wait for their turn."""
+    quality = request.query_params.get("quality", "full")
+    if quality not in QUALITIES:
+        raise InputError(f"quality must be one of {', '.join(QUALITIES)}, got {quality[:40]!r}")
+    asked, workers = _problem(request, "quality"), _workers(request)
+    async with workers.turn[quality]:
+        if await request.is_disconnected():  # the page has moved on while this waited
+            raise HTTPException(499, "nobody waits for this answer any more")
+        return Response(await workers.theory(task, asked, quality), media_type="application/json")
+
+
+async def download(kind: str, media: str, request: Request) -> Response:
+    """What the page shows, as a file."""
+    asked, workers = _problem(request), _workers(request)
+    async with workers.turn["full"]:
+        answers = [await workers.theory(task, asked, "full") for task in ("curves", "here")]
+    measured = _simulations(request).points(asked)
+    data = await workers.run("full", write_figure, asked.step.exponent, *answers, measured, kind)
+    headers = {"content-disposition": f'attachment; filename="onestride.{kind}"'}
+    return Response(data, media_type=media, headers=headers)
+
+
+# ---------------------------------------------------------------------- simulations
+
+
+async def points(request: Request) -> Response:
+    """What was measured for the problem of the address."""
+    return JSONResponse(_simulations(request).points(_problem(request)))
+
+
+async def rows(request: Request) -> Response:
+    """The store as rows."""
+    simulations = _simulations(request)
+    simulations.refresh()
+    return JSONResponse(browse(simulations.store, simulations.path.name))
+
+
+async def state(request: Request) -> Response:
+    """The job that runs or ran, and what is finished."""
+    return JSONResponse(_simulations(request).state())
+
+
+async def start(request: Request) -> Response:
+    """Begin a simulation."""
+    data = await _body(request)
+    query, seeds = data.get("query", {}), check_seeds(data.get("seeds", 8))
+    if not isinstance(query, dict) or not all(isinstance(v, str) for v in query.values()):
+        raise InputError("query must be a table of strings, as in the address of the page")
+    return JSONResponse(_simulations(request).start(read_problem(query), seeds).to_dict())
+
+
+async def cancel(request: Request) -> Response:
+    """End the running simulation."""
+    await _body(request)
+    _simulations(request).cancel()
+    return await state(request)
+
+
+# ---------------------------------------------------------------------- what is asked, and refusals
 
 
 def _problem(request: Request, *others: str) -> Problem:
@@ -191,13 +177,7 @@ def _problem(request: Request, *others: str) -> Problem:
     twice = next((name for name in names if names.count(name) > 1), None)
     if twice is not None:
         raise InputError(f"{twice[:40]!r} is given more than once in the address")
-    return _checked(read_problem(dict(pairs)))
-
-
-def _checked(problem: Problem) -> Problem:
-    """`problem`, if its step is a number."""
-    _ = problem.eta
-    return problem
+    return read_problem(dict(pairs))
 
 
 async def _body(request: Request) -> dict[str, Any]:
@@ -217,3 +197,21 @@ async def _body(request: Request) -> dict[str, Any]:
     if not isinstance(parsed, dict):
         raise InputError("the body must be a JSON object")
     return parsed
+
+
+async def _refuse(request: Request, error: Exception) -> Response:
+    """Status and sentence of every failure that is not a bug."""
+    status, words = 400, str(error)  # InputError and TheoryError
+    match error:
+        case HTTPException():
+            known = {404: "there is nothing at this address", 405: f"{request.method} is not possible at this address"}
+            status, words = error.status_code, known.get(error.status_code, error.detail)
+        case StoreError() | BusyError():
+            status = 409
+        case TimeoutError():
+            status, words = 408, f"the rest of the request did not come within {PATIENCE:g} s"
+        case OSError():
+            status, words = 409, f"the store cannot be used: {error.strerror or error}"
+        case BrokenExecutor():
+            status, words = 503, "the process that computed this was ended by the system (out of memory?); ask again"
+    return JSONResponse({"error": words}, status)

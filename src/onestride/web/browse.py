@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from onestride.problem import EXTENSIONS, Problem
 from onestride.result import _plain
 from onestride.store import Store
 from onestride.sweeps.rows import MEASURED, flat_problem, stored_rows
-from onestride.web.query import write_query
+from onestride.web.query import in_reach, write_query
 
 MOST_ROWS = 4000
 
@@ -23,7 +22,10 @@ def browse(store: Store, name: str) -> dict[str, Any]:
     for row, fields in list(zip(stored, flat, strict=True))[:MOST_ROWS]:
         item: dict[str, Any] = {field: fields[field] for field in varying}
         item |= {"seeds": len(row.runs), "failed": len(row.failures), "status": row.status}
-        item |= {"reason": row.failures[0] if row.failures else "", "query": _address(row.problem)}
+        item |= {
+            "reason": row.failures[0] if row.failures else "",
+            "query": write_query(row.problem) if in_reach(row.problem) else None,
+        }
         for quantity in MEASURED:
             mean = stderr = None
             if row.runs:
@@ -39,16 +41,6 @@ def browse(store: Store, name: str) -> dict[str, Any]:
         "fixed": {field: values[0] for field, values in columns.items() if len(values) == 1},
         "quantities": list(MEASURED),
     }
-
-
-def in_reach(problem: Problem) -> bool:
-    """Whether the page has controls for everything in this problem."""
-    defaults = Problem(n=10, d=10, N=10)
-    return problem.centred and all(getattr(problem, name) == getattr(defaults, name) for name in EXTENSIONS)
-
-
-def _address(problem: Problem) -> dict[str, str] | None:
-    return write_query(problem) if in_reach(problem) else None
 
 
 def _sorted(values: list[Any]) -> list[Any]:

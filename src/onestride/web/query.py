@@ -13,7 +13,7 @@ from typing import Any
 
 from onestride._errors import InputError
 from onestride.functions import DEGREES, function_names
-from onestride.problem import Problem, Step
+from onestride.problem import EXTENSIONS, Problem, Step
 
 DEFAULTS: dict[str, str] = {
     "n": "1000",
@@ -30,6 +30,7 @@ DEFAULTS: dict[str, str] = {
     "readout": "gaussian",
     "step_samples": "1",
 }
+PLAIN = Problem(n=10, d=10, N=10)  # every other field has its default
 LONGEST_VALUE = 300
 LARGEST_N = 10**15
 RANGES = {  # far beyond the sliders, and well inside what the equations can be solved for
@@ -60,43 +61,37 @@ def read_problem(query: Mapping[str, str]) -> Problem:
         raise InputError(f"n must be a whole number from 1 to 10^15, got {_short(given['n'])}")
     value = {name: _within(name, given[name]) for name in RANGES if name not in ("activation", "teacher")}
     d = max(1, round(value["phi"] * n))
+    fields: dict[str, Any] = {name: given[name] for name in ("gradient", "weights", "readout")}
+    fields |= {name: _function(name, given[name]) for name in ("activation", "teacher")}
     return Problem(
         n=int(n),
         d=d,
         N=max(1, round(d / value["psi"])),
-        activation=_function("activation", given["activation"]),
-        teacher=_function("teacher", given["teacher"]),
         noise=value["noise"],
         ridge=value["ridge"],
         step=Step(constant=value["constant"], exponent=value["exponent"]),
-        gradient=given["gradient"],  # pyright: ignore[reportArgumentType]  (the model says what is allowed)
-        weights=given["weights"],  # pyright: ignore[reportArgumentType]
-        readout=given["readout"],  # pyright: ignore[reportArgumentType]
         n_step=None if value["step_samples"] == 1 else max(1, round(value["step_samples"] * n)),
+        **fields,
     )
 
 
 def write_query(problem: Problem) -> dict[str, str]:
     """The address of a problem, every parameter written out."""
+    values = {name: getattr(problem, name, None) for name in DEFAULTS}
+    values |= {"constant": problem.step.constant, "exponent": problem.step.exponent}
+    values |= {"step_samples": problem.step_samples / problem.n}
+    return {name: _written(value) for name, value in values.items()}
 
-    def function(spec: str | tuple[float, ...]) -> str:
-        return spec if isinstance(spec, str) else ",".join(f"{c:.10g}" for c in spec)
 
-    return {
-        "n": str(problem.n),
-        "phi": f"{problem.phi:.10g}",
-        "psi": f"{problem.psi:.10g}",
-        "activation": function(problem.activation),
-        "teacher": function(problem.teacher),
-        "noise": f"{problem.noise:.10g}",
-        "ridge": f"{problem.ridge:.10g}",
-        "constant": f"{problem.step.constant:.10g}",
-        "exponent": f"{problem.step.exponent:.10g}",
-        "gradient": problem.gradient,
-        "weights": problem.weights,
-        "readout": problem.readout,
-        "step_samples": f"{problem.step_samples / problem.n:.10g}",
-    }
+def _written(value: Any) -> str:
+    if isinstance(value, tuple):
+        return ",".join(map(_written, value))
+    return f"{value:.10g}" if isinstance(value, float) else str(value)
+
+
+def in_reach(problem: Problem) -> bool:
+    """Whether the page has controls for everything in this problem."""
+    return problem.centred and all(getattr(problem, name) == getattr(PLAIN, name) for name in EXTENSIONS)
 
 
 def _short(text: str) -> str:
@@ -105,12 +100,11 @@ def _short(text: str) -> str:
 
 def _number(name: str, text: str) -> float:
     """A decimal number such as 0.3, or a fraction of two such as 1/3."""
-    parts = text.strip().split("/")
-    if len(parts) <= 2 and all(DECIMAL.fullmatch(part.strip()) for part in parts):
-        top, low = float(parts[0]), float(parts[1]) if len(parts) == 2 else 1.0
+    parts = [part.strip() for part in text.split("/")]
+    number = math.nan
+    if len(parts) <= 2 and all(map(DECIMAL.fullmatch, parts)):
+        top, low = map(float, (*parts, "1")[:2])
         number = top / low if low else math.nan
-    else:
-        number = math.nan
     if not math.isfinite(number):
         raise InputError(f"{name} must be a finite number{_comma(text)}, got {_short(text)}")
     return number
@@ -151,47 +145,44 @@ def _function(name: str, text: str) -> str | tuple[float, ...]:
 
 # ---------------------------------------------------------------------- the problem in other words
 
+SCRIPT = """\
+import onestride as one
+
+problem = one.Problem(
+{fields}
+)
+prediction = one.predict(problem, throw=False)
+print(prediction.test_error, prediction.train_loss)  # after the step: test error, ridge objective
+print(prediction.message)  # whether to rely on them
+print(one.learned(problem).fraction)  # share of each degree of the teacher that is learned
+print(one.spectrum(problem, density=False).leading)  # eigenvalues of FFᵀ/n that leave the bulk
+"""
+
+
+def copies(problem: Problem) -> dict[str, str]:
+    """A script, the file that `onestride … --problem FILE` reads, and a command."""
+    return {"python": as_python(problem), "toml": problem.to_toml(), "command": as_command(problem)}
+
 
 def as_python(problem: Problem) -> str:
     """A script that builds the problem and prints what the page shows."""
-    fields = problem.to_dict()
+    fields, defaults = problem.to_dict(), PLAIN.to_dict()
     step = fields.pop("step")
-    defaults = Problem(n=10, d=10, N=10).to_dict()
     kept = {k: v for k, v in fields.items() if k in ("n", "d", "N", "noise", "ridge") or v != defaults.get(k)}
     lines = [f"    {name}={_literal(value)}," for name, value in kept.items()]
-    lines += [f"    step=one.Step(constant={step['constant']!r}, exponent={step['exponent']!r}),"]
-    return "\n".join(
-        [
-            "import onestride as one",
-            "",
-            "problem = one.Problem(",
-            *lines,
-            ")",
-            "prediction = one.predict(problem, throw=False)",
-            "print(prediction.test_error, prediction.train_loss)  # after the step: test error, ridge objective",
-            "print(prediction.message)  # whether to rely on them",
-            "print(one.learned(problem).fraction)  # share of each degree of the teacher that is learned",
-            "print(one.spectrum(problem, density=False).leading)  # eigenvalues of FFᵀ/n that leave the bulk",
-            "",
-        ]
-    )
-
-
-def as_toml(problem: Problem) -> str:
-    """The file that `onestride … --problem FILE` and `Problem.from_toml` read."""
-    return problem.to_toml()
+    lines.append(f"    step=one.Step(constant={step['constant']!r}, exponent={step['exponent']!r}),")
+    return SCRIPT.format(fields="\n".join(lines))
 
 
 def as_command(problem: Problem) -> str:
     """The command that prints this problem's prediction."""
-    defaults = Problem(n=10, d=10, N=10)
     query = write_query(problem)
     options: list[tuple[str, Any]] = [("n", problem.n), ("d", problem.d), ("N", problem.N)]
     options += [(name, query[name]) for name in ("activation", "teacher")]
     options += [("noise", repr(problem.noise)), ("ridge", repr(problem.ridge))]
     options += [("constant", repr(problem.step.constant)), ("exponent", repr(problem.step.exponent))]
     for name in ("gradient", "weights", "readout", "n_step"):
-        if getattr(problem, name) != getattr(defaults, name):
+        if getattr(problem, name) != getattr(PLAIN, name):
             options.append((name.replace("_", "-"), getattr(problem, name)))
     return " ".join(["onestride", "predict", *(f"--{name}={shlex.quote(str(value))}" for name, value in options)])
 

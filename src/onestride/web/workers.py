@@ -14,7 +14,7 @@ import signal
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from concurrent.futures import BrokenExecutor, ProcessPoolExecutor
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from typing import Any
 
 from onestride._errors import InputError
@@ -118,7 +118,8 @@ class Workers:
         self._pools: dict[str, ProcessPoolExecutor] = {}
         self._kept: OrderedDict[Any, bytes] = OrderedDict()
         self._running: dict[Any, asyncio.Task[bytes]] = {}
-        self.turn = asyncio.Semaphore(PROCESSES["full"])  # slow questions wait outside the pool, where they can give up
+        # slow questions wait outside the pool, where they can give up
+        self.turn = {"quick": nullcontext(), "full": asyncio.Semaphore(PROCESSES["full"])}
 
     async def theory(self, task: str, problem: Problem, quality: str) -> bytes:
         """`curves` or `here` as JSON, from memory when it was asked before."""
