@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from math import factorial
+from typing import Any
 
 import numpy as np
 from jaxtyping import Bool as Bool
@@ -12,8 +13,9 @@ from jaxtyping import Float as Float
 from jaxtyping import Inexact as Inexact
 from jaxtyping import Int as Int
 from numpy.polynomial.legendre import leggauss, legvander
+from numpy.typing import NDArray
 
-Array = np.ndarray  # with its shape: Float[Array, "n d"], which the tests check at run time
+Array = NDArray[Any]  # with its shape: Float[Array, "n d"], which the tests check at run time
 
 _ORDER = 16  # Gauss-Legendre nodes on each panel
 _MAX_PANELS = 2048  # panels bisected at one level before the rule gives up refining

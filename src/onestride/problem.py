@@ -13,7 +13,8 @@ import json
 import math
 import operator
 import tomllib
-from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Self, cast
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -40,7 +41,7 @@ def _whole(value: Any) -> int:
     return number
 
 
-def _real(allowed: str, test: Any) -> Any:
+def _real(allowed: str, test: Callable[[float], bool]) -> BeforeValidator:
     def check(value: Any) -> float:
         try:
             number = float(value) if not isinstance(value, str | bool) else math.nan
@@ -81,7 +82,7 @@ class _Frozen(BaseModel):
 
 
 def _sentences(model: type[BaseModel], error: ValidationError) -> str:
-    lines = []
+    lines: list[str] = []
     for item in error.errors():
         name = (
             ".".join(str(part) for part in item["loc"] if not str(part).startswith(("function-", "tuple["))) or "step"
@@ -198,7 +199,7 @@ class Problem(_Frozen):
     @classmethod
     def _known_teacher(cls, spec: Any) -> Any:
         functions.teacher(spec)
-        if isinstance(spec, tuple) and spec[0] != 0:
+        if not (isinstance(spec, str) or callable(spec)) and spec[0] != 0:
             raise InputError(
                 f"the first Hermite coefficient is the mean of the labels and must be 0 (teachers are centred), "
                 f"got {spec[0]:g}"
@@ -282,26 +283,26 @@ class Problem(_Frozen):
     @classmethod
     def from_json(cls, text: str) -> Problem:
         """Read JSON text."""
-        try:
-            data = json.loads(text)
-        except (ValueError, RecursionError) as error:  # also lists nested too deeply, or thousands of digits
-            raise InputError(f"this is not valid JSON: {error}") from None
-        return cls._from_parsed(data, "JSON")
+        return cls._from_text(text, json.loads, "JSON")
 
     @classmethod
     def from_toml(cls, text: str) -> Problem:
         """Read TOML text."""
+        return cls._from_text(text, tomllib.loads, "TOML")
+
+    @classmethod
+    def _from_text(cls, text: str, parse: Callable[[str], Any], kind: str) -> Problem:
         try:
-            data = tomllib.loads(text)
-        except (ValueError, RecursionError) as error:
-            raise InputError(f"this is not valid TOML: {error}") from None
-        return cls._from_parsed(data, "TOML")
+            data = parse(text)
+        except (ValueError, RecursionError) as error:  # also lists nested too deeply, or thousands of digits
+            raise InputError(f"this is not valid {kind}: {error}") from None
+        return cls._from_parsed(data, kind)
 
     @classmethod
     def _from_parsed(cls, data: Any, kind: str) -> Problem:
         if not isinstance(data, dict):
             raise InputError(f"a problem in {kind} is a table of named values, got {type(data).__name__}")
-        return cls(**data)
+        return cls(**cast("dict[str, Any]", data))
 
 
 def _spec(value: Any, callables: bool) -> Any:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import enum
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, fields, is_dataclass
 from html import escape
 from operator import attrgetter
-from typing import Any, ClassVar
+from typing import Any, ClassVar, cast
 
 import numpy as np
 
@@ -47,7 +47,7 @@ class Result:
         told = {name.rpartition(".")[2]: attrgetter(name)(self) for name in self._told}
         return {name: plain(value) for name, value in told.items() if value is not None or name not in self._if_any}
 
-    def _within(self) -> dict[str, Any]:
+    def within(self) -> dict[str, Any]:
         """What is told of it as a part of another result."""
         return self.to_dict()
 
@@ -63,20 +63,23 @@ class Result:
 def plain(value: Any) -> Any:
     """`value` as JSON has it: nested lists, None where a number is not finite, names in small letters for outcomes."""
     if isinstance(value, Result):
-        return value._within()
+        return value.within()
     if isinstance(value, Estimate):
         return {"mean": plain(value.mean), "stderr": plain(value.stderr)}
     if isinstance(value, enum.Enum):
         return value.name.lower()
     if isinstance(value, Mapping):
-        return {str(key): plain(one) for key, one in value.items()}
-    if isinstance(value, tuple | list) or (isinstance(value, np.ndarray) and value.ndim):
-        return [plain(one) for one in value]
+        return {str(key): plain(one) for key, one in cast("Mapping[Any, Any]", value).items()}
     if is_dataclass(value):
         return {part.name: plain(getattr(value, part.name)) for part in fields(value)}
     if value is None or isinstance(value, str | bool | int):
         return value
-    return float(value) if np.isfinite(value) else None
+    if isinstance(value, np.ndarray) and value.ndim:
+        return [plain(one) for one in value]
+    if isinstance(value, tuple | list):
+        return [plain(one) for one in cast("Iterable[Any]", value)]
+    number = cast("float", value)
+    return float(number) if np.isfinite(number) else None
 
 
 _plain = plain
@@ -86,20 +89,18 @@ def _text(value: Any) -> str:
     """A plain value in a few words: a number with four digits, mean ± standard error, the size of what is long."""
     if isinstance(value, float):
         return f"{value:.4g}"
-    if isinstance(value, dict) and "stderr" in value:
-        pairs = value["mean"], value["stderr"]
-        if isinstance(value["mean"], list) and _short(value["mean"]):
-            return ", ".join(f"{_text(mean)} ± {_text(error)}" for mean, error in zip(*pairs, strict=True))
-        return " ± ".join(map(_text, pairs))
-    if isinstance(value, dict):
-        return ", ".join(f"{name} {_text(one)}" for name, one in value.items())
     if isinstance(value, list):
-        return ", ".join(map(_text, value)) if _short(value) else f"{' × '.join(map(str, np.shape(value)))} values"
+        parts = cast("list[Any]", value)
+        long = len(parts) > 8 or any(isinstance(one, list) for one in parts)
+        return f"{' × '.join(map(str, np.shape(parts)))} values" if long else ", ".join(map(_text, parts))
+    if isinstance(value, dict):
+        named = cast("dict[str, Any]", value)
+        if "stderr" in named and np.ndim(named["mean"]) == 1:
+            return _text([{"mean": m, "stderr": e} for m, e in zip(named["mean"], named["stderr"], strict=True)])
+        if "stderr" in named:
+            return f"{_text(named['mean'])} ± {_text(named['stderr'])}"
+        return ", ".join(f"{name} {_text(one)}" for name, one in named.items())
     return "–" if value is None else str(value)
-
-
-def _short(value: list[Any]) -> bool:
-    return len(value) <= 8 and not any(isinstance(one, list) for one in value)
 
 
 @dataclass(frozen=True)
@@ -134,7 +135,8 @@ class Prediction(Result):
         """Fall of the test error due to the step."""
         return 0.0 if self.untrained is None else self.untrained.test_error - self.test_error
 
-    def _within(self) -> dict[str, Any]:
+    def within(self) -> dict[str, Any]:
+        """Beside the prediction with the step, its numbers."""
         return {name: plain(getattr(self, name)) for name in QUANTITIES}
 
 
@@ -302,5 +304,6 @@ class Simulation(Result):
         estimates: dict[str, Estimate] = {name: getattr(self, name) for name in names}
         return super().to_dict() | {name: plain(e) | {"values": plain(e.values)} for name, e in estimates.items()}
 
-    def _within(self) -> dict[str, Any]:
+    def within(self) -> dict[str, Any]:
+        """Beside the simulation with the step, its means."""
         return {name: {"mean": plain(getattr(self, name).mean)} for name in QUANTITIES}
