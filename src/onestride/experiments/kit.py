@@ -78,7 +78,7 @@ def best_linear(problem: Problem) -> list[tuple[float, str]]:
     return [(baselines(problem)["best-linear"].test_error, "best linear predictor")]
 
 
-def inside_windows(exponents: Sequence[float]) -> list[float]:
+def inside_windows(exponents: Sequence[float] | Array) -> list[float]:
     """Those below 1/2 that are not a threshold."""
     return [float(a) for a in exponents if a < 0.5 and not np.isnan(window(a))]
 
