@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -22,10 +22,10 @@ QUADRATIC = (0.0, 1.0, 2**-0.5)  # H₁ + H₂/√2
 ERRORS = {"train_loss": "ridge objective", "test_error": "test error"}
 
 
-def problem_at(n: int, *, exponent: float = 0.0, constant: float = 1.0, **fields: Any) -> Problem:
+def problem_at(n: int, *, exponent: float | None = None, constant: float = 1.0, **fields: Any) -> Problem:
     """D = n/2, N = 3n/2, teacher H₁ + H₂/√2, noise 0.5, λ = 0.1 and the step c·n^α, unless `fields` say otherwise."""
     shape: dict[str, Any] = {"n": n, "d": n // 2, "N": 3 * n // 2, "teacher": QUADRATIC, "noise": 0.5, "ridge": 0.1}
-    shape["step"] = Step(constant=constant, exponent=exponent)
+    shape["step"] = Step(constant=constant) if exponent is None else Step(constant=constant, exponent=exponent)
     return Problem(**shape | fields)
 
 
@@ -39,15 +39,15 @@ def pm(estimate: Estimate, digits: int = 3, kind: str = "g") -> str:
     return f"{float(estimate.mean):.{digits}{kind}} ± {float(estimate.stderr):.1g}"
 
 
+def mean_of(estimate: Estimate, name: str = "measured") -> dict[str, float]:
+    """Mean and standard error of a line of numbers."""
+    return {name: float(estimate.mean), "stderr": float(estimate.stderr)}
+
+
 def row_of(found: Pair | Check, **labels: Any) -> dict[str, Any]:
     """A line of the deciding numbers: labels, theory where there is one, measured ± stderr, outcome."""
     theory, check = ({"theory": float(found.predicted)}, found.check) if isinstance(found, Pair) else ({}, found)
     return labels | theory | {"measured": check.mean, "stderr": check.stderr, "outcome": found.outcome.name.lower()}
-
-
-def measured_row(found: Estimate, **labels: Any) -> dict[str, Any]:
-    """A line without a check: labels, measured ± stderr."""
-    return labels | {"measured": float(found.mean), "stderr": float(found.stderr)}
 
 
 def points(label: str, x: ArrayLike, found: Estimate | Sequence[Estimate], colour: int = 0) -> Series:
@@ -78,7 +78,7 @@ def best_linear(problem: Problem) -> list[tuple[float, str]]:
     return [(baselines(problem)["best-linear"].test_error, "best linear predictor")]
 
 
-def inside_windows(exponents: Sequence[float] | Array) -> list[float]:
+def inside_windows(exponents: Iterable[float]) -> list[float]:
     """Those below 1/2 that are not a threshold."""
     return [float(a) for a in exponents if a < 0.5 and not np.isnan(window(a))]
 
