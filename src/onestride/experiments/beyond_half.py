@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import Any
@@ -17,10 +18,10 @@ from onestride.plot import Panel, Series
 from onestride.problem import Problem
 from onestride.result import Estimate
 from onestride.simulation.run import simulate_grid
-from onestride.simulation.spectrum import MeasuredSpectrum, measure_spectrum
+from onestride.simulation.spectrum import measure_spectrum
 from onestride.theory.assumptions import failed_assumption
 from onestride.theory.predict import predict_grid
-from onestride.theory.spectrum import Spectrum, spectrum
+from onestride.theory.spectrum import spectrum
 
 CLAIM = (
     "Open. Theory stops at α = 1/2, where the step is as large as the initial weights; beyond it the gradient's own noise "
@@ -37,33 +38,22 @@ ACTIVATIONS = ("relu", "tanh")
 RIDGES = np.geomspace(1e-2, 1e5, 15)
 FIXED = 2  # index of λ = 0.1
 HALF = [(0.5, "1/2")]
+DEGREES = {"H₁": 1, "H₂": 2}
 
 
 @dataclass(frozen=True)
 class Beyond:
     """Test errors against exponents and penalties, theory up to 1/2, and spectra of the ReLU features at the largest n."""
 
+    n: int  # the largest
     alphas: Array
     errors: dict[tuple[str, int], Estimate]  # by activation and n: seeds × exponents × RIDGES
     below: Array
-    theory: dict[str, Array]  # exponents × RIDGES, at the largest n
-    spectra: dict[float, MeasuredSpectrum]  # by exponent
-    spectra_theory: dict[float, Spectrum]
-
-    @property
-    def n(self) -> int:
-        """The largest."""
-        return max(n for _, n in self.errors)
-
-    def projection(self, k: int) -> list[Estimate]:
-        """The part of H_k(X̃β⋆) in the span of the two leading left singular vectors."""
-        return [Estimate(m.teacher_overlaps.values[:, :2, k].sum(1)) for m in self.spectra.values()]
-
-    @property
-    def shares(self) -> list[Estimate]:
-        """The leading squared singular values as parts of ‖F‖²."""
-        found = self.spectra.values()
-        return [Estimate(m.leading.values / m.eigenvalues.values.sum(1, keepdims=True)) for m in found]
+    theory: dict[str, Array]  # exponents × RIDGES
+    spectra: Sequence[float]  # exponents of the spectra
+    held: dict[str, list[Estimate]]  # the part of H_k(X̃β⋆) in the span of the two leading left singular vectors
+    held_theory: dict[str, list[float]]  # up to 1/2
+    shares: list[Estimate]  # the leading squared singular values as parts of ‖F‖²
 
 
 def measure(size: SimpleNamespace, progress: Progress) -> Beyond:
@@ -76,10 +66,13 @@ def measure(size: SimpleNamespace, progress: Progress) -> Beyond:
             errors[activation, m] = found.test_error
         theory[activation] = predict_grid(problem_of(n, activation), below, RIDGES).test_error
         progress(len(theory) / 3)
-    relu, seeds = problem_of(n, "relu"), max(3, size.seeds // 2)
-    spectra = {a: measure_spectrum(relu.at(exponent=a), seeds, count=3) for a in size.spectra}
-    known = {a: spectrum(relu.at(exponent=a), density=False) for a in size.spectra if a <= 0.5}
-    return Beyond(alphas, errors, below, theory, spectra, known)
+    relu = [problem_of(n, "relu").at(exponent=a) for a in size.spectra]
+    spectra = [measure_spectrum(p, max(3, size.seeds // 2), count=3) for p in relu]
+    known = [spectrum(p, density=False).teacher_overlaps for p in relu if p.step.exponent <= 0.5]
+    held = {h: [Estimate(m.teacher_overlaps.values[:, :2, k].sum(1)) for m in spectra] for h, k in DEGREES.items()}
+    expected = {h: [float(overlaps[:2, k].sum()) for overlaps in known] for h, k in DEGREES.items()}
+    shares = [Estimate(m.leading.values / m.eigenvalues.values.sum(1, keepdims=True)) for m in spectra]
+    return Beyond(n, alphas, errors, below, theory, size.spectra, held, expected, shares)
 
 
 def problem_of(n: int, activation: str) -> Problem:
@@ -157,7 +150,7 @@ def _rows(data: Beyond, activation: str, n: int) -> list[dict[str, Any]]:
 def _leading(data: Beyond) -> str:
     """What the two leading vectors hold at both ends, and carry at the last."""
     first, *_, last = data.spectra
-    held, share = data.projection(1), data.shares[-1]
+    held, share = data.held["H₁"], data.shares[-1]
     return (
         f"For relu the two leading left singular vectors together hold {pm(held[0])} of X̃β⋆ at α = {first:g} and {pm(held[-1])} at "
         f"α = {last:g}, where they carry {pm(Estimate(share.values[:, :2].sum(1)))} of ‖F‖² and the third {pm(share[2], 2)}."
@@ -188,7 +181,7 @@ def _undone(*ends: dict[str, Any]) -> str:
 
 def draw(data: Beyond) -> Figure:
     """Errors of both activations, and what the leading vectors of the ReLU features hold and carry, against α."""
-    n, panels, overlap, alphas = data.n, [], [], list(data.spectra)
+    n, panels, overlap, alphas = data.n, [], [], data.spectra
     for activation in ACTIVATIONS:
         values, theory = data.errors[activation, n], data.theory[activation]
         series = (
@@ -201,10 +194,9 @@ def draw(data: Beyond) -> Figure:
         panels.append(
             Panel(f"{activation}, n = {n}", EXPONENT, "test error", series, verticals=HALF, horizontals=lines)
         )
-    for k, name in ((1, "H₁"), (2, "H₂")):
-        line = [float(s.teacher_overlaps[:2, k].sum()) for s in data.spectra_theory.values()]
-        overlap.append(Series(f"theory, {name}", list(data.spectra_theory), line, colour=k - 1))
-        overlap.append(points(f"simulation, {name}", alphas, data.projection(k), colour=k - 1))
+    for k, (name, line) in enumerate(data.held_theory.items()):
+        overlap.append(Series(f"theory, {name}", alphas[: len(line)], line, colour=k))
+        overlap.append(points(f"simulation, {name}", alphas, data.held[name], colour=k))
     spread = [points(f"singular value {j + 1}", alphas, [s[j] for s in data.shares], colour=j) for j in range(3)]
     title = f"relu, teacher in the two leading vectors, n = {n}"
     panels.append(Panel(title, EXPONENT, "squared projection", overlap, verticals=HALF))

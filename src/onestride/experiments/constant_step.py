@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike
 from onestride._numerics import Array
 from onestride.compare import GAIN_TOLERANCE, Agreement, Check, agree, check, seeds_words, together
 from onestride.conventions import problem_from
-from onestride.experiments.kit import both_models, both_predicted, each, measured_row, pm, points, problem_at
+from onestride.experiments.kit import both_models, both_predicted, each, mean_of, pm, points, problem_at
 from onestride.experiments.outcome import Figure, Judgement, Progress
 from onestride.experiments.verdict import FAILS, HOLDS, NOT_YET, UNDECIDED, growth, marks, tally, worded
 from onestride.plot import Panel, Series
@@ -201,7 +201,8 @@ def _rows(data: Steps) -> list[dict[str, Any]]:
 
     def lines(quantity: str, curve: Curve, etas: Sequence[float], ns: Sequence[int]) -> list[dict[str, Any]]:
         found = zip(etas, ns, curve.theory, curve.measured, strict=True)
-        return [measured_row(m, quantity=quantity, eta=float(eta), n=n, theory=float(t)) for eta, n, t, m in found]
+        label = {"quantity": quantity}
+        return [label | {"eta": float(eta), "n": n, "theory": float(t)} | mean_of(m) for eta, n, t, m in found]
 
     ns, at = data.fractions["η = 1"].x, [data.problem.n] * len(ETAS)
     rows = lines("gain", data.gain, ETAS, at) + lines("risk", data.risk, ETAS, at)

@@ -13,7 +13,7 @@ import numpy as np
 from onestride._numerics import Array
 from onestride.compare import ERROR_TOLERANCE, Agreement, Check, check, seeds_words, together
 from onestride.conventions import problem_from
-from onestride.experiments.kit import best_linear, each, measured_row, pm, points, problem_at
+from onestride.experiments.kit import best_linear, each, mean_of, pm, points, problem_at
 from onestride.experiments.outcome import Figure, Judgement, Progress
 from onestride.experiments.verdict import FAILS, HOLDS, PARTLY, UNDECIDED
 from onestride.plot import Panel, Series
@@ -75,7 +75,7 @@ class Errors:
         """One x; None for a theory that has no number."""
         found = {name: self.theory.get(name, [np.nan] * len(self.x))[i] for name in THEORIES}
         known = {name: float(value) if np.isfinite(value) else None for name, value in found.items()}
-        return measured_row(self.measured[i], setting=setting, axis=axis, x=float(self.x[i]), **known)
+        return {"setting": setting, "axis": axis, "x": float(self.x[i])} | known | mean_of(self.measured[i])
 
 
 @dataclass(frozen=True)

@@ -85,11 +85,6 @@ def row_of(found: Pair | Check, **labels: Any) -> dict[str, Any]:
     return labels | theory | {"measured": check.mean, "stderr": check.stderr, "outcome": found.outcome.name.lower()}
 
 
-def measured_row(found: Estimate, **labels: Any) -> dict[str, Any]:
-    """A line without a check: labels, measured ± stderr."""
-    return labels | {"measured": float(found.mean), "stderr": float(found.stderr)}
-
-
 def points(label: str, x: ArrayLike, found: Estimate | Sequence[Estimate], colour: int = 0) -> Series:
     """Measured means with their standard errors, from one estimate of many numbers or one for each."""
     parts = [found] if isinstance(found, Estimate) else found

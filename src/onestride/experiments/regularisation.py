@@ -11,7 +11,7 @@ import numpy as np
 
 from onestride._numerics import Array
 from onestride.compare import ERROR_TOLERANCE, Agreement, Check, agree, check, seeds_words, together
-from onestride.experiments.kit import EXPONENT, THRESHOLDS, best_linear, exponent_panel, pm, points, problem_at
+from onestride.experiments.kit import EXPONENT, THRESHOLDS, best_linear, each, exponent_panel, pm, points, problem_at
 from onestride.experiments.outcome import Figure, Judgement, Progress
 from onestride.experiments.verdict import FAILS, HOLDS, PARTLY, UNDECIDED, tally
 from onestride.plot import Panel, Series
@@ -43,36 +43,24 @@ SHOWN = (0.0, 0.3, 0.5)  # exponents of the panel with the whole curves
 
 @dataclass(frozen=True)
 class Level:
-    """One level of noise: errors measured at some exponents and penalties, and the theory's best penalties along a curve."""
+    """One level of noise: the theory's best penalties along the curve, and at the points what was measured beside them."""
 
     problem: Problem
-    points: Array
-    ridges: Array
+    best: list[OptimalRidge]  # along the curve
+    fixed: Array  # the theory's error at FIXED, along the curve
     measured: Estimate  # seeds × points × penalties
-    curve: Array
-    best: list[OptimalRidge]
-    fixed: Array  # the theory's error at FIXED
-
-    @property
-    def predicted(self) -> list[OptimalRidge]:
-        """The theory's best penalties at the points."""
-        return [self.best[int(np.argmin(np.abs(self.curve - a)))] for a in self.points]
-
-    @property
-    def found(self) -> list[tuple[float, float]]:
-        """The measured best penalty at every point, and the factor of its error."""
-        return [minimum(self.ridges, self.measured[i].values) for i in range(self.points.size)]
-
-    @property
-    def tuned(self) -> list[Estimate]:
-        """The measured error at the predicted best penalty, at every point."""
-        return [_at(self.ridges, self.measured[i].values, best.ridge) for i, best in enumerate(self.predicted)]
+    predicted: list[OptimalRidge]  # at the points
+    found: list[tuple[float, float]]  # the measured best penalty and the factor of its error
+    tuned: list[Estimate]  # the measured error at the predicted best penalty
 
 
 @dataclass(frozen=True)
 class Tuning:
-    """Every level of noise, and theory at all penalties for the largest, at the exponents SHOWN."""
+    """The axes, every level of noise, and theory at all penalties for the largest, at the exponents SHOWN."""
 
+    points: Array
+    ridges: Array
+    curve: Array
     levels: list[Level]
     whole: PredictionGrid
 
@@ -87,9 +75,13 @@ def measure(size: SimpleNamespace, progress: Progress) -> Tuning:
         progress((k + 0.4) / 2)
         measured = simulate_grid(problem, alphas, ridges, size.seeds, untrained=False).test_error
         fixed = predict_grid(problem, curve, [FIXED]).test_error[:, 0]
-        levels.append(Level(problem, alphas, ridges, measured, curve, best, fixed))
+        predicted = [best[int(np.argmin(np.abs(curve - a)))] for a in alphas]
+        found = [minimum(ridges, e.values) for e in each(measured)]
+        tuned = [_at(ridges, e.values, p.ridge) for e, p in zip(each(measured), predicted, strict=True)]
+        levels.append(Level(problem, best, fixed, measured, predicted, found, tuned))
         progress((k + 1) / 2)
-    return Tuning(levels, predict_grid(levels[-1].problem, [a for a in SHOWN if a in alphas], fine))
+    whole = predict_grid(levels[-1].problem, [a for a in SHOWN if a in alphas], fine)
+    return Tuning(alphas, ridges, curve, levels, whole)
 
 
 def minimum(ridges: np.ndarray, values: np.ndarray) -> tuple[float, float]:
@@ -116,7 +108,7 @@ def _at(ridges: np.ndarray, values: np.ndarray, ridge: float) -> Estimate:
 def judge(data: Tuning) -> Judgement:
     """How far the best penalty moves, whether the tuned error still falls, and both beside theory."""
     levels = data.levels
-    count = sum(level.points.size for level in levels)
+    count = len(levels) * data.points.size
     judged = [
         [agree(b.test_error, e, among=count) for b, e in zip(level.predicted, level.tuned, strict=True)]
         for level in levels
@@ -134,13 +126,13 @@ def judge(data: Tuning) -> Judgement:
             "outcome": pair.outcome.name.lower(),
         }
         for level, pairs in zip(levels, judged, strict=True)
-        for alpha, best, (place, factor), pair in zip(level.points, level.predicted, level.found, pairs, strict=True)
+        for alpha, best, (place, factor), pair in zip(data.points, level.predicted, level.found, pairs, strict=True)
     ]
     gains = [level.tuned[0] - level.tuned[-1] for level in levels]
     return Judgement(
         words=words([level.found for level in levels], gains, len(gains[0].values)),
         finding=_finding(levels[0].problem.n, rows, tally([pair for pairs in judged for pair in pairs])),
-        surprise=_surprise(levels[0], gains[0]),
+        surprise=_surprise(data.curve, levels[0], gains[0]),
         rows=rows,
     )
 
@@ -184,10 +176,10 @@ def _finding(n: int, rows: list[dict[str, Any]], agreement: str) -> str:
     )
 
 
-def _surprise(clean: Level, gain: Estimate) -> str:
+def _surprise(curve: Array, clean: Level, gain: Estimate) -> str:
     """Where the theory's best penalty is largest without noise, and how much of the fall at FIXED is the step's."""
     ridges = [b.ridge for b in clean.best]
-    top, peak = max(ridges) / ridges[0], clean.curve[int(np.argmax(ridges))]
+    top, peak = max(ridges) / ridges[0], curve[int(np.argmax(ridges))]
     plain = float(clean.fixed[0] - clean.fixed[-1])
     return (
         f"{'Learning more does not call for a smaller penalty' if top > 1 else 'The best penalty falls with the step'}: without noise the theory's best λ is largest at α = {peak:.3g}, "
@@ -202,21 +194,21 @@ def draw(data: Tuning) -> Figure:
     for k, level in enumerate(data.levels):
         label = f"noise {level.problem.noise:g}"
         places, factors = np.array(level.found).T
-        penalty.append(Series(f"theory, {label}", level.curve, [b.ridge for b in level.best], colour=k))
+        penalty.append(Series(f"theory, {label}", data.curve, [b.ridge for b in level.best], colour=k))
         spread = places * (factors - 1)
-        penalty.append(Series(f"simulation, {label}", level.points, places, spread, "simulation", k))
+        penalty.append(Series(f"simulation, {label}", data.points, places, spread, "simulation", k))
         series = (
-            Series("best λ, theory", level.curve, [b.test_error for b in level.best], colour=k),
-            points("best λ, simulation", level.points, level.tuned, colour=k),
-            Series(f"λ = {FIXED:g}, theory", level.curve, level.fixed, kind="limit", colour=k),
+            Series("best λ, theory", data.curve, [b.test_error for b in level.best], colour=k),
+            points("best λ, simulation", data.points, level.tuned, colour=k),
+            Series(f"λ = {FIXED:g}, theory", data.curve, level.fixed, kind="limit", colour=k),
         )
         title = f"best test error, {label}"
         panels.append(exponent_panel(title, "test error", series, best_linear(level.problem)))
     last, whole, shape = data.levels[-1], data.whole, []
     for j, alpha in enumerate(whole.exponents):
-        at = int(np.flatnonzero(last.points == alpha)[0])
+        at = int(np.flatnonzero(data.points == alpha)[0])
         shape.append(Series(f"theory, α = {alpha:g}", whole.ridges, whole.test_error[j], colour=j))
-        shape.append(points(f"simulation, α = {alpha:g}", last.ridges, last.measured[at], colour=j))
+        shape.append(points(f"simulation, α = {alpha:g}", data.ridges, last.measured[at], colour=j))
     first = (
         Panel("best penalty", EXPONENT, "λ", penalty, logy=True, verticals=THRESHOLDS),
         Panel("test error against λ, noise 1", "λ", "test error", shape, logx=True),
