@@ -7,7 +7,7 @@ import pytest
 
 from onestride.compare import Agreement, agree
 from onestride.experiments import kit
-from onestride.experiments.verdict import told
+from onestride.experiments.verdict import spoken
 from onestride.result import Estimate
 
 
@@ -41,4 +41,4 @@ def test_constant_part_grows_with_the_square_of_the_step():
 
 @pytest.mark.parametrize(("outcome", "word"), list(zip(Agreement, "abc", strict=True)))
 def test_an_outcome_has_one_of_three_phrases(outcome, word):
-    assert told(outcome, "a", "b", "c") == word
+    assert spoken(outcome, "a", "b", "c") == word

@@ -16,12 +16,12 @@ from onestride.experiments.kit import (
     ns_of,
     paper_problem,
     pm,
+    points,
     seeds_along,
     seeds_of,
-    trend,
 )
 from onestride.experiments.outcome import Figure, Judgement, Progress
-from onestride.experiments.verdict import HOLDS, NOT_YET, decide, growth, slope_check, tally, told
+from onestride.experiments.verdict import HOLDS, NOT_YET, decide, growth, slope_check, spoken, tally
 from onestride.plot import Panel, Series
 from onestride.result import Estimate, Prediction
 from onestride.simulation.equivalent import HIGHEST, VARIANTS, MeasuredExpansions, measure_expansions
@@ -118,8 +118,8 @@ def _column_means(case: Case, checks: Sequence[Check]) -> str:
     means, ns, alpha = [run.column_means for run in case.runs], ns_of(case.runs), case.alpha
     slope = growth(ns, means)
     falls = slope_check(slope, len(case.runs[-1].seeds), 0.0).outcome
-    moves = told(falls, "still falls with n", "does not fall with n", "is not told to fall or to rise with n")
-    closed = told(
+    moves = spoken(falls, "still falls with n", "does not fall with n", "is not told to fall or to rise with n")
+    closed = spoken(
         together(checks),
         "The errors close their gaps all the same",
         "Not all gaps of the errors are closed at this n",
@@ -172,9 +172,9 @@ def _panels(case: Case, quantity: str) -> list[Panel]:
         ("Gaussian F_window", "Gaussian", 4, 1.06),
     ):
         found = [getattr(run, quantity)[VARIANTS.index(name)] for run in case.runs]
-        errors.append(trend(drawn, ns * shift, found, colour))
+        errors.append(points(drawn, ns * shift, found, colour))
     relative = [
-        trend(drawn, ns * 1.03**i, [Estimate(100 * e.values) for e in changes[name]], (3, 0, 1, 2, 4)[i])
+        points(drawn, ns * 1.03**i, [Estimate(100 * e.values) for e in changes[name]], (3, 0, 1, 2, 4)[i])
         for i, (name, drawn) in enumerate(CURVES.items())
     ]
     title = f"{ERRORS[quantity]}, α = {case.alpha:g} (ℓ = {WINDOWS[case.alpha]})"

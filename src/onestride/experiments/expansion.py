@@ -14,12 +14,12 @@ from onestride.experiments.kit import (
     ns_of,
     paper_problem,
     pm,
+    points,
     seeds_along,
     seeds_of,
-    trend,
 )
 from onestride.experiments.outcome import Figure, Judgement, Progress
-from onestride.experiments.verdict import NOT_YET, PARTLY, decide, growth, slope_check, told
+from onestride.experiments.verdict import NOT_YET, PARTLY, decide, growth, slope_check, spoken
 from onestride.plot import Panel, Series
 from onestride.result import Estimate
 from onestride.simulation.equivalent import MeasuredEquivalence, measure_equivalence
@@ -76,7 +76,7 @@ def judge(windows: list[Window]) -> Judgement:
                 for run, e in zip(window.runs, found, strict=True)
             ]
     exact, rank_one = (
-        told(together(falls[step]), "falls as the theorem says", "does not fall", "is not shown to fall or not")
+        spoken(together(falls[step]), "falls as the theorem says", "does not fall", "is not shown to fall or not")
         for step in STEPS
     )
     last = windows[-1]
@@ -109,12 +109,12 @@ def draw(windows: list[Window]) -> Figure:
     """The distances along n."""
     ns = ns_of(windows[0].runs)
     cases = [(window, step) for window in windows for step in STEPS]
-    series = [trend(w.named(step), ns, w.distances(step), i) for i, (w, step) in enumerate(cases)]
+    series = [points(w.named(step), ns, w.distances(step), i) for i, (w, step) in enumerate(cases)]
     options = {"logx": True, "logy": True, "xticks": ns}
     means: list[Series] = []
     for i, window in enumerate(windows):
         theory = [constant_part(run.problem) for run in window.runs]
-        means.append(trend(f"α = {window.alpha:g}", ns, [run.column_means for run in window.runs], i))
+        means.append(points(f"α = {window.alpha:g}", ns, [run.column_means for run in window.runs], i))
         means.append(Series("theory: the part that remains", ns, theory, colour=i))
     panels = [
         Panel("distance of F to its expansion", "n", "‖F − F_ℓ‖/√n", series, **options),

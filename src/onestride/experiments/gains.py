@@ -9,9 +9,9 @@ from types import SimpleNamespace
 import numpy as np
 
 from onestride.compare import GAIN_TOLERANCE, Agreement, Pair, agree, seeds_words, together
-from onestride.experiments.kit import WINDOWS, mean_of, ns_of, paper_problem, pm, seeds_along, seeds_of, trend
+from onestride.experiments.kit import WINDOWS, mean_of, ns_of, paper_problem, pm, points, seeds_along, seeds_of
 from onestride.experiments.outcome import Figure, Judgement, Progress
-from onestride.experiments.verdict import FAILS, HOLDS, NOT_YET, UNDECIDED, Verdict, told
+from onestride.experiments.verdict import FAILS, HOLDS, NOT_YET, UNDECIDED, Verdict, spoken
 from onestride.plot import Panel, Series
 from onestride.result import Estimate, PredictionGrid, Simulation
 from onestride.simulation.equivalent import MeasuredLimit, measure_limit
@@ -107,7 +107,7 @@ def limit_verdict(reached: Agreement, model: Agreement) -> Verdict:
 def _sentence(data: Gains, name: str, pairs: dict[str, list[Pair]]) -> str:
     symbol, error, label = GAINS[name]
     near, limit = (
-        told(together(pairs[kind]), "is confirmed", "is not confirmed", "is undecided at these seeds")
+        spoken(together(pairs[kind]), "is confirmed", "is not confirmed", "is undecided at these seeds")
         for kind in ("finite", "model")
     )
     now = " and ".join(
@@ -147,7 +147,7 @@ def _panel(data: Gains, name: str) -> Panel:
     for i, (alpha, ell) in enumerate(WINDOWS.items()):
         limit = np.full(len(ns), getattr(data.limit, name)[i, 0])
         series += [
-            trend(f"α = {alpha:g}", ns, [getattr(run, name)[i, 0] for run in data.measured], i),
+            points(f"α = {alpha:g}", ns, [getattr(run, name)[i, 0] for run in data.measured], i),
             Series("theory at finite n", ns, [getattr(t, name)[i, 0] for t in data.finite], colour=i),
             Series(f"limit {symbol}{'₁₂'[ell - 1]}", ns, limit, kind="limit", colour=i),
         ]

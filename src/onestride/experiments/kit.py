@@ -67,9 +67,9 @@ def constant_part(problem: Problem) -> float:
     return float(np.sqrt(3) * abs(sigma.coefficients[2]) * inflation / np.sqrt(problem.N))
 
 
-def pm(estimate: Estimate, digits: int = 3) -> str:
-    """Mean ± standard error."""
-    return f"{float(estimate.mean):.{digits}g} ± {float(estimate.stderr):.1g}"
+def pm(estimate: Estimate, digits: int = 3, kind: str = "g") -> str:
+    """Mean ± standard error; `kind` "f" counts digits behind the point."""
+    return f"{float(estimate.mean):.{digits}{kind}} ± {float(estimate.stderr):.1g}"
 
 
 def mean_of(estimate: Estimate, name: str = "measured") -> dict[str, float]:
@@ -83,14 +83,11 @@ def row_of(found: Pair | Check, **labels: Any) -> dict[str, Any]:
     return labels | theory | {"measured": check.mean, "stderr": check.stderr, "outcome": found.outcome.name.lower()}
 
 
-def points(label: str, x: ArrayLike, estimate: Estimate, **options: Any) -> Series:
-    """Measured means with their standard errors."""
-    return Series(label, x, np.ravel(estimate.mean), np.ravel(estimate.stderr), "simulation", **options)
-
-
-def trend(label: str, x: ArrayLike, estimates: Sequence[Estimate], colour: int = 0) -> Series:
-    """Measured means with their standard errors, one estimate for each x."""
-    return Series(label, x, [e.mean for e in estimates], [e.stderr for e in estimates], "simulation", colour)
+def points(label: str, x: ArrayLike, found: Estimate | Sequence[Estimate], colour: int = 0) -> Series:
+    """Measured means with their standard errors, from one estimate of many numbers or one for each."""
+    parts = [found] if isinstance(found, Estimate) else found
+    mean, error = (np.concatenate([np.ravel(getattr(e, name)) for e in parts]) for name in ("mean", "stderr"))
+    return Series(label, x, mean, error, "simulation", colour)
 
 
 def inside_windows(exponents: Iterable[float]) -> list[float]:

@@ -37,12 +37,14 @@ class Settings:
         require_device(self.device)
 
     def of(self, sizes: Mapping[str, tuple[Any, Any, Any]]) -> SimpleNamespace:
-        """The column of this size in a table of (small, standard, large) by name; `seeds` as asked for, if they were."""
+        """The column of this size in a table of (small, standard, large) by name; names that end in `seeds` as asked for."""
         chosen = {name: values[SIZE_NAMES.index(self.size)] for name, values in sizes.items()}
         if self.scale != 1:
             sizes_of = {"n": self._scaled, "ns": lambda ns: tuple(map(self._scaled, ns))}
             chosen |= {name: scaled(chosen[name]) for name, scaled in sizes_of.items() if name in chosen}
-        return SimpleNamespace(**chosen | ({} if self.seeds is None else {"seeds": self.seeds}))
+        if self.seeds is not None:
+            chosen |= {name: self.seeds for name in sizes if name.endswith("seeds")}
+        return SimpleNamespace(**chosen)
 
     def _scaled(self, n: int) -> int:
         return max(20, 20 * round(self.scale * n / 20))
