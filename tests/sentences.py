@@ -21,8 +21,9 @@ def said(outcome: Outcome) -> str:
 def data_words(outcome: Outcome) -> str:
     """Every string of the rows and panels of this run."""
     words = [v for row in outcome.judgement.rows for v in row.values() if isinstance(v, str)]
-    panels = outcome.figure.panels
-    return " ".join([*words, *(p.title for p in panels), *(s.label for p in panels for s in p.series)])
+    return " ".join(
+        [*words, *(p.title for p in outcome.figure.panels), *(s.label for p in outcome.figure.panels for s in p.series)]
+    )
 
 
 def data_numbers(outcome: Outcome) -> set[float]:

@@ -49,7 +49,7 @@ def write_report(outcomes: Sequence[Outcome], provenance: dict[str, Any], out: P
 
 def claim_dict(outcome: Outcome) -> dict[str, Any]:
     """An outcome with the numbers of the claims that it checks."""
-    return {"claims": PAPER[outcome.name]} | outcome.to_dict()
+    return {"numbers": PAPER[outcome.name]} | outcome.to_dict()
 
 
 def write_outcome(outcome: Outcome, provenance: dict[str, Any], out: Path) -> Path:
@@ -110,7 +110,7 @@ def _stem(outcome: Outcome) -> str:
 def _claims_csv(outcomes: Sequence[Outcome]) -> str:
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(["claims", "experiment", "question", "claim", "verdict", "finding"])
+    writer.writerow(["numbers", "experiment", "question", "claim", "verdict", "finding"])
     for o in outcomes:
         writer.writerow([PAPER[o.name], o.name, o.question, o.claim, o.judgement.words, o.judgement.finding])
     return text.getvalue()

@@ -193,7 +193,7 @@ def reproduce(
         return
     rows = table("", "question", "claim", "verdict")
     for claim in claims:
-        rows.add_row(*(claim[name] for name in ("claims", "question", "claim", "verdict")))
+        rows.add_row(*(claim[name] for name in ("numbers", "question", "claim", "verdict")))
     say(rows)
     say(f"Report: {page}")
 

@@ -11,9 +11,9 @@ import numpy as np
 
 from onestride._numerics import Array
 from onestride.compare import Agreement, Check, Pair, agree, check, seeds_words, together
-from onestride.experiments.kit import THRESHOLDS, mean_of, points, row_of, spiked_problem
+from onestride.experiments.kit import THRESHOLDS, mean_of, pm, points, row_of, spiked_problem
 from onestride.experiments.outcome import Figure, Judgement, Progress
-from onestride.experiments.verdict import FAILS, HOLDS, NOT_YET, UNDECIDED, tally, told
+from onestride.experiments.verdict import FAILS, HOLDS, NOT_YET, UNDECIDED, spoken, tally
 from onestride.plot import Panel, Series
 from onestride.problem import Problem
 from onestride.result import Estimate
@@ -109,7 +109,7 @@ def judge(data: Overlaps) -> Judgement:
             row |= {"theory": said if np.isfinite(said) else None}
             rows.append(row | (mean_of(f.measured[i]) if i < len(f.measured) else {}))
     now, limit = [f.measured[-1] for f in data.followed], [f.line[-1] for f in data.followed]
-    words = ", ".join(f"{e.mean:.2f} ± {e.stderr:.1g} (n → 10¹⁰: {x:.3f})" for e, x in zip(now, limit, strict=True))
+    words = ", ".join(f"{pm(e, 2, 'f')} (n → 10¹⁰: {x:.3f})" for e, x in zip(now, limit, strict=True))
     run = data.measured[0]
     return Judgement(
         words=_words(overlaps, [check(e, low=ALIGNED, among=len(now)) for e in now], limit),
@@ -151,7 +151,7 @@ def _words(overlaps: Sequence[Pair], now: Sequence[Check], far: Sequence[float])
         else ""
     )
     later, unclear = f"{NOT_YET}; in theory it holds as n → ∞", f"{UNDECIDED} at this n: {seeds_words(now)}"
-    return told(together(now), HOLDS, later, unclear) + rest
+    return spoken(together(now), HOLDS, later, unclear) + rest
 
 
 def _what_the_vectors_are(rows: list[dict[str, Any]], alphas: Sequence[float], third: float) -> str:

@@ -21,7 +21,7 @@ from onestride.experiments.kit import (
     seeds_of,
 )
 from onestride.experiments.outcome import Figure, Judgement, Progress
-from onestride.experiments.verdict import HOLDS, NOT_YET, decide, growth, slope_check, tally, told
+from onestride.experiments.verdict import HOLDS, NOT_YET, decide, growth, slope_check, spoken, tally
 from onestride.plot import Panel, Series
 from onestride.result import Estimate, Prediction
 from onestride.simulation.equivalent import HIGHEST, VARIANTS, MeasuredExpansions, measure_expansions
@@ -118,8 +118,8 @@ def _column_means(case: Case, checks: Sequence[Check]) -> str:
     means, ns, alpha = [run.column_means for run in case.runs], ns_of(case.runs), case.alpha
     slope = growth(ns, means)
     falls = slope_check(slope, len(case.runs[-1].seeds), 0.0).outcome
-    moves = told(falls, "still falls with n", "does not fall with n", "is not told to fall or to rise with n")
-    closed = told(
+    moves = spoken(falls, "still falls with n", "does not fall with n", "is not told to fall or to rise with n")
+    closed = spoken(
         together(checks),
         "The errors close their gaps all the same",
         "Not all gaps of the errors are closed at this n",

@@ -19,7 +19,7 @@ from onestride.experiments.kit import (
     seeds_of,
 )
 from onestride.experiments.outcome import Figure, Judgement, Progress
-from onestride.experiments.verdict import NOT_YET, PARTLY, decide, growth, slope_check, told
+from onestride.experiments.verdict import NOT_YET, PARTLY, decide, growth, slope_check, spoken
 from onestride.plot import Panel, Series
 from onestride.result import Estimate
 from onestride.simulation.equivalent import MeasuredEquivalence, measure_equivalence
@@ -76,7 +76,7 @@ def judge(windows: list[Window]) -> Judgement:
                 for run, e in zip(window.runs, found, strict=True)
             ]
     exact, rank_one = (
-        told(together(falls[step]), "falls as the theorem says", "does not fall", "is not shown to fall or not")
+        spoken(together(falls[step]), "falls as the theorem says", "does not fall", "is not shown to fall or not")
         for step in STEPS
     )
     last = windows[-1]

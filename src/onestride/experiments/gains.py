@@ -11,7 +11,7 @@ import numpy as np
 from onestride.compare import GAIN_TOLERANCE, Agreement, Pair, agree, seeds_words, together
 from onestride.experiments.kit import WINDOWS, mean_of, ns_of, paper_problem, pm, points, seeds_along, seeds_of
 from onestride.experiments.outcome import Figure, Judgement, Progress
-from onestride.experiments.verdict import FAILS, HOLDS, NOT_YET, UNDECIDED, Verdict, told
+from onestride.experiments.verdict import FAILS, HOLDS, NOT_YET, UNDECIDED, Verdict, spoken
 from onestride.plot import Panel, Series
 from onestride.result import Estimate, PredictionGrid, Simulation
 from onestride.simulation.equivalent import MeasuredLimit, measure_limit
@@ -107,7 +107,7 @@ def limit_verdict(reached: Agreement, model: Agreement) -> Verdict:
 def _sentence(data: Gains, name: str, pairs: dict[str, list[Pair]]) -> str:
     symbol, error, label = GAINS[name]
     near, limit = (
-        told(together(pairs[kind]), "is confirmed", "is not confirmed", "is undecided at these seeds")
+        spoken(together(pairs[kind]), "is confirmed", "is not confirmed", "is undecided at these seeds")
         for kind in ("finite", "model")
     )
     now = " and ".join(

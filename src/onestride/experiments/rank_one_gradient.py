@@ -12,7 +12,7 @@ from onestride._numerics import Array
 from onestride.compare import Check, agree, seeds_words
 from onestride.experiments.kit import mean_of, paper_problem, pm, points, seeds_along, seeds_of
 from onestride.experiments.outcome import Figure, Judgement, Progress
-from onestride.experiments.verdict import FAILS, HOLDS, PARTLY, UNDECIDED, growth, slope_check, told, worded
+from onestride.experiments.verdict import FAILS, HOLDS, PARTLY, UNDECIDED, growth, slope_check, spoken, worded
 from onestride.plot import Panel, Series
 from onestride.problem import Problem
 from onestride.result import Estimate
@@ -73,7 +73,7 @@ def judge(data: Gradients) -> Judgement:
     )
     limit = missing_part(paper_problem(ns[-1]))
     near = agree(limit, curves[WRONG][-1]).outcome
-    stays = told(near, "which is, within 5 %,", "which is not", "undecided at these seeds whether within 5 % of")
+    stays = spoken(near, "which is, within 5 %,", "which is not", "undecided at these seeds whether within 5 % of")
     rate = {label: f"n^({e:.2f} ± {error:.2f})" for label, (e, error) in slopes.items()}
     last = {label: pm(values[-1]) for label, values in curves.items()}
     return Judgement(
@@ -116,7 +116,7 @@ def _words(right: Check, wrong: Check, paper: Check) -> str:
         return f"{UNDECIDED}: {seeds_words(checks)}"
     literal = f"{HOLDS}, with β from the residual; for the literal gradient β = Xᵀy/n is"
     unclear = f"{literal} {UNDECIDED}: {seeds_words(checks)}"
-    return told(wrong.outcome, f"{HOLDS} for either β", f"{literal} wrong", unclear)
+    return spoken(wrong.outcome, f"{HOLDS} for either β", f"{literal} wrong", unclear)
 
 
 def _closeness(literal: Estimate, labels: Estimate) -> str:
@@ -135,7 +135,7 @@ def _closeness(literal: Estimate, labels: Estimate) -> str:
 def _rate(slope: tuple[float, float], seeds: int) -> str:
     """The measured exponent beside −1/2."""
     half, rate = slope_check(slope, seeds, -0.5).outcome, "n^(−1/2)"
-    words = told(half, f"as fast as {rate} or faster", f"slower than {rate}", f"at a rate not told apart from {rate}")
+    words = spoken(half, f"as fast as {rate} or faster", f"slower than {rate}", f"at a rate not told apart from {rate}")
     return f"The distance falls {words}; theory expects √(log N/n), as the largest |a_j| grows like √(log N/N)."
 
 

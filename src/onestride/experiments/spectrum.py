@@ -12,7 +12,7 @@ from onestride._numerics import Array
 from onestride.compare import Agreement, Check, Pair, agree, seeds_words, together
 from onestride.experiments.kit import spiked_problem
 from onestride.experiments.outcome import Figure, Judgement, Progress
-from onestride.experiments.verdict import HOLDS, NOT_YET, UNDECIDED, count_check, tally, told
+from onestride.experiments.verdict import HOLDS, NOT_YET, UNDECIDED, count_check, spoken, tally
 from onestride.plot import Panel, Series
 from onestride.result import Estimate
 from onestride.simulation.spectrum import MeasuredSpectrum, largest_sample_share, leading_vectors, measure_spectrum
@@ -130,7 +130,7 @@ def _words(counts: dict[int, Check], placed: list[Pair]) -> str:
     within = (
         f"; whether within {POSITION_TOLERANCE:.0%} of where theory puts them is {UNDECIDED}: {seeds_words(placed)}"
     )
-    where = told(together(placed), "", ", but spikes are not where theory puts them", within)
+    where = spoken(together(placed), "", ", but spikes are not where theory puts them", within)
     return f"{HOLDS} at this n and c{where}"
 
 

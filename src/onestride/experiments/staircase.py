@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike
 
 from onestride._numerics import Array
 from onestride.compare import Agreement, Check, Pair, agree, check, seeds_words
-from onestride.experiments.kit import EXPONENT, THRESHOLDS, points, row_of, spiked_problem
+from onestride.experiments.kit import EXPONENT, THRESHOLDS, pm, points, row_of, spiked_problem
 from onestride.experiments.outcome import Figure, Judgement, Progress
 from onestride.experiments.verdict import FAILS, HOLDS, NOT_YET, UNDECIDED, tally
 from onestride.plot import Panel, Series
@@ -111,7 +111,7 @@ def judge(data: Stairs) -> Judgement:
     visible = [[check(e, high=VISIBLE, among=len(alphas)) for e in data.values(k)] for k in DEGREES[1:]]
     starts = [onset(alphas, [float(e.mean) for e in data.values(k)]) for k in DEGREES[1:]]
     far = [onset(data.fine, data.lines[LARGEST][:, k - 1]) for k in DEGREES[1:]]
-    ends = ", ".join(f"{data.values(k)[-1].mean:.3f} ± {data.values(k)[-1].stderr:.1g}" for k in DEGREES)
+    ends = ", ".join(pm(data.values(k)[-1], 3, "f") for k in DEGREES)
     stairs = "; ".join(
         ", ".join(f"{x:.2f}" for x in data.lines[LARGEST][i]) + f" at α = {data.fine[i]:.2f}"
         for i in map(data.near, (0.3, 0.355, 0.42))

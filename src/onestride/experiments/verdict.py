@@ -30,11 +30,6 @@ class Verdict(StrEnum):
 HOLDS, PARTLY, NOT_YET, FAILS, UNDECIDED = tuple(Verdict)[:5]
 
 
-def told(outcome: Agreement, agrees: str, differs: str, unclear: str) -> str:
-    """One of three phrases."""
-    return {Agreement.AGREES: agrees, Agreement.DIFFERS: differs, Agreement.UNDECIDED: unclear}[outcome]
-
-
 def growth(ns: Sequence[float], estimates: Sequence[Estimate]) -> tuple[float, float]:
     """Exponent e of a power law n^e through positive estimates, and its standard error, by weighted least squares."""
     x = np.log(np.asarray(ns, float))
@@ -55,16 +50,6 @@ def count_check(counts: Estimate, low: float, high: float, among: int = 1) -> Ch
     """Whether a mean count lies in [low, high]; equal counts in s seeds still leave room for one other in s."""
     seeds = counts.values.shape[0]
     return Check(float(counts.mean), max(float(counts.stderr), 1 / seeds), seeds, low, high, among)
-
-
-def short(checks: Iterable[Check | Pair], fails: str = FAILS) -> str:
-    """`decide` in one of the VERDICTS alone, for the table; `undecided` has the seeds for the text."""
-    return decide(checks, fails=fails).split(":")[0]
-
-
-def undecided(*checks: Check | Pair) -> str:
-    """A sentence on what these seeds do not decide; nothing when they decide everything."""
-    return f" Undecided at these seeds: {seeds_words(checks)}." if together(checks) is Agreement.UNDECIDED else ""
 
 
 def decide(checks: Iterable[Check | Pair], *, holds: str = HOLDS, fails: str = FAILS) -> str:

@@ -1,0 +1,44 @@
+"""What the experiments share: problems, numbers of seeds, rows and phrases."""
+
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from onestride.compare import Agreement, agree
+from onestride.experiments import kit
+from onestride.experiments.verdict import spoken
+from onestride.result import Estimate
+
+
+def test_problems_differ_from_the_common_one_as_they_say():
+    usual, paper, spiked = kit.problem_at(100), kit.paper_problem(100), kit.spiked_problem(100, exponent=0.3)
+    assert (usual.d, usual.N, usual.noise, usual.gradient) == (50, 150, 0.5, "full")
+    assert (paper.d, paper.N, paper.noise, paper.gradient) == (50, 150, 0.0, "labels")
+    assert (spiked.d, spiked.N, spiked.step_samples, spiked.step.exponent) == (50, 50, 400, 0.3)
+    assert kit.paper_problem(100, noise=0.2, constant=0.0).eta == 0
+
+
+def test_seeds_are_more_where_they_are_cheap():
+    assert kit.seeds_along((400, 800, 1600), 6) == [24, 16, 6]
+    runs = [SimpleNamespace(problem=kit.problem_at(n), seeds=(0,) * k) for n, k in ((100, 8), (200, 2))]
+    assert kit.ns_of(runs) == [100, 200]
+    assert kit.seeds_of(runs) == "8 seeds at n = 100 to 2 at n = 200"
+
+
+def test_rows_hold_mean_error_and_outcome():
+    e = Estimate(np.array([1.0, 3.0]))
+    assert kit.mean_of(e, "gain") == {"gain": 2.0, "stderr": 1.0}
+    row = kit.row_of(agree(2.0, e, 0.0, absolute=1e9), n=7)
+    assert row == {"n": 7, "theory": 2.0, "measured": 2.0, "stderr": 1.0, "outcome": "agrees"}
+    assert kit.pm(e) == "2 ± 1"
+
+
+def test_constant_part_grows_with_the_square_of_the_step():
+    one, two = (kit.constant_part(kit.paper_problem(1000, constant=c, exponent=0.0)) for c in (1.0, 2.0))
+    assert two == pytest.approx(4 * one)
+
+
+@pytest.mark.parametrize(("outcome", "word"), list(zip(Agreement, "abc", strict=True)))
+def test_an_outcome_has_one_of_three_phrases(outcome, word):
+    assert spoken(outcome, "a", "b", "c") == word
