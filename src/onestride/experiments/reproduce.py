@@ -14,7 +14,8 @@ from onestride.experiments.claim import SIZES, Claim, Sizes, paper_problem
 from onestride.experiments.provenance import provenance
 from onestride.functions import InputError
 from onestride.plot import Panel, Series
-from onestride.simulation.run import Progress, simulate_grid
+from onestride.simulation.arguments import OnProgress
+from onestride.simulation.run import simulate_grid
 from onestride.theory.plateau import window
 from onestride.theory.predict import predict_grid
 
@@ -30,7 +31,7 @@ class Reproduction:
     provenance: dict[str, Any]
 
 
-def reproduce(size: str = "standard", *, progress: Progress | None = None) -> Reproduction:
+def reproduce(size: str = "standard", *, progress: OnProgress | None = None) -> Reproduction:
     """Check every claim at the sizes called `size`: small, standard or large."""
     if size not in SIZES:
         raise InputError(f"size must be one of {', '.join(SIZES)}, got {size!r}")

@@ -21,7 +21,7 @@ import psutil
 
 from onestride._backend import require_device
 from onestride.functions import InputError
-from onestride.simulation.memory import memory_needed
+from onestride.simulation.cost import Plan
 from onestride.store import Record, Store
 from onestride.sweeps.cells import NUMERICS, Group, cell_content, group_cells, key_of, run_cell, theory_cell
 from onestride.sweeps.pool import NoWorkers, SturdyPool
@@ -119,7 +119,7 @@ def default_workers(groups: list[Group], device: str | None = None) -> int:
     """One per core, fewer when memory for the largest problem is short; one on a GPU."""
     if device is not None and device.startswith(("cuda", "cupy")):
         return 1
-    largest = max(memory_needed(group.problem, len(group.exponents) + 1, len(group.ridges)) for group in groups)
+    largest = max(Plan(group.problem, len(group.exponents) + 1, len(group.ridges)).memory for group in groups)
     return max(1, min(cores(), int(0.9 * psutil.virtual_memory().available / largest)))
 
 

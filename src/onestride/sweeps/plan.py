@@ -6,8 +6,7 @@ import time
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from onestride.simulation.cost import operations
-from onestride.simulation.memory import memory_needed
+from onestride.simulation import cost
 from onestride.simulation.run import simulate_grid
 from onestride.store import Store
 from onestride.sweeps.cells import Group, cell_content, group_cells, key_of, run_cell, theory_cell
@@ -82,7 +81,7 @@ def make_plan(sweep: Sweep, store: Store | None = None, *, workers: int | None =
         predictions=cells if sweep.method != "none" else 0,
         predictions_known=predictions_known,
         flops=flops,
-        memory=max(memory_needed(group.problem, len(group.exponents) + 1, len(group.ridges)) for group in groups),
+        memory=max(cost.Plan(group.problem, len(group.exponents) + 1, len(group.ridges)).memory for group in groups),
         workers=count,
         threads=max(1, cores() // count),
         seconds=seconds,
@@ -92,7 +91,8 @@ def make_plan(sweep: Sweep, store: Store | None = None, *, workers: int | None =
 
 def work(group: Group, exponents: int | None = None) -> float:
     """Floating-point operations of one seed of a group, by the cost model of the simulation."""
-    return operations(group.problem, exponents or len(group.exponents), len(group.ridges)).flops
+    count = exponents or len(group.exponents)
+    return cost.Plan(group.problem, count + 1, len(group.ridges), exponents=count).flops
 
 
 def _estimate(

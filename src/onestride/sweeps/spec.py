@@ -27,7 +27,7 @@ import numpy as np
 
 from onestride.functions import InputError
 from onestride.problem import Problem, Step
-from onestride.simulation.run import seed_tuple
+from onestride.simulation.arguments import seed_tuple
 from onestride.theory.predict import METHODS
 
 SPACES: dict[str, Callable[..., Any]] = {"linspace": np.linspace, "logspace": np.logspace, "geomspace": np.geomspace}
