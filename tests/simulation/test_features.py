@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from functools import partial
-
 import numpy as np
 import pytest
 
 from networks import EXPONENTS, LIBRARIES, RIDGES, largest_gap, problem
-from onestride._backend import Backend, choose
+from onestride._backend import Backend, choose, prefetched
 from onestride.simulation import memory, shifted
 from onestride.simulation.cost import Plan
 from onestride.simulation.features import feature_rows, features, fitted_rows, train_further, train_once
 from onestride.simulation.network import draw_batch, draw_network, step_gradient, trained_weights
 from onestride.simulation.run import simulate_grid
-from onestride.simulation.streamed import ridge_blocks
+from onestride.simulation.streamed import ridge_tasks
 
 ETAS = np.array([0.0, 0.7, 3.0])
 
@@ -31,7 +29,7 @@ def test_features_of_every_step_size_are_those_of_the_definition(library, sizes)
     get = plan.backend.get
     for F, expected in zip(features(trained)(X), plain, strict=True):
         np.testing.assert_allclose(get(F), expected, rtol=1e-12, atol=1e-13)
-    for rows, F in zip(fitted_rows(trained, partial(ridge_blocks, plan, 3)), plain, strict=True):
+    for rows, F in zip(fitted_rows(trained, lambda: prefetched(ridge_tasks(plan, 3))), plain, strict=True):
         np.testing.assert_allclose(get(rows.whole()), F.T if p.n <= p.N else F, rtol=1e-12, atol=1e-13)
     for stored in (True, False):
         rows = feature_rows(p, X, network.W0 + 3.0 * G, plan.backend, stored=stored)

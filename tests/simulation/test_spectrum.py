@@ -69,7 +69,7 @@ def test_measured_density_is_the_smoothed_spectrum(n, N, seed):
         network = draw_network(p, k)
         W = network.W0 + p.eta * step_gradient(p, network, k).G
         X = draw_batch(p, k, "ridge_inputs", None, p.n).X
-        values, _ = decompose(p.sigma(X @ W.T), 0)
+        values, _ = decompose(Rows.longer(p.sigma(X @ W.T)), p.n, 0)
         kernel = np.exp(-(((found.points[:, None] - values) / found.width) ** 2) / 2)
         exact = kernel.sum(1) / (found.width * np.sqrt(2 * np.pi) * p.n)
         missed.append((row - exact).reshape(4, -1).sum(1) * step)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from functools import lru_cache
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal, TypeVar, get_args
 
 import numpy as np
 
@@ -14,16 +14,8 @@ Role = Literal[
     "teacher", "weights", "readout", "step_inputs", "step_noise", "ridge_inputs", "ridge_noise", "test_inputs", "probe"
 ]
 _CHILD: dict[Role, int] = {
-    "teacher": 0,
-    "weights": 1,
-    "readout": 2,
-    "step_inputs": 3,
-    "step_noise": 4,
-    "ridge_inputs": 5,
-    "ridge_noise": 6,
-    "test_inputs": 7,
-    "probe": 8,
-}
+    role: k for k, role in enumerate(get_args(Role))
+}  # their order is part of every stored number
 MOST_AHEAD = 16  # blocks drawn in advance: more would only fill memory
 BLOCK_NUMBERS = 2**24  # random numbers drawn from one stream; larger arrays take several streams, drawn in parallel
 

@@ -144,7 +144,7 @@ def draw_inputs(problem: Problem, generator: np.random.Generator, rows: int, bac
 
 def draw_batch(problem: Problem, seed: int, inputs: Role, noise: Role | None, rows: int, part: int = 0) -> Batch:
     """`rows` fresh samples; without a noise stream y is the noiseless signal. `part` as in `stream`."""
-    drawn, blocks = batch_blocks(problem, seed, inputs, noise, rows, part), row_blocks(rows, problem.d)
+    drawn, blocks = prefetched(batch_tasks(problem, seed, inputs, noise, rows, part)), row_blocks(rows, problem.d)
     if len(blocks) == 1:
         (batch,) = drawn
         return batch
@@ -152,21 +152,6 @@ def draw_batch(problem: Problem, seed: int, inputs: Role, noise: Role | None, ro
     for block, batch in zip(blocks, drawn, strict=True):
         X[block], signal[block], y[block] = batch.X, batch.signal, batch.y
     return Batch(X, signal, y)
-
-
-def batch_blocks(
-    problem: Problem,
-    seed: int,
-    inputs: Role,
-    noise: Role | None,
-    rows: int,
-    part: int = 0,
-    only: Iterable[int] | None = None,
-    backend: Backend = HOST,
-) -> Iterator[Batch]:
-    """The samples of `draw_batch` block by block (all, or `only` some), the next ones drawn while one is used."""
-    tasks = batch_tasks(problem, seed, inputs, noise, rows, part, backend)
-    return prefetched(tasks if only is None else [tasks[k] for k in only])
 
 
 def batch_tasks(
@@ -190,8 +175,8 @@ def held_out_tiles(
     problem: Problem, seed: int, rows: int, backend: Backend = HOST, drawn: Iterator[Batch] | None = None
 ) -> Iterator[tuple[Array, Array]]:
     """Fresh test inputs and their noiseless labels, tile by tile; `drawn` as in `draw_network`."""
-    blocks = batch_blocks(problem, seed, "test_inputs", None, rows, backend=backend) if drawn is None else drawn
-    for batch in blocks:
+    drawn = drawn or prefetched(batch_tasks(problem, seed, "test_inputs", None, rows, backend=backend))
+    for batch in drawn:
         for part in backend.tiles(batch.y.size, problem.N):
             yield batch.X[part], batch.signal[part]
 
@@ -247,24 +232,24 @@ def _part(problem: Problem, step: int) -> int:
 
 def step_gradient(problem: Problem, network: Network, seed: int, backend: Backend | None = None) -> Gradient:
     """The first gradient, on the seed's own batch of the step, drawn block by block, as host arrays."""
-    return gradient(problem, network, step_blocks(problem, seed), backend)
+    backend = backend or choose()
+    return gradient(problem, network, prefetched(step_tasks(problem, seed, backend=backend)), backend)
 
 
-def step_blocks(
-    problem: Problem, seed: int, only: Iterable[int] | None = None, step: int = 0, backend: Backend = HOST
-) -> Iterator[Batch]:
-    """The samples of `step_batch` block by block."""
+def step_tasks(problem: Problem, seed: int, step: int = 0, backend: Backend = HOST) -> list[Callable[[], Batch]]:
+    """Functions that draw the blocks of `step_batch`."""
     rows, part = problem.step_samples, _part(problem, step)
-    return batch_blocks(problem, seed, "step_inputs", "step_noise", rows, part, only, backend)
+    return batch_tasks(problem, seed, "step_inputs", "step_noise", rows, part, backend)
 
 
 def weights_path(
     problem: Problem, network: Network, seed: int, eta: float, backend: Backend | None = None
 ) -> Iterator[Array]:
     """W₁, W₂, … after each of `problem.steps` steps W_{t+1} = W_t + ηG(W_t); a stays at its initial value."""
-    W = network.W0
+    W, backend = network.W0, backend or choose()
     for step in range(problem.steps):
-        G = gradient(problem, Network(W, network.a), step_blocks(problem, seed, step=step), backend).G
+        batches = prefetched(step_tasks(problem, seed, step, backend))
+        G = gradient(problem, Network(W, network.a), batches, backend).G
         G *= eta
         G += W
         W = G

@@ -27,11 +27,11 @@ from onestride.simulation.network import (
     draw_weights,
     gradient_sums,
     held_out_tiles,
-    step_blocks,
+    step_tasks,
     weight_tasks,
 )
 from onestride.simulation.ridge import RidgePath, fit_rows
-from onestride.simulation.streamed import ridge_blocks, streamed_gradient, streamed_paths
+from onestride.simulation.streamed import ridge_tasks, streamed_gradient, streamed_paths
 
 
 def simulate(
@@ -121,55 +121,50 @@ def _one_seed(
 ) -> Array:
     """Train loss, train MSE and test error, shape (3, steps, penalties), of one seed."""
     problem, backend = plan.problem, plan.backend
-    draws = None
+    draws = _Draws(plan, seed, ahead=problem.steps == 1 and executor is None and not plan.streams)
     if problem.steps > 1:
         trained = train_further(plan, etas, seed)
     else:
-        if executor is None and not plan.streams:
-            draws = _Draws(plan, seed)
-        W0 = draw_weights(problem, seed, backend, draws and draws.take("weights"))
-        a = draw_readout(problem, seed)
-        if executor is not None:
-            G = streamed_gradient(plan, seed, executor, W0, a)
-        else:
-            batches = draws.take("step") if draws else step_blocks(problem, seed, backend=backend)
-            G, _, residual = gradient_sums(problem, W0, a, batches, backend)
+        W0, a = draw_weights(problem, seed, backend, draws.take("weights")), draw_readout(problem, seed)
+        if executor is None:
+            G, _, residual = gradient_sums(problem, W0, a, draws.take("step"), backend)
             G *= 1 / residual.size
+        else:
+            G = streamed_gradient(plan, seed, executor, W0, a)
         trained = train_once(plan, etas, seed, W0, G)
         del W0, G
     if plan.streams:
         paths = streamed_paths(trained, ridges, executor, lambda share: tick(int(share * (etas.size - 1))))
     else:
-        samples = partial(draws.take, "ridge") if draws else partial(ridge_blocks, plan, seed)
-        paths = _stored_paths(trained, ridges, samples)
+        paths = _stored_paths(trained, ridges, partial(draws.take, "ridge"))
     fitted = []
     for k, path in enumerate(paths):
         fitted.append(path)
         tick(k + 1)
-    held_out = held_out_tiles(problem, seed, plan.tests, backend, draws and draws.take("test"))
+    held_out = held_out_tiles(problem, seed, plan.tests, backend, draws.take("test"))
     errors = _test_error(trained, [path.coefficients for path in fitted], held_out)
     return np.array([[path.train_loss for path in fitted], [path.train_mse for path in fitted], errors])
 
 
 class _Draws:
-    """The random arrays of one seed in the order of their use: the next ones are drawn while the device works."""
+    """The random arrays of one seed; `ahead`: in the order of their use, the next ones while the device works."""
 
-    def __init__(self, plan: Plan, seed: int) -> None:
+    def __init__(self, plan: Plan, seed: int, *, ahead: bool) -> None:
         problem, backend = plan.problem, plan.backend
-        passes = 1 if plan.keeps_weights else 2
-        batch = partial(batch_tasks, problem, seed, backend=backend)
-        tasks: dict[str, list[Any]] = {
-            "weights": weight_tasks(problem, seed, backend),
-            "step": batch("step_inputs", "step_noise", problem.step_samples),
-            "ridge": batch("ridge_inputs", "ridge_noise", problem.n),
-            "test": batch("test_inputs", None, plan.tests),
+        self._tasks: dict[str, Callable[[], list[Any]]] = {
+            "weights": partial(weight_tasks, problem, seed, backend),
+            "step": partial(step_tasks, problem, seed, backend=backend),
+            "ridge": partial(ridge_tasks, plan, seed),
+            "test": partial(batch_tasks, problem, seed, "test_inputs", None, plan.tests, backend=backend),
         }
-        order = [*tasks["weights"], *tasks["step"], *(tasks["ridge"] * passes), *tasks["test"]]
+        passes = {"ridge": 1 if plan.keeps_weights else 2}
+        tasks = {name: make() for name, make in self._tasks.items() if ahead}
         self._sizes = {name: len(part) for name, part in tasks.items()}
-        self._drawn = prefetched(order)
+        self._drawn = prefetched([task for name, part in tasks.items() for task in part * passes.get(name, 1)])
 
     def take(self, name: str) -> Iterator[Any]:
-        return islice(self._drawn, self._sizes[name])
+        """The blocks of one of them, in order."""
+        return islice(self._drawn, self._sizes[name]) if self._sizes else prefetched(self._tasks[name]())
 
 
 def _stored_paths(trained: Trained, ridges: Array, samples: Callable[[], Iterator[Batch]]) -> Iterator[RidgePath]:

@@ -145,9 +145,9 @@ def _one_seed(
     beta = step_gradient(problem, network, seed, backend).beta
     beta = beta / np.linalg.norm(beta)
     X = draw_batch(problem, seed, "ridge_inputs", None, n).X
-    before, _ = decompose_rows(feature_rows(problem, X, network.W0, backend, stored=stored), n, 0, full=full)
+    before, _ = decompose(feature_rows(problem, X, network.W0, backend, stored=stored), n, 0, full=full)
     W = trained_weights(problem, network, seed, backend=backend)
-    after, vectors = decompose_rows(feature_rows(problem, X, W, backend, stored=stored), n, count, full=full)
+    after, vectors = decompose(feature_rows(problem, X, W, backend, stored=stored), n, count, full=full)
     polynomials = hermite_table(X @ beta, DIRECTION_DEGREE)
     basis, _ = np.linalg.qr(polynomials.T)
     chance = (DIRECTION_DEGREE + 1) / n
@@ -164,17 +164,12 @@ def _one_seed(
     }
 
 
-def decompose(F: DeviceArray, count: int, backend: Backend | None = None, *, full: bool = True) -> tuple[Array, Array]:
+def decompose(rows: Rows, n: int, count: int, *, full: bool = True) -> tuple[Array, Array]:
     """Eigenvalues of FFᵀ/n, increasing, and the `count` leading left singular vectors as columns (n × count).
 
-    All min(n, N) eigenvalues, or only as many as vectors unless `full`: then from products with F alone.
+    `rows` are those of Fᵀ when n ≤ N, else of F. All min(n, N) eigenvalues, or only as many as vectors unless `full`:
+    then from products with F alone.
     """
-    backend = backend or choose()
-    return decompose_rows(Rows.longer(backend.put(F), backend), F.shape[0], count, full=full)
-
-
-def decompose_rows(rows: Rows, n: int, count: int, *, full: bool = True) -> tuple[Array, Array]:
-    """The same from the rows of Fᵀ when n ≤ N, else of F."""
     backend, xp = rows.backend, rows.backend.xp
     if not all(np.isfinite(float(xp.sum(tile))) for _, tile in rows):
         raise InputError("the activation overflows on the features of this step; use a smaller exponent or constant")
@@ -236,7 +231,7 @@ def _after_step(problem: Problem, seed: int, count: int) -> tuple[Array, Array, 
     step = gradient(problem, network, batch, backend)
     X = draw_batch(problem, seed, "ridge_inputs", None, problem.n).X
     W = network.W0 + problem.eta * step.G
-    _, vectors = decompose_rows(feature_rows(problem, X, W, backend, stored=room.stores_features), problem.n, count)
+    _, vectors = decompose(feature_rows(problem, X, W, backend, stored=room.stores_features), problem.n, count)
     return X, vectors, batch, step
 
 

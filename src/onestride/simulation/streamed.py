@@ -7,19 +7,19 @@ the workers of any executor, and added.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable
 from concurrent.futures import Executor
 from dataclasses import replace
 from functools import partial
 
 import numpy as np
 
-from onestride._backend import DeviceArray, row_blocks
+from onestride._backend import DeviceArray, prefetched, row_blocks
 from onestride._errors import InputError
 from onestride._numerics import Array
 from onestride.simulation.cost import Plan
 from onestride.simulation.features import Trained, features, overflow
-from onestride.simulation.network import Batch, batch_blocks, gradient_sums, step_blocks
+from onestride.simulation.network import Batch, batch_tasks, gradient_sums, step_tasks
 from onestride.simulation.ridge import RidgePath
 from onestride.simulation.shifted import solve_gram
 
@@ -64,7 +64,8 @@ def streamed_paths(
 
 
 def _gradient_part(plan: Plan, seed: int, W0: Array, a: Array, blocks: list[int]) -> tuple[Array]:
-    batches = step_blocks(plan.problem, seed, blocks, backend=plan.backend)
+    tasks = step_tasks(plan.problem, seed, backend=plan.backend)
+    batches = prefetched(tasks[k] for k in blocks)
     return (plan.backend.get(gradient_sums(plan.problem, W0, a, batches, plan.backend)[0]),)
 
 
@@ -73,7 +74,8 @@ def _gram_part(trained: Trained, blocks: list[int]) -> tuple[Array, Array, Array
     problem, backend, steps = trained.plan.problem, trained.plan.backend, trained.etas.size
     grams, moments, power = backend.zeros(steps, problem.N, problem.N), backend.zeros(steps, problem.N), 0.0
     of = features(trained)
-    for batch in ridge_blocks(trained.plan, trained.seed, only=blocks):
+    tasks = ridge_tasks(trained.plan, trained.seed)
+    for batch in prefetched(tasks[k] for k in blocks):
         power += float(batch.y @ batch.y)
         for rows in backend.tiles(batch.y.size, problem.N):
             y = backend.put(batch.y[rows])
@@ -83,10 +85,9 @@ def _gram_part(trained: Trained, blocks: list[int]) -> tuple[Array, Array, Array
     return backend.get(grams), backend.get(moments), np.array(power)
 
 
-def ridge_blocks(plan: Plan, seed: int, only: Iterable[int] | None = None) -> Iterator[Batch]:
-    """The samples of the ridge regression block by block."""
-    roles = ("ridge_inputs", "ridge_noise")
-    return batch_blocks(plan.problem, seed, *roles, plan.problem.n, only=only, backend=plan.backend)
+def ridge_tasks(plan: Plan, seed: int) -> list[Callable[[], Batch]]:
+    """Functions that draw the blocks of the ridge regression's samples."""
+    return batch_tasks(plan.problem, seed, "ridge_inputs", "ridge_noise", plan.problem.n, backend=plan.backend)
 
 
 def _summed(
