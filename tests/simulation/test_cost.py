@@ -7,7 +7,7 @@ import pytest
 
 import onestride as one
 from networks import problem
-from onestride._backend import HOST
+from onestride._backend import HOST, Backend, choose
 from onestride.simulation import cost, rates
 from onestride.simulation.cost import Plan, plan
 
@@ -80,3 +80,37 @@ def test_the_plan_names_the_method_and_needs_no_run(monkeypatch):
     assert long.memory < 4 * 2**30
     assert 0 < small.seconds < large.seconds < long.seconds
     assert large.to_dict()["operations"]["products"] == large.operations.products
+
+
+@pytest.mark.parametrize(
+    ("fields", "penalties", "device", "decided"),
+    [
+        ({"n": 300, "N": 900}, 1, "cpu", (False, False, True)),
+        ({"n": 500, "N": 900}, 4, "cpu", (False, True, False)),
+        ({"n": 500, "N": 900}, 5, "cpu", (False, True, True)),
+        ({"n": 10**6, "N": 900}, 1, "cpu", (True, False, True)),
+        ({"n": 300, "N": 900}, 9, "strict", (False, True, False)),
+        ({"n": 10**6, "N": 900}, 9, "strict", (True, False, False)),
+    ],
+)
+def test_the_plan_decides_the_algorithm(fields, penalties, device, decided):
+    found = Plan(problem(**fields), 2, penalties, backend=choose(device))
+    assert (found.streams, found.way.refined, found.way.tridiagonal) == decided
+
+
+def test_a_plan_without_room_keeps_and_stores_nothing(monkeypatch):
+    roomy = Plan(problem(), backend=choose("strict"))
+    assert roomy.keeps_weights
+    assert roomy.stores_features
+    monkeypatch.setattr(Backend, "total_memory", lambda _: 0.0)
+    monkeypatch.setattr(Backend, "free_memory", lambda _: 0.0)
+    assert roomy.stores_features  # it was decided before
+    tight = Plan(problem(), backend=choose("strict"))
+    assert not tight.keeps_weights
+    assert not tight.stores_features
+
+
+def test_equal_steps_are_planned_once_as_they_are_measured_once():
+    assert plan(problem(), [0.3, 0.1, 0.3]).networks == 3
+    assert plan(problem(), [0.3, 0.1, 0.3], untrained=False).networks == 2
+    assert plan(problem(step=one.Step.none())).networks == 1

@@ -8,7 +8,7 @@ from itertools import islice
 import numpy as np
 
 from onestride._errors import InputError
-from onestride._numerics import Array
+from onestride._numerics import Array, Float, Int
 from onestride.problem import Problem
 
 LARGEST = 10**100  # of a size: its cube is still a floating-point number
@@ -40,7 +40,9 @@ def seed_tuple(seeds: int | Iterable[int]) -> tuple[int, ...]:
     return numbers
 
 
-def step_sizes(problem: Problem, exponents: Array, *, untrained: bool) -> tuple[Array, Array]:
+def step_sizes(
+    problem: Problem, exponents: Float[Array, "exponents"], *, untrained: bool
+) -> tuple[Float[Array, "networks"], Int[Array, "which"]]:
     """The distinct sizes η to measure, increasing, and which of them is each exponent's; η = 0 first if `untrained`."""
     sizes = [problem.step.replace(exponent=float(a)).size(problem.n) for a in exponents]
     etas, which = np.unique([0.0, *sizes] if untrained else sizes, return_inverse=True)

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from onestride._backend import Backend, DeviceArray, choose, map_tiles, namespace, stream
-from onestride._numerics import Array
+from onestride._numerics import Array, Float
 from onestride.problem import Problem
 from onestride.result import Estimate
 from onestride.simulation.arguments import seed_tuple
@@ -160,8 +160,13 @@ def _variants(
 
 
 def _ridge_fits(
-    problem: Problem, seed: int, y: Array, matrices: Iterable[DeviceArray], features: Features, backend: Backend
-) -> tuple[Array, Array]:
+    problem: Problem,
+    seed: int,
+    y: Float[Array, "n"],
+    matrices: Iterable[DeviceArray],
+    features: Features,
+    backend: Backend,
+) -> tuple[Float[Array, "variants"], Float[Array, "variants"]]:
     """Ridge objective with each matrix, and test error with what `features` puts in its place for fresh inputs."""
     paths = [ridge_path(matrix, y, np.array([problem.ridge]), backend) for matrix in matrices]
     readouts = [backend.put(path.coefficients[:, 0]) for path in paths]
@@ -203,7 +208,9 @@ def _equivalence(problem: Problem, ell: int, seed: int, backend: Backend) -> tup
     return distances, *_ridge_fits(problem, seed, batch.y, matrices, features, backend)
 
 
-def _limit(problem: Problem, highest: int, seed: int, backend: Backend) -> tuple[Array, Array]:
+def _limit(
+    problem: Problem, highest: int, seed: int, backend: Backend
+) -> tuple[Float[Array, "ells"], Float[Array, "ells"]]:
     """With R = (F₀F₀ᵀ + λn)⁻¹ and free columns P: w = (PᵀRP)⁻¹PᵀRy, α = R(y − Pw), objective λ(y − Pw)ᵀα."""
     sigma, n = problem.sigma, problem.n
     network = draw_network(problem, seed)

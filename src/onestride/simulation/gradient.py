@@ -9,7 +9,7 @@ import numpy as np
 from scipy.sparse.linalg import svds
 
 from onestride._backend import choose
-from onestride._numerics import Array
+from onestride._numerics import Array, Float
 from onestride.problem import Problem
 from onestride.result import Estimate
 from onestride.simulation.arguments import seed_tuple
@@ -57,14 +57,14 @@ def measure_gradient(
     return MeasuredGradient(problem, seed_list, leading, by_labels, by_residual)
 
 
-def gradient_singular_values(problem: Problem, seed: int) -> Array:
+def gradient_singular_values(problem: Problem, seed: int) -> Float[Array, "values"]:
     """All min(N, d) singular values of G of one draw, decreasing."""
     backend = choose()
     require_room(problem, gradient_memory(problem, backend).memory, backend)
     return np.linalg.svd(step_gradient(problem, draw_network(problem, seed), seed, backend).G, compute_uv=False)
 
 
-def largest_singular_values(A: Array, count: int) -> Array:
+def largest_singular_values(A: Float[Array, "rows columns"], count: int) -> Float[Array, "count"]:
     """The `count` largest singular values, decreasing: Lanczos for large matrices, a full decomposition for small."""
     if min(A.shape) <= max(2 * count, 20):
         return np.linalg.svd(A, compute_uv=False)[:count]

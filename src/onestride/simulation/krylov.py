@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 
 from onestride._backend import DeviceArray
-from onestride._numerics import Array
+from onestride._numerics import Array, Float
 from onestride.simulation.rows import Rows
 
 SPARE = 4  # extra columns of the block: they let the wanted ones converge
@@ -57,7 +57,7 @@ def _dense(rows: Rows, count: int) -> tuple[Array, DeviceArray]:
 
 def lanczos_quadrature(
     rows: Rows, generator: np.random.Generator, *, probes: int = PROBES, steps: int = STEPS
-) -> Array:
+) -> Float[Array, "2 nodes"]:
     """Nodes and weights (2 × probes·steps) with Σ w f(θ) ≈ (1/m) tr f(BᵀB): stochastic Lanczos quadrature.
 
     Each probe is a random unit vector; its Lanczos matrix of `steps` steps gives nodes θ (eigenvalues) and weights (squared

@@ -12,7 +12,7 @@ import numpy as np
 
 from onestride._backend import Backend, choose, map_tiles
 from onestride._errors import InputError
-from onestride._numerics import Array, hermite_table
+from onestride._numerics import Array, Float, hermite_table
 from onestride.problem import Problem
 from onestride.result import Estimate
 from onestride.result import _plain as plain
@@ -97,7 +97,7 @@ def teacher_degrees(problem: Problem) -> tuple[int, ...]:
 
 def _one_seed(
     problem: Problem, seed: int, degrees: tuple[int, ...], n_test: int, backend: Backend, *, stored: bool
-) -> Array:
+) -> Float[Array, "2 parts"]:
     """Learned fractions and unexplained power, without and with the step: shape (2, degrees + 1)."""
     sigma, c = problem.sigma, problem.target.coefficients
     network = draw_network(problem, seed)

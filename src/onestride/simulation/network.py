@@ -13,7 +13,7 @@ import numpy as np
 
 from onestride._backend import HOST, Backend, DeviceArray, Role, choose, map_tiles, prefetched, row_blocks, stream
 from onestride._errors import InputError
-from onestride._numerics import Array
+from onestride._numerics import Array, Float
 from onestride.problem import Problem
 
 STUDENT_FREEDOM = 5  # degrees of freedom of "student" and "elliptic" inputs
@@ -25,35 +25,35 @@ POWER = 0.5  # eigenvalues ∝ k^−POWER of "power" inputs
 class Network:
     """W₀ (N × d) and the readout a (N) before the step."""
 
-    W0: Array
-    a: Array
+    W0: Float[Array, "N d"]
+    a: Float[Array, "N"]
 
 
 @dataclass(frozen=True)
 class Batch:
     """Inputs X (rows × d), noiseless labels and noisy labels y."""
 
-    X: Array
-    signal: Array
-    y: Array
+    X: Float[Array, "n d"]
+    signal: Float[Array, "n"]
+    y: Float[Array, "n"]
 
 
 @dataclass(frozen=True)
 class Gradient:
     """G = −∂L/∂W at W₀ (N × d), the residual r it used, and β = Xᵀr/n (d)."""
 
-    G: Array
-    residual: Array
-    beta: Array
+    G: Float[Array, "N d"]
+    residual: Float[Array, "n"]
+    beta: Float[Array, "d"]
 
 
-def draw_teacher(problem: Problem, seed: int) -> Array:
+def draw_teacher(problem: Problem, seed: int) -> Float[Array, "d"]:
     """β⋆, uniform on the unit sphere of R^d; the first of several directions."""
     g = stream(seed, "teacher").standard_normal(problem.d)
     return g / np.linalg.norm(g)
 
 
-def draw_directions(problem: Problem, seed: int) -> Array:
+def draw_directions(problem: Problem, seed: int) -> Float[Array, "directions d"]:
     """The orthonormal directions of the teacher as rows (directions × d); the first is `draw_teacher`'s."""
     if problem.directions == 1:
         return draw_teacher(problem, seed)[None]
@@ -62,7 +62,7 @@ def draw_directions(problem: Problem, seed: int) -> Array:
     return (q * np.sign(np.diag(r))).T
 
 
-def labels(problem: Problem, directions: Array, X: Array) -> Array:
+def labels(problem: Problem, directions: Float[Array, "directions d"], X: Float[Array, "n d"]) -> Float[Array, "n"]:
     """The teacher's noiseless labels of the rows of X: σ⋆(Xβ⋆), or the mix of several directions."""
     if problem.directions == 1:
         return problem.target(
@@ -102,7 +102,7 @@ def draw_weights(
     return W0
 
 
-def draw_readout(problem: Problem, seed: int) -> Array:
+def draw_readout(problem: Problem, seed: int) -> Float[Array, "N"]:
     """The readout a, of size 1/√N."""
     generator, N = stream(seed, "readout"), problem.N
     if problem.readout == "gaussian":
@@ -119,7 +119,9 @@ def draw_network(problem: Problem, seed: int) -> Network:
     return Network(HOST.get(draw_weights(problem, seed)), draw_readout(problem, seed))
 
 
-def draw_inputs(problem: Problem, generator: np.random.Generator, rows: int, backend: Backend = HOST) -> Array:
+def draw_inputs(
+    problem: Problem, generator: np.random.Generator, rows: int, backend: Backend = HOST
+) -> Float[Array, "n d"]:
     """`rows` samples of the law `problem.inputs`, as rows, where the backend likes them; every law has E|x|² = d."""
     shape, freedom = (rows, problem.d), STUDENT_FREEDOM
     if problem.inputs == "uniform":
@@ -198,7 +200,7 @@ def gradient(
 
 
 def gradient_sums(
-    problem: Problem, W0: DeviceArray, a: Array, batches: Iterable[Batch], backend: Backend
+    problem: Problem, W0: DeviceArray, a: Float[Array, "N"], batches: Iterable[Batch], backend: Backend
 ) -> tuple[DeviceArray, Array, Array]:
     """The sums nG (on the backend), Xᵀr, and r over samples; parts of a batch may be computed apart and added."""
     sigma = problem.sigma
@@ -244,7 +246,7 @@ def step_tasks(problem: Problem, seed: int, step: int = 0, backend: Backend = HO
 
 def weights_path(
     problem: Problem, network: Network, seed: int, eta: float, backend: Backend | None = None
-) -> Iterator[Array]:
+) -> Iterator[Float[Array, "N d"]]:
     """W₁, W₂, … after each of `problem.steps` steps W_{t+1} = W_t + ηG(W_t); a stays at its initial value."""
     W, backend = network.W0, backend or choose()
     for step in range(problem.steps):
@@ -258,7 +260,7 @@ def weights_path(
 
 def trained_weights(
     problem: Problem, network: Network, seed: int, eta: float | None = None, backend: Backend | None = None
-) -> Array:
+) -> Float[Array, "N d"]:
     """W after the last step, of size η of the problem unless given."""
     *_, W = weights_path(problem, network, seed, problem.eta if eta is None else eta, backend)
     return W

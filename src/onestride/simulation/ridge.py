@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from onestride._backend import Backend, DeviceArray, choose, require_memory
-from onestride._numerics import Array
+from onestride._numerics import Array, Float
 from onestride.simulation.rows import Rows
 from onestride.simulation.shifted import solve_shifted
 
@@ -17,11 +17,13 @@ class RidgePath:
     """Coefficients (N × penalties), ridge objective and mean squared residual at each penalty."""
 
     coefficients: DeviceArray
-    train_loss: Array
-    train_mse: Array
+    train_loss: Float[Array, "penalties"]
+    train_mse: Float[Array, "penalties"]
 
 
-def ridge_path(F: DeviceArray, y: DeviceArray, ridges: Array, backend: Backend | None = None) -> RidgePath:
+def ridge_path(
+    F: DeviceArray, y: DeviceArray, ridges: Float[Array, "penalties"], backend: Backend | None = None
+) -> RidgePath:
     """Fit all penalties, on the default device unless told where; dual for n ≤ N, primal for n > N."""
     backend = backend or choose()
     n, N = F.shape
@@ -29,7 +31,7 @@ def ridge_path(F: DeviceArray, y: DeviceArray, ridges: Array, backend: Backend |
     return RidgePath(backend.get(path.coefficients), path.train_loss, path.train_mse)
 
 
-def fit_rows(B: Rows, y: DeviceArray, ridges: Array, *, dual: bool) -> RidgePath:
+def fit_rows(B: Rows, y: DeviceArray, ridges: Float[Array, "penalties"], *, dual: bool) -> RidgePath:
     """Fit from the rows of B, which is Fᵀ for the dual and F for the primal problem.
 
     dual     α = (FFᵀ + λn)⁻¹y,   â = Fᵀα,   residual y − Fâ = λnα
@@ -52,7 +54,7 @@ def fit_rows(B: Rows, y: DeviceArray, ridges: Array, *, dual: bool) -> RidgePath
     return _with_losses(coefficients, fitted, y, lam, backend)
 
 
-def _from_svd(B: Rows, y: DeviceArray, ridges: Array, *, dual: bool) -> RidgePath:
+def _from_svd(B: Rows, y: DeviceArray, ridges: Float[Array, "penalties"], *, dual: bool) -> RidgePath:
     """â = V s(s² + λn)⁻¹ Uᵀy: the accurate route for tiny penalties."""
     backend = B.backend
     needed = 8.0 * 4 * B.width * (B.length + B.width)
@@ -65,7 +67,7 @@ def _from_svd(B: Rows, y: DeviceArray, ridges: Array, *, dual: bool) -> RidgePat
 
 
 def _with_losses(
-    coefficients: DeviceArray, fitted: DeviceArray, y: DeviceArray, ridges: Array, backend: Backend
+    coefficients: DeviceArray, fitted: DeviceArray, y: DeviceArray, ridges: Float[Array, "penalties"], backend: Backend
 ) -> RidgePath:
     xp = backend.xp
     residual = y[:, None] - fitted

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from onestride._backend import DeviceArray, choose, prefetched
-from onestride._numerics import Array
+from onestride._numerics import Array, Float
 from onestride.problem import Problem, exponent_axis, grid_axis
 from onestride.result import QUANTITIES, Estimate, Simulation
 from onestride.simulation.arguments import OnProgress, seed_tuple, step_sizes, test_rows
@@ -117,8 +117,13 @@ def _spot_check(plan: Plan, etas: Array, ridges: Array, seed: int, found: Array)
 
 
 def _one_seed(
-    plan: Plan, etas: Array, ridges: Array, seed: int, executor: Executor | None, tick: Callable[[int], None]
-) -> Array:
+    plan: Plan,
+    etas: Float[Array, "networks"],
+    ridges: Float[Array, "penalties"],
+    seed: int,
+    executor: Executor | None,
+    tick: Callable[[int], None],
+) -> Float[Array, "3 networks penalties"]:
     """Train loss, train MSE and test error, shape (3, steps, penalties), of one seed."""
     problem, backend = plan.problem, plan.backend
     draws = _Draws(plan, seed, ahead=problem.steps == 1 and executor is None and not plan.streams)

@@ -22,7 +22,7 @@ import numpy as np
 from scipy.linalg import cho_factor, cho_solve, get_blas_funcs, get_lapack_funcs
 
 from onestride._backend import HOST, Backend, DeviceArray
-from onestride._numerics import Array
+from onestride._numerics import Array, Float
 from onestride.simulation.rows import Rows, blocks
 
 DIRECT_BELOW = 400  # smaller systems are solved in float64 at once: the factorisation is not what costs
@@ -53,7 +53,7 @@ def way(width: int, shifts: int, backend: Backend, *, only_gram: bool = False) -
     return Way(not (direct or only_gram), direct or (backend.on_host and shifts > CHOLESKY_UP_TO))
 
 
-def solve_shifted(rows: Rows, b: DeviceArray, shifts: Array) -> tuple[DeviceArray, DeviceArray]:
+def solve_shifted(rows: Rows, b: DeviceArray, shifts: Float[Array, "shifts"]) -> tuple[DeviceArray, DeviceArray]:
     """The x = (BᵀB + s)⁻¹b for every shift, as columns, and Bx."""
     backend = rows.backend
     if not way(rows.width, shifts.size, backend).refined:
@@ -66,7 +66,7 @@ def solve_shifted(rows: Rows, b: DeviceArray, shifts: Array) -> tuple[DeviceArra
     raise IllConditionedError
 
 
-def solve_gram(K: DeviceArray, b: DeviceArray, shifts: Array, backend: Backend = HOST) -> DeviceArray:
+def solve_gram(K: DeviceArray, b: DeviceArray, shifts: Float[Array, "shifts"], backend: Backend = HOST) -> DeviceArray:
     """The x = (K + s)⁻¹b for every shift, as columns, when there is only K, which is overwritten."""
     _require_digits(shifts, _norm(K, backend), backend.dtype)
     chosen = way(K.shape[0], shifts.size, backend, only_gram=True)
@@ -75,7 +75,7 @@ def solve_gram(K: DeviceArray, b: DeviceArray, shifts: Array, backend: Backend =
 
 
 def _factorise_and_refine(
-    rows: Rows, b: DeviceArray, shifts: Array, dtype: str
+    rows: Rows, b: DeviceArray, shifts: Float[Array, "shifts"], dtype: str
 ) -> tuple[DeviceArray, DeviceArray] | None:
     """Solve with factors of K in `dtype`, in as many groups of shifts as memory asks for.
 
@@ -105,7 +105,7 @@ def _factorise_and_refine(
     return backend.xp.concat(x, axis=1), backend.xp.concat(image, axis=1)
 
 
-def _groups(shifts: Array, width: int, dtype: str, backend: Backend) -> list[Array]:
+def _groups(shifts: Float[Array, "shifts"], width: int, dtype: str, backend: Backend) -> list[Array]:
     """Shifts whose factors are in memory together; the last of all may overwrite K."""
     fit = max(1, int(0.8 * backend.free_memory() / (width**2 * np.dtype(dtype).itemsize)))
     return [shifts[i : i + fit] for i in range(0, shifts.size, fit)]
@@ -119,7 +119,7 @@ def _norm(K: DeviceArray, backend: Backend) -> float:
     return float(np.sqrt(2 * sum(float(backend.xp.sum(K[i, :] * K[i, :])) for i in blocks(K.shape[0]))))
 
 
-def _require_digits(shifts: Array, norm: float, dtype: str) -> None:
+def _require_digits(shifts: Float[Array, "shifts"], norm: float, dtype: str) -> None:
     if not np.isfinite(norm):
         raise OverflowError
     if float(np.min(shifts)) < SMALLEST_SHIFT[dtype] * norm:
@@ -129,7 +129,9 @@ def _require_digits(shifts: Array, norm: float, dtype: str) -> None:
 # ------------------------------------------------------------------------------------------------- preconditioners
 
 
-def factors(K: DeviceArray, shifts: Array, backend: Backend, *, tridiagonal: bool, last: bool) -> Solver:
+def factors(
+    K: DeviceArray, shifts: Float[Array, "shifts"], backend: Backend, *, tridiagonal: bool, last: bool
+) -> Solver:
     """A function that applies (K + s_j)⁻¹ to column j, in the precision of K; LinAlgError unless K + s is positive."""
     if not isinstance(K, np.ndarray):
         return _device_cholesky(K, shifts, backend, last=last)
@@ -139,14 +141,14 @@ def factors(K: DeviceArray, shifts: Array, backend: Backend, *, tridiagonal: boo
     return lambda R: np.concatenate([solve(R[:, j : j + 1]) for j, solve in enumerate(solvers)], axis=1)
 
 
-def host_cholesky(K: Array, shift: float) -> Solver:
+def host_cholesky(K: Float[Array, "m m"], shift: float) -> Solver:
     """A function that applies (K + s)⁻¹; K, whole or its upper triangle by columns, is overwritten."""
     K.flat[:: K.shape[0] + 1] += shift
     factor = cho_factor(_columns(K), lower=False, overwrite_a=True, check_finite=False)
     return lambda R: cho_solve(factor, R, check_finite=False)
 
 
-def _device_cholesky(K: DeviceArray, shifts: Array, backend: Backend, *, last: bool) -> Solver:
+def _device_cholesky(K: DeviceArray, shifts: Float[Array, "shifts"], backend: Backend, *, last: bool) -> Solver:
     """Blocked Cholesky factorisation of K + s for all shifts at once, made of matrix products.
 
     K + s = LLᵀ, block by block:  L_kk = chol(K_kk + s),  L_ik = K_ik L_kk⁻ᵀ,  K_ij −= L_ik L_jkᵀ.
@@ -190,7 +192,7 @@ def _device_cholesky(K: DeviceArray, shifts: Array, backend: Backend, *, last: b
     return solve
 
 
-def tridiagonal_solver(K: Array, shifts: Array) -> Solver:
+def tridiagonal_solver(K: Float[Array, "m m"], shifts: Float[Array, "shifts"]) -> Solver:
     """Apply (K + s_j)⁻¹ to column j; the symmetric positive semi-definite K is overwritten.
 
     One Householder reduction K = QTQᵀ (4m³/3 operations) serves all shifts: each then costs O(m) for T + s. LAPACK is
@@ -225,7 +227,7 @@ def tridiagonal_solver(K: Array, shifts: Array) -> Solver:
     return solve
 
 
-def _columns(K: Array) -> Array:
+def _columns(K: Float[Array, "m m"]) -> Float[Array, "m m"]:
     """K by columns, as LAPACK wants it: as it is, or the transpose of a symmetric matrix by rows."""
     return K if K.flags.f_contiguous else K.T
 
@@ -245,7 +247,7 @@ def _name(dtype: Any) -> str:
 
 
 def _refine(
-    rows: Rows, b: DeviceArray, shifts: Array, solver: Solver, dtype: str, norm: float
+    rows: Rows, b: DeviceArray, shifts: Float[Array, "shifts"], solver: Solver, dtype: str, norm: float
 ) -> tuple[DeviceArray, DeviceArray] | None:
     """Preconditioned conjugate gradients for all shifts side by side; None unless the residual becomes small.
 

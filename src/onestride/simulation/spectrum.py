@@ -12,7 +12,7 @@ from scipy.linalg import eigh
 
 from onestride._backend import Backend, DeviceArray, choose, stream
 from onestride._errors import InputError
-from onestride._numerics import Array, gauss_density, hermite_table
+from onestride._numerics import Array, Float, gauss_density, hermite_table
 from onestride.problem import Problem
 from onestride.result import Estimate
 from onestride.result import _plain as plain
@@ -164,7 +164,9 @@ def _one_seed(
     }
 
 
-def decompose(rows: Rows, n: int, count: int, *, full: bool = True) -> tuple[Array, Array]:
+def decompose(
+    rows: Rows, n: int, count: int, *, full: bool = True
+) -> tuple[Float[Array, "values"], Float[Array, "n count"]]:
     """Eigenvalues of FFᵀ/n, increasing, and the `count` leading left singular vectors as columns (n × count).
 
     `rows` are those of Fᵀ when n ≤ N, else of F. All min(n, N) eigenvalues, or only as many as vectors unless `full`:
@@ -199,13 +201,15 @@ def _eigenpairs(K: DeviceArray, count: int, backend: Backend) -> tuple[Array, De
     return np.maximum(backend.get(values), 0.0), vectors
 
 
-def _overlaps(vectors: Array, polynomials: Array) -> Array:
+def _overlaps(
+    vectors: Float[Array, "n leading"], polynomials: Float[Array, "degrees n"]
+) -> Float[Array, "leading degrees"]:
     """(uᵀh)²/|h|² for unit columns u and rows h: shape (leading, polynomials)."""
     inner = polynomials @ vectors
     return (inner**2 / (polynomials**2).sum(1)[:, None]).T
 
 
-def leading_vectors(problem: Problem, seed: int, count: int) -> tuple[Array, Array]:
+def leading_vectors(problem: Problem, seed: int, count: int) -> tuple[Float[Array, "n"], Float[Array, "n count"]]:
     """X̃β/|β| (n) and the `count` leading left singular vectors of F (n × count, unit columns) of one draw."""
     X, vectors, _, step = _after_step(problem, seed, count)
     return X @ step.beta / np.linalg.norm(step.beta), vectors
@@ -247,7 +251,7 @@ class MeasuredDensity:
 
     problem: Problem
     seeds: tuple[int, ...]
-    points: Array
+    points: Float[Array, "points"]
     width: float
     density: Estimate
     untrained_density: Estimate
@@ -289,6 +293,6 @@ def measure_density(
     return MeasuredDensity(problem, seed_list, points, width, smooth(1), smooth(0))
 
 
-def _quadrature(rows: Rows, n: int, seed: int) -> Array:
+def _quadrature(rows: Rows, n: int, seed: int) -> Float[Array, "2 nodes"]:
     nodes, weights = lanczos_quadrature(rows, stream(seed, "probe"))
     return np.stack([nodes / n, weights * rows.width / n])
