@@ -23,7 +23,8 @@ from scipy.stats import t as student
 from onestride.functions import InputError
 from onestride.problem import Problem
 from onestride.result import GAINS, QUANTITIES, Estimate, Prediction, Result, Simulation, Status, TheoryError
-from onestride.simulation.run import Progress, seed_tuple, simulate
+from onestride.simulation.arguments import OnProgress, seed_tuple
+from onestride.simulation.run import simulate
 from onestride.theory.predict import predict
 
 CONFIDENCE = 0.95
@@ -247,7 +248,7 @@ def compare(
     *,
     method: str = "auto",
     device: str | None = None,
-    progress: Progress | None = None,
+    progress: OnProgress | None = None,
 ) -> Comparison:
     """Predict and simulate one problem, on a device as in `simulate`, and say whether they agree, differ or neither.
 

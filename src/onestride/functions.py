@@ -13,7 +13,7 @@ from functools import cached_property, lru_cache
 import numpy as np
 from numpy.polynomial import hermite_e
 
-from onestride._backend import apply_special, current, namespace
+from onestride._backend import apply_special, namespace, through_host
 from onestride._errors import InputError as InputError
 from onestride._errors import did_you_mean
 from onestride._numerics import Array, Float, adapted_rule, gauss_density, hermite_table, root_factorials
@@ -112,7 +112,7 @@ def _evaluate(f: ScalarMap, z: Array) -> Array:
             return values
     except Exception:  # whatever a foreign array makes of it; the host will tell a true mistake
         pass
-    return current().put(f(current().get(z)))
+    return through_host(f, z)
 
 
 def hermite_polynomial(coefficients: Sequence[float]) -> Function:

@@ -9,12 +9,13 @@ import pytest
 
 import onestride as one
 from onestride._backend import stream
+from onestride.simulation.cost import Plan
 from onestride.simulation.equivalent import measure_equivalence, measure_expansions, measure_limit
 from onestride.simulation.gradient import measure_gradient
 from onestride.simulation.network import draw_batch, draw_network, draw_teacher, gradient, step_gradient
 from onestride.simulation.ridge import _from_svd, ridge_path
-from onestride.simulation.run import memory_needed
-from onestride.simulation.shifted import Rows, solve_gram
+from onestride.simulation.rows import Rows
+from onestride.simulation.shifted import solve_gram
 from onestride.sweeps.task import Task, perform
 
 QUANTITIES = ("train_loss", "train_mse", "test_error")
@@ -47,7 +48,7 @@ def test_gradient_does_not_depend_on_the_tile_size(monkeypatch):
     p = problem()
     network, batch = draw_network(p, 0), draw_batch(p, 0, "step_inputs", "step_noise", p.n)
     whole = gradient(p, network, batch).G
-    monkeypatch.setattr("onestride._backend.TILE_BYTES", 8 * p.N * 7)
+    monkeypatch.setattr("onestride._backend.tiles.TILE_BYTES", 8 * p.N * 7)
     np.testing.assert_allclose(gradient(p, network, batch).G, whole, rtol=1e-12, atol=1e-15)
 
 
@@ -79,7 +80,7 @@ def test_tiny_penalties_go_through_the_svd_and_agree():
     rng = np.random.default_rng(0)
     F, y = rng.standard_normal((40, 60)), rng.standard_normal(40)
     tiny, usual = np.array([1e-13]), np.array([1e-3])
-    rows = Rows(60, 40, lambda part: F.T[part])
+    rows = Rows.stored(F.T)
     np.testing.assert_allclose(
         _from_svd(rows, y, usual, dual=True).train_loss, ridge_path(F, y, usual).train_loss, rtol=1e-10
     )
@@ -324,7 +325,7 @@ def test_bad_grid_axes_are_refused_in_a_sentence(axis, bad):
 
 def test_sizes_beyond_memory_are_refused_before_anything_is_allocated():
     p = problem(n=10**7, d=10**6, N=10**7)
-    assert memory_needed(p) > 1e15
+    assert Plan(p).memory > 1e15
     with pytest.raises(one.InputError, match="GiB of memory"):
         one.simulate(p, seeds=1)
 

@@ -6,13 +6,13 @@ from functools import partial
 
 from onestride.experiments.catalogue import PAPER, run_experiment
 from onestride.experiments.outcome import Outcome, Settings
-from onestride.simulation.run import Progress
+from onestride.simulation.arguments import OnProgress
 
 SCALE = 0.6  # of the experiments' own sample sizes, so that all of them together take minutes
 OVERVIEW = "errors"  # the experiment whose figure stands first
 
 
-def reproduce(size: str = "standard", *, progress: Progress | None = None) -> list[Outcome]:
+def reproduce(size: str = "standard", *, progress: OnProgress | None = None) -> list[Outcome]:
     """Check every claim at the sizes called `size`: small, standard or large."""
 
     def report(done: int, fraction: float) -> None:

@@ -1,6 +1,4 @@
-"""The cost model: floating-point operations and memory of a simulation, counted, and its time from measured rates.
-
-Which method runs follows from it:
+"""The plan of a simulation: which algorithm, how much memory and how many operations, decided before it starts.
 
 - n ≫ N and large            rows stream past, one Gram matrix for every step size (`streamed`)
 - fewer than 400 unknowns    solved in float64 at once
@@ -11,23 +9,22 @@ Which method runs follows from it:
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass
+from functools import cached_property
 from typing import Any
 
-import numpy as np
 from numpy.typing import ArrayLike
 
-from onestride._backend import current, using
+from onestride._backend import HOST, Backend, choose, fits, tiles
 from onestride.problem import Problem, exponent_axis, grid_axis
-from onestride.simulation.memory import memory_needed, sizes
-from onestride.simulation.run import seed_tuple, test_rows
-from onestride.simulation.shifted import CHOLESKY_UP_TO, DIRECT_BELOW, factors, tridiagonal_solver
-from onestride.simulation.streamed import worth_streaming
+from onestride.simulation import memory
+from onestride.simulation.arguments import seed_tuple, step_sizes, test_rows
+from onestride.simulation.rates import measured_rates
+from onestride.simulation.shifted import Way, way
 
 REFINEMENTS = 5  # passes over F that the refinement of one step size takes: 3 to 8 were measured
-TRIAL = 1536  # size of the products that are timed
+STREAM_ABOVE = 2**27  # numbers, 1 GiB: less is stored, which also serves penalties too small for a Gram matrix
 
 
 @dataclass(frozen=True)
@@ -50,51 +47,172 @@ class Operations:
 
 @dataclass(frozen=True)
 class Plan:
-    """What a simulation will do and cost; `seconds` is an estimate from rates measured now."""
+    """How `simulate_grid` measures a problem, and what that costs: every stage does as it says.
+
+    networks
+        Distinct step sizes, the untrained network's among them.
+    seconds, basis
+        An estimate from rates that are measured when it is first asked for, and these rates in words.
+    """
 
     problem: Problem
-    method: str
-    device: str
-    exponents: int
-    penalties: int
-    seeds: int
-    operations: Operations
-    flops: float
-    memory: float
-    seconds: float
-    basis: str
+    networks: int = 2
+    penalties: int = 1
+    n_test: int | None = None
+    backend: Backend = HOST
+    exponents: int = 1
+    seeds: int = 1
+
+    # ------------------------------------------------------------------------------------------------- decisions
+
+    @property
+    def tests(self) -> int:
+        """Number of test samples."""
+        return test_rows(self.problem, self.n_test)
+
+    @cached_property
+    def streams(self) -> bool:
+        """Whether rows stream past: the features are large and the Gram matrices of all step sizes are smaller."""
+        n, N = self.problem.n, self.problem.N
+        return 3 * n * N > STREAM_ABOVE and n > N * max(self.networks, 2)
+
+    @cached_property
+    def way(self) -> Way:
+        """How the ridge regressions are solved."""
+        return way(min(self.problem.n, self.problem.N), self.penalties, self.backend, only_gram=self.streams)
+
+    @cached_property
+    def keeps_weights(self) -> bool:
+        """Whether the device can hold W₀ and G beside the features, judged by its whole memory."""
+        if self.backend.on_host:
+            return True
+        return self._device_fit + self._weights < 0.97 * self.backend.total_memory()
+
+    @cached_property
+    def stores_features(self) -> bool:
+        """Whether F is stored for one step size after the other, or made anew from two products in every pass."""
+        n, _, N, _, m, _ = memory.sizes(self.problem)
+        if self.streams or self.problem.steps > 1:
+            return False
+        if self.backend.on_host:
+            return fits(self._weights + self._host_fit + 8.0 * n * N + self._ahead, self.backend)
+        return fits(8.0 * 3 * n * N + 20.0 * m**2 + self.keeps_weights * self._weights, self.backend)
+
+    @property
+    def device(self) -> str:
+        """Where it runs."""
+        return self.backend.device
+
+    @property
+    def method(self) -> str:
+        """The algorithm in words."""
+        if self.streams:
+            return "rows stream, one Gram matrix for each step size"
+        side = "dual (n ≤ N)" if self.problem.n <= self.problem.N else "primal (n > N)"
+        return f"{side}, {'float32 factors refined in float64' if self.way.refined else 'float64'}"
+
+    # ---------------------------------------------------------------------------------------------------- memory
+
+    @cached_property
+    def memory(self) -> float:
+        """Bytes at the peak; the parts are those of `simulation.memory`."""
+        n, _, N, n0, _, _ = memory.sizes(self.problem)
+        if not self.backend.on_host and not self.streams:
+            return max(self._device_fit, self._weights + 8 * memory.tile(max(n, n0, self.tests), N, self.backend))
+        several = self.problem.steps > 1
+        held = self._weights
+        step = memory.gradient(self.problem, self.backend) + (held if several else 0.0)
+        tile = memory.tile(self.tests, N, self.backend)
+        read = 3 * tile + 8.0 * self.penalties * (self.networks * N + 3 * tile / (8 * N))
+        if self.streams:
+            fit = 3 * memory.tile(n, N, self.backend) + 8.0 * (2 * self.networks + 2) * N**2
+        else:
+            fit = self._host_fit + self.stores_features * 8.0 * n * N
+        return max(step, held + fit, held + read) + self._ahead
+
+    @property
+    def _weights(self) -> float:
+        """W₀ and G, or W after several steps of every size, which wait on the host."""
+        _, d, N, *_ = memory.sizes(self.problem)
+        return 8.0 * N * d * (self.networks if self.problem.steps > 1 and self.backend.on_host else 2)
+
+    @property
+    def _ahead(self) -> float:
+        """Samples drawn ahead; stages that draw one after the other need the largest of theirs only."""
+        n, _, _, n0, _, _ = memory.sizes(self.problem)
+        together = self.streams or self.problem.steps > 1
+        rows = max(n0, n, self.tests) if together else n0 + n + self.tests
+        return memory.drawn(self.problem, rows, noisy=max(n0, n) if together else n0 + n)
+
+    @property
+    def _host_fit(self) -> float:
+        """X̃W₀ᵀ and X̃Gᵀ, or F after several steps, and the factors."""
+        n, _, N, *_ = memory.sizes(self.problem)
+        products = 8.0 * (1 if self.problem.steps > 1 else 2) * n * N
+        return products + memory.factors(self.problem, self.penalties, self.backend)
+
+    @property
+    def _device_fit(self) -> float:
+        """X̃W₀ᵀ, X̃Gᵀ, a float32 Gram matrix, its factor and a few tiles on a device."""
+        n, _, N, _, m, _ = memory.sizes(self.problem)
+        return 8.0 * (2 * n * N + m**2 + 6 * tiles.DEVICE_ROWS * m)
+
+    # ------------------------------------------------------------------------------------------- operations, time
+
+    @cached_property
+    def operations(self) -> Operations:
+        """Count one seed.
+
+        gradient 4n₀dN; X̃W₀ᵀ and X̃Gᵀ for n + n_test samples 4(n + n_test)dN; per step size a symmetric Gram matrix nNm,
+        m = min(n, N), a factorisation, and passes over F. Several steps have no products in common.
+        """
+        n, d, N, n0, m, _ = memory.sizes(self.problem)
+        tests, networks, penalties = float(self.tests), self.networks, self.penalties
+        several = self.problem.steps > 1
+        gradients = self.problem.steps * self.exponents if several else 1
+        return Operations(
+            products=4.0 * n0 * d * N * gradients + 2.0 * (n + tests) * d * N * (networks if several else 2),
+            grams=1.0 * networks * n * N * m,
+            factors=networks * (4 / 3 * m**3 if self.way.tridiagonal else penalties * m**3 / 3),
+            refinement=4.0 * networks * REFINEMENTS * n * N * penalties * self.way.refined,
+            predictions=2.0 * networks * tests * N * penalties,
+            elementwise=1.0 * networks * (n + tests) * N + 2.0 * n0 * N,
+            drawn=1.0 * d * (N + n0 + n + tests),
+        )
+
+    @property
+    def flops(self) -> float:
+        """Operations of linear algebra of all seeds."""
+        return self.operations.flops * self.seeds
+
+    @cached_property
+    def _rates(self) -> dict[str, float]:
+        return measured_rates(self.problem.sigma, self.backend, tridiagonal=self.way.tridiagonal)
+
+    @property
+    def seconds(self) -> float:
+        """Operations of each kind over their rate."""
+        count, rates = self.operations, self._rates
+        exact = rates["float64 product"]
+        return self.seeds * (
+            (count.products + count.predictions) / exact
+            + count.grams / (rates["float32 product"] if self.way.refined else exact)
+            + count.factors / rates["factorisation"]
+            + count.refinement / (exact / 2)  # thin products wait for memory
+            + count.elementwise / rates["activation"]
+            + count.drawn / rates["draws"]
+        )
+
+    @property
+    def basis(self) -> str:
+        """What the seconds rest on."""
+        return "measured now: " + ", ".join(f"{name} {value / 1e9:.3g} G/s" for name, value in self._rates.items())
 
     def to_dict(self) -> dict[str, Any]:
         """Ready for JSON."""
         names = ("method", "device", "exponents", "penalties", "seeds", "flops", "memory", "seconds", "basis")
         row = {name: getattr(self, name) for name in names}
         return {"problem": self.problem.to_dict(), **row, "operations": asdict(self.operations)}
-
-
-def operations(
-    problem: Problem, exponents: int, penalties: int, n_test: int | None = None, *, untrained: bool = True
-) -> Operations:
-    """Count one seed, with the network without the step unless `untrained` is False.
-
-    gradient 4n₀dN; X̃W₀ᵀ and X̃Gᵀ for n + n_test samples 4(n + n_test)dN; per step size a symmetric Gram matrix nNm,
-    m = min(n, N), a factorisation, and passes over F. Several steps have no products in common.
-    """
-    n, d, N, n0, m, _ = sizes(problem)
-    tests, steps = float(test_rows(problem, n_test)), exponents + untrained
-    several = problem.steps > 1
-    gradient = 4.0 * n0 * d * N * (problem.steps * exponents if several else 1)
-    features = 2.0 * (n + tests) * d * N * (steps if several else 2)
-    tridiagonal = current().on_host and (m < DIRECT_BELOW or penalties > CHOLESKY_UP_TO)
-    direct = m < DIRECT_BELOW or worth_streaming(problem, steps)
-    return Operations(
-        products=gradient + features,
-        grams=1.0 * steps * n * N * m,
-        factors=steps * (4 / 3 * m**3 if tridiagonal else penalties * m**3 / 3),
-        refinement=0.0 if direct else 4.0 * steps * REFINEMENTS * n * N * penalties,
-        predictions=2.0 * steps * tests * N * penalties,
-        elementwise=1.0 * steps * (n + tests) * N + 2.0 * n0 * N,
-        drawn=1.0 * d * (N + n0 + n + tests),
-    )
 
 
 def plan(
@@ -110,76 +228,7 @@ def plan(
     """Time and memory of `simulate_grid` with the same arguments, before starting: counted, then timed in the small."""
     alphas = exponent_axis(problem, [problem.step.exponent] if exponents is None else exponents)
     lams = grid_axis("ridges", [problem.ridge] if ridges is None else ridges, positive=True)
-    steps, seeds = alphas.size + untrained, len(seed_tuple(seeds))
-    with using(device) as backend:
-        count = operations(problem, alphas.size, lams.size, n_test, untrained=untrained)
-        memory = memory_needed(problem, steps, lams.size, test_rows(problem, n_test))
-        rates = _rates(problem, lams.size)
-        direct = min(problem.n, problem.N) < DIRECT_BELOW or worth_streaming(problem, steps)
-    exact = rates["float64 product"]
-    seconds = seeds * (
-        (count.products + count.predictions) / exact
-        + count.grams / (exact if direct else rates["float32 product"])
-        + count.factors / rates["factorisation"]
-        + count.refinement / (exact / 2)  # thin products wait for memory
-        + count.elementwise / rates["activation"]
-        + count.drawn / rates["draws"]
-    )
-    if worth_streaming(problem, steps):
-        method = "rows stream, one Gram matrix for each step size"
-    else:
-        side = "dual (n ≤ N)" if problem.n <= problem.N else "primal (n > N)"
-        method = f"{side}, {'float64' if direct else 'float32 factors refined in float64'}"
-    basis = ", ".join(f"{name} {value / 1e9:.3g} G/s" for name, value in rates.items())
-    total = count.flops * seeds
-    return Plan(
-        problem,
-        method,
-        backend.device,
-        alphas.size,
-        lams.size,
-        seeds,
-        count,
-        total,
-        memory,
-        seconds,
-        f"measured now: {basis}",
-    )
-
-
-def _rates(problem: Problem, penalties: int) -> dict[str, float]:
-    """Operations per second of each kind on the current device."""
-    backend, m = current(), TRIAL if current().on_host else 2 * TRIAL
-    rng = np.random.default_rng(0)
-    A = backend.put(rng.standard_normal((m, m)))
-    A32 = backend.put(A, "float32")
-
-    def rate(work: Callable[[], Any], count: float) -> float:
-        times = []
-        for _ in range(3):
-            started = time.perf_counter()
-            result = work()
-            if not backend.on_host:
-                float(backend.xp.sum(result))  # wait for the device
-            times.append(time.perf_counter() - started)
-        return count / min(times)
-
-    K32 = A32.T @ A32 + m * backend.eye(m, "float32")
-    if backend.on_host and penalties > CHOLESKY_UP_TO:
-        factorisation = rate(lambda: tridiagonal_solver(K32.copy(), np.ones(1)), 4 / 3 * m**3)
-    else:
-
-        def factorise() -> Any:
-            solver = factors(backend.copy(K32), np.ones(1), last=True)
-            return K32[0, :1] if solver is None else solver(K32[:, :1])
-
-        factorisation = rate(factorise, m**3 / 3)
-    with backend.fast_products(True):
-        low = rate(lambda: A32 @ A32, 2 * m**3)
-    return {
-        "float64 product": rate(lambda: A @ A, 2 * m**3),
-        "float32 product": low,
-        "factorisation": factorisation,
-        "activation": rate(lambda: problem.sigma(A + 0.5 * A), m * m),
-        "draws": rate(lambda: backend.put(rng.standard_normal((m, m))), m * m),
-    }
+    etas, _ = step_sizes(problem, alphas, untrained=untrained)
+    found = Plan(problem, etas.size, lams.size, n_test, choose(device), alphas.size, len(seed_tuple(seeds)))
+    _ = found.memory  # refuses sizes that cannot be counted with
+    return found

@@ -9,16 +9,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 
-from onestride._backend import current, map_tiles, stream
-from onestride._numerics import Array
+from onestride._backend import Backend, DeviceArray, choose, map_tiles, namespace, stream
+from onestride._numerics import Array, Float
 from onestride.problem import Problem
 from onestride.result import Estimate
+from onestride.simulation.arguments import seed_tuple
 from onestride.simulation.gradient import largest_singular_values
-from onestride.simulation.memory import expansion_memory, limit_memory, require_room
+from onestride.simulation.memory import Room, expansion_memory, limit_memory, require_room
 from onestride.simulation.network import (
     Gradient,
     Network,
@@ -29,12 +29,11 @@ from onestride.simulation.network import (
     step_gradient,
 )
 from onestride.simulation.ridge import ridge_path
-from onestride.simulation.run import seed_tuple
 from onestride.simulation.shifted import host_cholesky
 
 HIGHEST = 4
 VARIANTS = ("F", *(f"F_{ell}" for ell in range(HIGHEST + 1)), "Gaussian F_0", "Gaussian F_window")
-Features = Callable[[Array], Iterator[Any]]
+Features = Callable[[Array], Iterator[DeviceArray]]
 
 
 @dataclass(frozen=True)
@@ -85,39 +84,47 @@ class MeasuredLimit:
     test_error: Estimate
 
 
-def measure_expansions(problem: Problem, window: int, seeds: int | Iterable[int] = 4) -> MeasuredExpansions:
+def measure_expansions(
+    problem: Problem, window: int, seeds: int | Iterable[int] = 4, *, device: str | None = None
+) -> MeasuredExpansions:
     """Fit F, F_0 … F_4, the Gaussian equivalent of F_0, and the same plus the spikes k ≤ `window`."""
-    seed_list = _checked(problem, "the expansion F_ℓ", seeds, expansion_memory(problem, 0))
-    rows = [_expansions(problem, window, seed) for seed in seed_list]
+    seed_list, backend = seed_tuple(seeds), choose(device)
+    _require(problem, "the expansion F_ℓ", expansion_memory(problem, 0, backend), backend)
+    rows = [_expansions(problem, window, seed, backend) for seed in seed_list]
     loss, test, means = (Estimate(np.array(column)) for column in zip(*rows, strict=True))
     return MeasuredExpansions(problem, window, seed_list, loss, test, means)
 
 
-def measure_equivalence(problem: Problem, ell: int, seeds: int | Iterable[int] = 4) -> MeasuredEquivalence:
+def measure_equivalence(
+    problem: Problem, ell: int, seeds: int | Iterable[int] = 4, *, device: str | None = None
+) -> MeasuredEquivalence:
     """Fit the ridge regression on F, on F_ℓ and on the Gaussian equivalent, on the same data."""
-    seed_list = _checked(problem, "the expansion F_ℓ", seeds, expansion_memory(problem, 3))
-    rows = [_equivalence(problem, ell, seed) for seed in seed_list]
+    seed_list, backend = seed_tuple(seeds), choose(device)
+    _require(problem, "the expansion F_ℓ", expansion_memory(problem, 3, backend), backend)
+    rows = [_equivalence(problem, ell, seed, backend) for seed in seed_list]
     distances, loss, test = (Estimate(np.array(column)) for column in zip(*rows, strict=True))
     return MeasuredEquivalence(problem, ell, seed_list, distances[0], distances[1], distances[2], loss, test)
 
 
-def measure_limit(problem: Problem, highest: int, seeds: int | Iterable[int] = 4) -> MeasuredLimit:
+def measure_limit(
+    problem: Problem, highest: int, seeds: int | Iterable[int] = 4, *, device: str | None = None
+) -> MeasuredLimit:
     """Fit the limit model for ℓ = 0 … highest; ℓ = 0 is the random features model."""
-    seed_list = _checked(problem, "the limit model", seeds, limit_memory(problem))
-    rows = [_limit(problem, highest, seed) for seed in seed_list]
+    seed_list, backend = seed_tuple(seeds), choose(device)
+    _require(problem, "the limit model", limit_memory(problem, backend), backend)
+    rows = [_limit(problem, highest, seed, backend) for seed in seed_list]
     loss, test = (Estimate(np.array(column)) for column in zip(*rows, strict=True))
     return MeasuredLimit(problem, seed_list, loss, test)
 
 
-def _checked(problem: Problem, what: str, seeds: int | Iterable[int], memory: float) -> tuple[int, ...]:
+def _require(problem: Problem, what: str, room: Room, backend: Backend) -> None:
     require_single(problem, what)
-    require_room(problem, memory)
-    return seed_tuple(seeds)
+    require_room(problem, room.memory, backend)
 
 
-def spikes(problem: Problem, a: Any, projection: Any, ell: int) -> Any:
+def spikes(problem: Problem, a: DeviceArray, projection: DeviceArray, ell: int) -> DeviceArray:
     """Σ_{k≤ℓ} c_k (c₁η)^k (X̃β)^{∘k} (a^{∘k})ᵀ for projection = X̃β."""
-    c, xp = problem.sigma.coefficients, current().xp
+    c, xp = problem.sigma.coefficients, namespace(projection)
     strength = float(c[1]) * problem.eta
     left = xp.stack([(strength * projection) ** k for k in range(1, ell + 1)], axis=1)
     right = xp.stack([float(c[k]) * a**k for k in range(1, ell + 1)], axis=0)
@@ -125,17 +132,17 @@ def spikes(problem: Problem, a: Any, projection: Any, ell: int) -> Any:
 
 
 def _variants(
-    problem: Problem, network: Network, step: Gradient, window: int, noise: np.random.Generator, names: Iterable[str]
+    problem: Problem, network: Network, step: Gradient, window: int, seed: int, names: Iterable[str], backend: Backend
 ) -> Features:
     """A function from inputs to the feature matrices of these names of `VARIANTS`, one after the other."""
-    backend, sigma = current(), problem.sigma
+    sigma, noise = problem.sigma, stream(seed, "probe")
     W0, a, G, beta = (backend.put(array) for array in (network.W0, network.a, step.G, step.beta))
     c1, rest = float(sigma.coefficients[1]), float(np.sqrt(sigma.nonlinear_power))
 
-    def features(X: Array) -> Iterator[Any]:
+    def features(X: Array) -> Iterator[DeviceArray]:
         inputs = backend.put(X)
         pre, projection = inputs @ W0.T, inputs @ beta
-        bases: dict[str, Any] = {}
+        bases: dict[str, DeviceArray] = {}
         for name in names:
             if name == "F":
                 yield map_tiles(sigma, pre + problem.eta * (inputs @ G.T))
@@ -153,39 +160,44 @@ def _variants(
 
 
 def _ridge_fits(
-    problem: Problem, seed: int, y: Array, matrices: Iterable[Any], features: Features
-) -> tuple[Array, Array]:
+    problem: Problem,
+    seed: int,
+    y: Float[Array, "n"],
+    matrices: Iterable[DeviceArray],
+    features: Features,
+    backend: Backend,
+) -> tuple[Float[Array, "variants"], Float[Array, "variants"]]:
     """Ridge objective with each matrix, and test error with what `features` puts in its place for fresh inputs."""
-    backend, paths = current(), [ridge_path(matrix, y, np.array([problem.ridge])) for matrix in matrices]
+    paths = [ridge_path(matrix, y, np.array([problem.ridge]), backend) for matrix in matrices]
     readouts = [backend.put(path.coefficients[:, 0]) for path in paths]
     total, rows = np.zeros(len(paths)), 2 * problem.n
-    for X, signal in held_out_tiles(problem, seed, rows):
+    for X, signal in held_out_tiles(problem, seed, rows, backend):
         for i, matrix in enumerate(features(X)):
             total[i] += ((signal - backend.get(matrix @ readouts[i])) ** 2).sum()
     return np.array([path.train_loss[0] for path in paths]), total / rows + problem.noise**2
 
 
-def _expansions(problem: Problem, window: int, seed: int) -> tuple[Array, Array, float]:
-    backend, network = current(), draw_network(problem, seed)
-    step = step_gradient(problem, network, seed)
-    features = _variants(problem, network, step, window, stream(seed, "probe"), VARIANTS)
+def _expansions(problem: Problem, window: int, seed: int, backend: Backend) -> tuple[Array, Array, float]:
+    network = draw_network(problem, seed)
+    step = step_gradient(problem, network, seed, backend)
+    features = _variants(problem, network, step, window, seed, VARIANTS, backend)
     batch = draw_batch(problem, seed, "ridge_inputs", "ridge_noise", problem.n)
     means = {}
 
-    def noted() -> Iterator[Any]:
+    def noted() -> Iterator[DeviceArray]:
         for name, matrix in zip(VARIANTS, features(batch.X), strict=True):
             means[name] = backend.get(backend.xp.mean(matrix, axis=0))
             yield matrix
 
-    loss, test = _ridge_fits(problem, seed, batch.y, noted(), features)
+    loss, test = _ridge_fits(problem, seed, batch.y, noted(), features, backend)
     return loss, test, float(np.linalg.norm(means["F"] - means[f"F_{window}"]))
 
 
-def _equivalence(problem: Problem, ell: int, seed: int) -> tuple[Array, Array, Array]:
-    get, network = current().get, draw_network(problem, seed)
-    step = step_gradient(problem, network, seed)
+def _equivalence(problem: Problem, ell: int, seed: int, backend: Backend) -> tuple[Array, Array, Array]:
+    get, network = backend.get, draw_network(problem, seed)
+    step = step_gradient(problem, network, seed, backend)
     names = ("F", f"F_{ell}", "Gaussian F_window")
-    features = _variants(problem, network, step, ell, stream(seed, "probe"), names)
+    features = _variants(problem, network, step, ell, seed, names, backend)
     batch = draw_batch(problem, seed, "ridge_inputs", "ridge_noise", problem.n)
     matrices = list(features(batch.X))
     F, F_ell = get(matrices[0]), get(matrices[1])
@@ -193,14 +205,16 @@ def _equivalence(problem: Problem, ell: int, seed: int) -> tuple[Array, Array, A
     F_one = problem.sigma(batch.X @ network.W0.T + strength * np.outer(batch.X @ step.beta, network.a))
     norms = [largest_singular_values(matrix - F_ell, 1)[0] / np.sqrt(problem.n) for matrix in (F, F_one)]
     distances = np.array([*norms, np.linalg.norm((F - F_ell).mean(0))])
-    return distances, *_ridge_fits(problem, seed, batch.y, matrices, features)
+    return distances, *_ridge_fits(problem, seed, batch.y, matrices, features, backend)
 
 
-def _limit(problem: Problem, highest: int, seed: int) -> tuple[Array, Array]:
+def _limit(
+    problem: Problem, highest: int, seed: int, backend: Backend
+) -> tuple[Float[Array, "ells"], Float[Array, "ells"]]:
     """With R = (F₀F₀ᵀ + λn)⁻¹ and free columns P: w = (PᵀRP)⁻¹PᵀRy, α = R(y − Pw), objective λ(y − Pw)ᵀα."""
     sigma, n = problem.sigma, problem.n
     network = draw_network(problem, seed)
-    beta = step_gradient(problem, network, seed).beta
+    beta = step_gradient(problem, network, seed, backend).beta
     beta = beta / np.linalg.norm(beta)
     batch = draw_batch(problem, seed, "ridge_inputs", "ridge_noise", n)
     F0 = sigma(batch.X @ network.W0.T)
@@ -217,7 +231,7 @@ def _limit(problem: Problem, highest: int, seed: int) -> tuple[Array, Array]:
         readouts.append(F0.T @ alpha)
         weights.append(np.pad(w, (0, len(powers) - count)))
     total, rows = np.zeros(highest + 1), 2 * n
-    for X, signal in held_out_tiles(problem, seed, rows):
+    for X, signal in held_out_tiles(problem, seed, rows, backend):
         g = X @ beta
         free = np.stack([np.ones_like(g), *(g**k for k in powers)], axis=1)[:, 1:] @ np.array(weights).T
         prediction = sigma(X @ network.W0.T) @ np.array(readouts).T + free

@@ -8,12 +8,13 @@ from dataclasses import dataclass, field
 import numpy as np
 from scipy.sparse.linalg import svds
 
-from onestride._numerics import Array
+from onestride._backend import choose
+from onestride._numerics import Array, Float
 from onestride.problem import Problem
 from onestride.result import Estimate
+from onestride.simulation.arguments import seed_tuple
 from onestride.simulation.memory import gradient_memory, require_room
 from onestride.simulation.network import draw_network, gradient, step_batch, step_gradient
-from onestride.simulation.run import seed_tuple
 
 
 @dataclass(frozen=True)
@@ -33,18 +34,20 @@ class MeasuredGradient:
     distance_residual: Estimate
 
 
-def measure_gradient(problem: Problem, seeds: int | Iterable[int] = 4) -> MeasuredGradient:
+def measure_gradient(
+    problem: Problem, seeds: int | Iterable[int] = 4, *, device: str | None = None
+) -> MeasuredGradient:
     """Draw the network and the batch of the step, form G exactly, and compare it with c₁aβᵀ."""
-    seed_list = seed_tuple(seeds)
-    require_room(problem, gradient_memory(problem))
+    seed_list, backend = seed_tuple(seeds), choose(device)
+    require_room(problem, gradient_memory(problem, backend).memory, backend)
     c1 = problem.sigma.coefficients[1]
     values = []
     for seed in seed_list:
         network = draw_network(problem, seed)
         batch = step_batch(problem, seed)
-        G = gradient(problem, network, batch).G
+        G = gradient(problem, network, batch, backend).G
         beta_labels = batch.X.T @ batch.y / problem.step_samples
-        beta_residual = gradient(problem.replace(gradient="full"), network, batch).beta
+        beta_residual = gradient(problem.replace(gradient="full"), network, batch, backend).beta
         leading = largest_singular_values(G, min(5, *G.shape))
         distances = [
             largest_singular_values(G - c1 * np.outer(network.a, beta), 1)[0] for beta in (beta_labels, beta_residual)
@@ -54,13 +57,14 @@ def measure_gradient(problem: Problem, seeds: int | Iterable[int] = 4) -> Measur
     return MeasuredGradient(problem, seed_list, leading, by_labels, by_residual)
 
 
-def gradient_singular_values(problem: Problem, seed: int) -> Array:
+def gradient_singular_values(problem: Problem, seed: int) -> Float[Array, "values"]:
     """All min(N, d) singular values of G of one draw, decreasing."""
-    require_room(problem, gradient_memory(problem))
-    return np.linalg.svd(step_gradient(problem, draw_network(problem, seed), seed).G, compute_uv=False)
+    backend = choose()
+    require_room(problem, gradient_memory(problem, backend).memory, backend)
+    return np.linalg.svd(step_gradient(problem, draw_network(problem, seed), seed, backend).G, compute_uv=False)
 
 
-def largest_singular_values(A: Array, count: int) -> Array:
+def largest_singular_values(A: Float[Array, "rows columns"], count: int) -> Float[Array, "count"]:
     """The `count` largest singular values, decreasing: Lanczos for large matrices, a full decomposition for small."""
     if min(A.shape) <= max(2 * count, 20):
         return np.linalg.svd(A, compute_uv=False)[:count]

@@ -5,13 +5,11 @@ A full decomposition costs about 9m³ operations on top of the Gram matrix; thes
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
-from onestride._backend import current
-from onestride._numerics import Array
-from onestride.simulation.shifted import Rows
+from onestride._backend import DeviceArray
+from onestride._numerics import Array, Float
+from onestride.simulation.rows import Rows
 
 SPARE = 4  # extra columns of the block: they let the wanted ones converge
 MAX_BLOCKS = 100
@@ -19,17 +17,17 @@ CHECK_EVERY = 4
 PROBES, STEPS = 8, 80  # of the quadrature
 
 
-def leading_eigenpairs(rows: Rows, count: int, *, tolerance: float = 1e-9) -> tuple[Array, Any]:
+def leading_eigenpairs(rows: Rows, count: int, *, tolerance: float = 1e-9) -> tuple[Array, DeviceArray]:
     """The `count` largest eigenvalues of BᵀB, decreasing, and their unit eigenvectors as columns, on the device.
 
     Block Lanczos with full orthogonalisation, until |Kv − θv| ≤ tolerance·θ for each pair; the start is fixed, so a
     repeated run gives the same digits.
     """
-    backend, xp, m = current(), current().xp, rows.width
+    backend, xp, m = rows.backend, rows.backend.xp, rows.width
     width = min(count + SPARE, m)
     most = min(MAX_BLOCKS, m // width) * width
     basis, image = backend.empty(m, most), backend.empty(m, most)
-    Q = _orthonormal(backend.put(np.random.default_rng(0).standard_normal((m, width))))
+    Q, _ = xp.linalg.qr(backend.put(np.random.default_rng(0).standard_normal((m, width))))
     for end in range(width, most + 1, width):
         basis[:, end - width : end] = Q
         product, _ = rows.gram_apply(Q)
@@ -45,33 +43,28 @@ def leading_eigenpairs(rows: Rows, count: int, *, tolerance: float = 1e-9) -> tu
                 return values, vectors
         for _ in range(2):  # twice is enough
             product = product - V @ (V.T @ product)
-            product = _orthonormal(product)
+            product, _ = xp.linalg.qr(product)
         Q = product
     return _dense(rows, count)
 
 
-def _dense(rows: Rows, count: int) -> tuple[Array, Any]:
+def _dense(rows: Rows, count: int) -> tuple[Array, DeviceArray]:
     """The same from the whole matrix: for one too small to iterate on, or eigenvalues too close together."""
-    backend, xp = current(), current().xp
-    K = xp.concat([tile for _, tile in rows], axis=0)
-    values, vectors = xp.linalg.eigh(K.T @ K)
-    return backend.get(values)[::-1][:count].copy(), xp.flip(vectors, axis=1)[:, :count]
-
-
-def _orthonormal(block: Any) -> Any:
-    return current().xp.linalg.qr(block)[0]
+    B, xp = rows.whole(), rows.backend.xp
+    values, vectors = xp.linalg.eigh(B.T @ B)
+    return rows.backend.get(values)[::-1][:count].copy(), xp.flip(vectors, axis=1)[:, :count]
 
 
 def lanczos_quadrature(
     rows: Rows, generator: np.random.Generator, *, probes: int = PROBES, steps: int = STEPS
-) -> Array:
+) -> Float[Array, "2 nodes"]:
     """Nodes and weights (2 × probes·steps) with Σ w f(θ) ≈ (1/m) tr f(BᵀB): stochastic Lanczos quadrature.
 
     Each probe is a random unit vector; its Lanczos matrix of `steps` steps gives nodes θ (eigenvalues) and weights (squared
     first components). Polynomials of degree < 2·steps are integrated exactly against each probe's spectral measure, whose
     spread around the mean falls as 1/√(m·probes).
     """
-    backend, xp, m = current(), current().xp, rows.width
+    backend, xp, m = rows.backend, rows.backend.xp, rows.width
     steps = min(steps, m)
     v = backend.put(generator.standard_normal((m, probes)))
     v = v / xp.sqrt(xp.sum(v * v, axis=0))

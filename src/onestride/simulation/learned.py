@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import partial
 from math import factorial
 
 import numpy as np
 
-from onestride._backend import current, map_tiles, using
-from onestride._numerics import Array, hermite_table
-from onestride.functions import InputError
+from onestride._backend import Backend, choose, map_tiles
+from onestride._errors import InputError
+from onestride._numerics import Array, Float, hermite_table
 from onestride.problem import Problem
 from onestride.result import Estimate, Result
+from onestride.simulation.arguments import OnProgress, seed_tuple, test_rows
 from onestride.simulation.features import feature_rows
 from onestride.simulation.memory import learned_memory, require_room
 from onestride.simulation.network import draw_batch, draw_network, draw_teacher, held_out_tiles, trained_weights
 from onestride.simulation.ridge import fit_rows
-from onestride.simulation.run import seed_tuple, test_rows
 
 DEGREE = 4  # components H_1 … H_4; the constant is kept out of "unexplained" too
 
@@ -50,7 +51,7 @@ def measure_learned(
     *,
     n_test: int | None = None,
     device: str | None = None,
-    progress: Callable[[int, int], None] | None = None,
+    progress: OnProgress | None = None,
 ) -> MeasuredLearned:
     """Fit the ridge regression, with and without the step, and expand the predictor in Hermite polynomials of β⋆ᵀx.
 
@@ -65,12 +66,13 @@ def measure_learned(
         raise InputError(f"measure_learned needs a teacher of one direction, got directions = {problem.directions}")
     degrees = teacher_degrees(problem)
     values = np.empty((len(seed_list), 2, len(degrees) + 1))
-    with using(device):
-        require_room(problem, learned_memory(problem, rows), n_test=n_test)
-        for i, seed in enumerate(seed_list):
-            values[i] = _one_seed(problem, seed, degrees, rows)
-            if progress is not None:
-                progress(i + 1, len(seed_list))
+    backend = choose(device)
+    room = learned_memory(problem, rows, backend)
+    require_room(problem, room.memory, backend, n_test=n_test)
+    for i, seed in enumerate(seed_list):
+        values[i] = _one_seed(problem, seed, degrees, rows, backend, stored=room.stores_features)
+        if progress is not None:
+            progress(i + 1, len(seed_list))
 
     def wrap(k: int, untrained: MeasuredLearned | None) -> MeasuredLearned:
         fraction, unexplained = Estimate(values[:, k, :-1]), Estimate(values[:, k, -1])
@@ -85,24 +87,24 @@ def teacher_degrees(problem: Problem) -> tuple[int, ...]:
     return tuple(k for k in range(1, DEGREE + 1) if c[k] != 0)
 
 
-def _one_seed(problem: Problem, seed: int, degrees: tuple[int, ...], n_test: int) -> Array:
+def _one_seed(
+    problem: Problem, seed: int, degrees: tuple[int, ...], n_test: int, backend: Backend, *, stored: bool
+) -> Float[Array, "2 parts"]:
     """Learned fractions and unexplained power, without and with the step: shape (2, degrees + 1)."""
     sigma, c = problem.sigma, problem.target.coefficients
     network = draw_network(problem, seed)
     batch = draw_batch(problem, seed, "ridge_inputs", "ridge_noise", problem.n)
     beta_star = draw_teacher(problem, seed)
-    weights = (network.W0, trained_weights(problem, network, seed))
-    ridge = np.array([problem.ridge])
-    put, get = current().put, current().get
-    readouts = [
-        fit_rows(feature_rows(problem, batch.X, W), put(batch.y), ridge, dual=problem.n <= problem.N).coefficients[:, 0]
-        for W in weights
-    ]
-    del batch
+    weights = (network.W0, trained_weights(problem, network, seed, backend=backend))
+    ridge, dual = np.array([problem.ridge]), problem.n <= problem.N
+    put, get = backend.put, backend.get
+    rows = partial(feature_rows, problem, batch.X, backend=backend, stored=stored)
+    readouts = [fit_rows(rows(W), put(batch.y), ridge, dual=dual).coefficients[:, 0] for W in weights]
+    del batch, rows
 
     gram = np.zeros((DEGREE + 1, DEGREE + 1))
     moments, power = np.zeros((DEGREE + 1, 2)), np.zeros(2)
-    for X, _ in held_out_tiles(problem, seed, n_test):
+    for X, _ in held_out_tiles(problem, seed, n_test, backend):
         h = hermite_table(X @ beta_star, DEGREE)
         f = np.stack([get(map_tiles(sigma, put(X) @ put(W).T) @ a) for W, a in zip(weights, readouts, strict=True)])
         gram += h @ h.T

@@ -13,15 +13,13 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from onestride import _backend
-from onestride._backend import current, fits, require_memory
+from onestride._backend import HOST, Backend, fits, require_memory, streams, tiles
 from onestride._errors import InputError
 from onestride.problem import Problem
-from onestride.simulation import krylov, shifted
-from onestride.simulation.features import device_memory
-from onestride.simulation.streamed import worth_streaming
+from onestride.simulation import krylov
+from onestride.simulation.arguments import LARGEST
+from onestride.simulation.shifted import way
 
-LARGEST = 10**100  # of a size: its cube is still a floating-point number
 BLOCK_OBJECTS = 1024.0  # bytes that naming one block of draws takes
 
 
@@ -36,6 +34,13 @@ class Sizes(NamedTuple):
     longest: float
 
 
+class Room(NamedTuple):
+    """Bytes that a measurement takes at its peak, and whether the whole of F is among them or made anew in tiles."""
+
+    memory: float
+    stores_features: bool = True
+
+
 def sizes(problem: Problem) -> Sizes:
     """The sizes of a problem, if they can be counted with."""
     n, d, N, n0 = problem.n, problem.d, problem.N, problem.step_samples
@@ -45,128 +50,112 @@ def sizes(problem: Problem) -> Sizes:
     return Sizes(float(n), float(d), float(N), float(n0), float(min(n, N)), float(max(n, N)))
 
 
-def require_room(problem: Problem, needed: float, **beside: float | None) -> None:
+def require_room(problem: Problem, needed: float, backend: Backend, **beside: float | None) -> None:
     """Refuse, in a sentence with the sizes and what is `beside` them, a measurement that needs more than is free."""
     named = {"n": problem.n, "d": problem.d, "N": problem.N, "n_step": problem.n_step} | beside
-    require_memory(needed, ", ".join(f"{name} = {size:.6g}" for name, size in named.items() if size is not None))
+    what = ", ".join(f"{name} = {size:.6g}" for name, size in named.items() if size is not None)
+    require_memory(needed, what, backend)
 
 
 # ---------------------------------------------------------------------------------------------- the measurements
 
 
-def memory_needed(problem: Problem, steps: int = 2, penalties: int = 1, n_test: float | None = None) -> float:
-    """Bytes of `simulate_grid` with so many step sizes (the untrained network's is one) and penalties."""
-    n, d, N, n0, _, _ = sizes(problem)
-    tests = max(2 * n, 2000) if n_test is None else n_test
-    several = problem.steps > 1
-    held = 8.0 * N * d * (steps if several else 2)
-    together = worth_streaming(problem, steps) or several  # stages that draw one after the other
-    ahead = max(n0, n, tests) if together else n0 + n + tests
-    ahead = _drawn(problem, ahead, noisy=max(n0, n) if together else n0 + n)
-    step = _gradient(problem) + (held if several else 0.0)
-    read = 3 * _tiles(tests, N) + 8.0 * penalties * (steps * N + 3 * _tiles(tests, N) / (8 * N))
-    if worth_streaming(problem, steps):
-        fit = 3 * _tiles(n, N) + 8.0 * (2 * steps + 2) * N**2
-    elif current().on_host:
-        fit = 8.0 * (1 if several else 2) * n * N + _factors(problem, penalties)
-        whole = fit + 8.0 * n * N
-        fit = whole if not several and fits(held + whole + ahead) else fit
-    else:
-        return max(device_memory(problem), 8.0 * 2 * N * d + 8 * _tiles(max(n, n0, tests), N))
-    return max(step, held + fit, held + read) + ahead
-
-
-def learned_memory(problem: Problem, n_test: float) -> float:
-    """Bytes of `measure_learned`: W₀, W, X̃ and F; then tiles."""
+def learned_memory(problem: Problem, n_test: float, backend: Backend = HOST) -> Room:
+    """Room of `measure_learned`: W₀, W, X̃ and F; then tiles."""
     n, d, N, *_ = sizes(problem)
     held = 8.0 * (2 * N * d + n * d)
-    read = (2 + 6 / N) * _tiles(n_test, N) + _drawn(problem, n_test)  # six polynomials of every row
-    fit = held + _factors(problem, 1) + 8.0 * n * 3
-    return max(_measured_step(problem), _with_features(problem, fit), held + read)
+    read = (2 + 6 / N) * tile(n_test, N, backend) + drawn(problem, n_test)  # six polynomials of every row
+    fit = held + factors(problem, 1, backend) + 8.0 * n * 3
+    return _with_features(problem, fit, held + read, backend)
 
 
-def spectrum_memory(problem: Problem, count: int, *, full: bool) -> float:
-    """Bytes of `measure_spectrum`: W₀, W, X̃ and F; a Gram matrix and its copy, or Lanczos vectors and their images."""
+def spectrum_memory(problem: Problem, count: int, backend: Backend = HOST, *, full: bool) -> Room:
+    """Room of `measure_spectrum`: W₀, W, X̃ and F; a Gram matrix and its copy, or Lanczos vectors and their images."""
     n, d, N, _, m, longest = sizes(problem)
     vectors = min(krylov.MAX_BLOCKS * (count + krylov.SPARE), m)
     decomposition = 2 * m**2 if full else 2 * m * vectors + longest * (count + krylov.SPARE)
     held = 8.0 * (2 * N * d + n * d + decomposition + n * (2 * count + 40))
-    return max(_measured_step(problem), _with_features(problem, held))
+    return _with_features(problem, held, 0.0, backend)
 
 
-def density_memory(problem: Problem) -> float:
-    """Bytes of `measure_density`: W₀, W, X̃ and F; the Lanczos vectors of every probe."""
+def density_memory(problem: Problem, backend: Backend = HOST) -> Room:
+    """Room of `measure_density`: W₀, W, X̃ and F; the Lanczos vectors of every probe."""
     n, d, N, _, m, longest = sizes(problem)
     lanczos = krylov.PROBES * (min(krylov.STEPS, m) * m + longest + 3 * m)
-    return max(_measured_step(problem), _with_features(problem, 8.0 * (2 * N * d + n * d + lanczos)))
+    return _with_features(problem, 8.0 * (2 * N * d + n * d + lanczos), 0.0, backend)
 
 
-def expansion_memory(problem: Problem, kept: int) -> float:
-    """Bytes of `measure_expansions` and `measure_equivalence`, which keep so many n × N arrays: six more at a time."""
+def expansion_memory(problem: Problem, kept: int, backend: Backend = HOST) -> Room:
+    """Room of `measure_expansions` and `measure_equivalence`, which keep so many n × N arrays: six more at a time."""
     n, d, N, *_ = sizes(problem)
     held = 8.0 * (2 * N * d + n * d + kept * n * N)
-    fit, read = 8.0 * 4 * n * N + _factors(problem, 1), _drawn(problem, 2 * n) + 6 * _tiles(2 * n, N)
-    return max(_measured_step(problem), held + max(fit, read))
+    fit = 8.0 * 4 * n * N + factors(problem, 1, backend)
+    read = drawn(problem, 2 * n) + 6 * tile(2 * n, N, backend)
+    return Room(max(_measured_step(problem, backend), held + max(fit, read)))
 
 
-def limit_memory(problem: Problem) -> float:
-    """Bytes of `measure_limit`: F₀ and n × n factors, also when n > N."""
+def limit_memory(problem: Problem, backend: Backend = HOST) -> Room:
+    """Room of `measure_limit`: F₀ and n × n factors, also when n > N."""
     n, d, N, *_ = sizes(problem)
     held = 8.0 * (N * d + n * d + n * N + n**2)
-    return max(_measured_step(problem), held + max(8.0 * 2 * n * N, 3 * _tiles(2 * n, N) + _drawn(problem, 2 * n)))
+    read = 3 * tile(2 * n, N, backend) + drawn(problem, 2 * n)
+    return Room(max(_measured_step(problem, backend), held + max(8.0 * 2 * n * N, read)))
 
 
-def gradient_memory(problem: Problem) -> float:
-    """Bytes of `measure_gradient`: the batch, W₀, G, and their difference from a rank-one matrix."""
+def gradient_memory(problem: Problem, backend: Backend = HOST) -> Room:
+    """Room of `measure_gradient`: the batch, W₀, G, and their difference from a rank-one matrix."""
     _, d, N, n0, _, _ = sizes(problem)
-    batch = _drawn(problem, n0, noisy=n0) + (8.0 * n0 * d if n0 * d > _backend.BLOCK_NUMBERS else 0.0)
-    return _gradient(problem) + 8.0 * 2 * N * d + batch
+    batch = drawn(problem, n0, noisy=n0) + (8.0 * n0 * d if n0 * d > streams.BLOCK_NUMBERS else 0.0)
+    return Room(gradient(problem, backend) + 8.0 * 2 * N * d + batch)
 
 
 # ----------------------------------------------------------------------------------------------------- their parts
 
 
-def _tiles(rows: float, width: float) -> float:
-    """Bytes of one tile of `_backend.tiles`."""
-    least = 1 if current().on_host else _backend.DEVICE_ROWS
-    return 8.0 * width * min(rows, max(least, _backend.TILE_BYTES // (8 * width)))
+def tile(rows: float, width: float, backend: Backend) -> float:
+    """Bytes of one tile of `Backend.tiles`."""
+    return 8.0 * width * min(rows, tiles.tile_rows(width, on_host=backend.on_host))
 
 
-def _drawn(problem: Problem, rows: float, noisy: float = 0.0) -> float:
+def drawn(problem: Problem, rows: float, noisy: float = 0.0) -> float:
     """Bytes of samples drawn ahead: as many blocks as `prefetched` has at hand, with labels, and the names of all.
 
     The label noise of all the samples that have any is drawn at once.
     """
-    d, block = float(problem.d), float(max(_backend.BLOCK_NUMBERS, problem.d))
-    ahead = min(_backend.threads(), _backend.MOST_AHEAD) + 2
+    d, block = float(problem.d), float(max(streams.BLOCK_NUMBERS, problem.d))
+    ahead = min(streams.threads(), streams.MOST_AHEAD) + 2
     return 8.0 * min(rows * d, ahead * block) * (1 + 2 / d) + 8.0 * 2 * noisy + BLOCK_OBJECTS * rows * d / block
 
 
-def _gradient(problem: Problem) -> float:
+def gradient(problem: Problem, backend: Backend) -> float:
     """Bytes of one gradient: W₀, G, a product of their shape, two tiles, and the residuals."""
     _, d, N, n0, _, _ = sizes(problem)
-    return 8.0 * (3 * N * d + 2 * n0) + 2 * _tiles(n0, N)
+    return 8.0 * (3 * N * d + 2 * n0) + 2 * tile(n0, N, backend)
 
 
-def _measured_step(problem: Problem) -> float:
-    """Bytes of the step of a measurement that has drawn X̃ and keeps W₀."""
-    n, d, N, n0, _, _ = sizes(problem)
-    weights = 8.0 * N * d * (1 if problem.steps == 1 else 2)
-    return _gradient(problem) + weights + 8.0 * n * d + _drawn(problem, max(n0, n), noisy=max(n0, n))
-
-
-def _with_features(problem: Problem, held: float) -> float:
-    """With F if there is room for it, else with the tiles in which `feature_rows` makes it anew."""
-    n, _, N, _, m, longest = sizes(problem)
-    whole = held + 8.0 * n * N
-    return whole if fits(whole) else held + _tiles(longest, m)
-
-
-def _factors(problem: Problem, penalties: int) -> float:
+def factors(problem: Problem, penalties: int, backend: Backend) -> float:
     """Bytes of the factors of `solve_shifted` and of its vectors."""
     *_, m, longest = sizes(problem)
     vectors = 8.0 * penalties * (4 * longest + 8 * m)
-    if m < shifted.DIRECT_BELOW:
+    chosen = way(min(problem.n, problem.N), penalties, backend)
+    if not chosen.refined:
         return 8.0 * 2 * m**2 + vectors
-    copies = max(2, penalties) if penalties <= shifted.CHOLESKY_UP_TO else 2
-    return 4.0 * copies * m**2 + _tiles(longest, m) / 2 + vectors
+    copies = 2 if chosen.tridiagonal else max(2, penalties)
+    return 4.0 * copies * m**2 + tile(longest, m, backend) / 2 + vectors
+
+
+def _measured_step(problem: Problem, backend: Backend) -> float:
+    """Bytes of the step of a measurement that has drawn X̃ and keeps W₀."""
+    n, d, N, n0, _, _ = sizes(problem)
+    weights = 8.0 * N * d * (1 if problem.steps == 1 else 2)
+    return gradient(problem, backend) + weights + 8.0 * n * d + drawn(problem, max(n0, n), noisy=max(n0, n))
+
+
+def _with_features(problem: Problem, held: float, read: float, backend: Backend) -> Room:
+    """With F, beside what is `held`, if there is room for it, else with the tiles in which it is made anew."""
+    n, _, N, _, m, longest = sizes(problem)
+    whole = held + 8.0 * n * N
+    stored = fits(whole, backend)
+    return Room(
+        max(_measured_step(problem, backend), whole if stored else held + tile(longest, m, backend), read), stored
+    )

@@ -1,6 +1,6 @@
 """Draws: the teacher, the untrained network, batches of data; and the exact gradient steps.
 
-Draws are NumPy arrays on the host; the gradient is computed on the current device.
+Draws are NumPy arrays on the host; the gradient is computed on a device.
 """
 
 from __future__ import annotations
@@ -8,13 +8,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
 
 import numpy as np
 
-from onestride._backend import Backend, Role, current, map_tiles, prefetched, row_blocks, stream, tiles
+from onestride._backend import HOST, Backend, DeviceArray, Role, choose, map_tiles, prefetched, row_blocks, stream
 from onestride._errors import InputError
-from onestride._numerics import Array
+from onestride._numerics import Array, Float
 from onestride.problem import Problem
 
 STUDENT_FREEDOM = 5  # degrees of freedom of "student" and "elliptic" inputs
@@ -26,35 +25,35 @@ POWER = 0.5  # eigenvalues ∝ k^−POWER of "power" inputs
 class Network:
     """W₀ (N × d) and the readout a (N) before the step."""
 
-    W0: Any
-    a: Array
+    W0: Float[Array, "N d"]
+    a: Float[Array, "N"]
 
 
 @dataclass(frozen=True)
 class Batch:
     """Inputs X (rows × d), noiseless labels and noisy labels y."""
 
-    X: Array
-    signal: Array
-    y: Array
+    X: Float[Array, "n d"]
+    signal: Float[Array, "n"]
+    y: Float[Array, "n"]
 
 
 @dataclass(frozen=True)
 class Gradient:
     """G = −∂L/∂W at W₀ (N × d), the residual r it used, and β = Xᵀr/n (d)."""
 
-    G: Any
-    residual: Array
-    beta: Array
+    G: Float[Array, "N d"]
+    residual: Float[Array, "n"]
+    beta: Float[Array, "d"]
 
 
-def draw_teacher(problem: Problem, seed: int) -> Array:
+def draw_teacher(problem: Problem, seed: int) -> Float[Array, "d"]:
     """β⋆, uniform on the unit sphere of R^d; the first of several directions."""
     g = stream(seed, "teacher").standard_normal(problem.d)
     return g / np.linalg.norm(g)
 
 
-def draw_directions(problem: Problem, seed: int) -> Array:
+def draw_directions(problem: Problem, seed: int) -> Float[Array, "directions d"]:
     """The orthonormal directions of the teacher as rows (directions × d); the first is `draw_teacher`'s."""
     if problem.directions == 1:
         return draw_teacher(problem, seed)[None]
@@ -63,7 +62,7 @@ def draw_directions(problem: Problem, seed: int) -> Array:
     return (q * np.sign(np.diag(r))).T
 
 
-def labels(problem: Problem, directions: Array, X: Array) -> Array:
+def labels(problem: Problem, directions: Float[Array, "directions d"], X: Float[Array, "n d"]) -> Float[Array, "n"]:
     """The teacher's noiseless labels of the rows of X: σ⋆(Xβ⋆), or the mix of several directions."""
     if problem.directions == 1:
         return problem.target(
@@ -75,9 +74,9 @@ def labels(problem: Problem, directions: Array, X: Array) -> Array:
     return parts.sum(1) / np.sqrt(problem.directions)
 
 
-def weight_tasks(problem: Problem, seed: int) -> list[Callable[[], Array]]:
-    """Functions that draw the row blocks of W₀."""
-    blocks, backend = row_blocks(problem.N, problem.d), current()  # threads do not inherit the backend
+def weight_tasks(problem: Problem, seed: int, backend: Backend = HOST) -> list[Callable[[], Array]]:
+    """Functions that draw the row blocks of W₀, where the backend likes them."""
+    blocks = row_blocks(problem.N, problem.d)
 
     def draw(k: int) -> Array:
         W = backend.host_empty(blocks[k].stop - blocks[k].start, problem.d)
@@ -88,32 +87,41 @@ def weight_tasks(problem: Problem, seed: int) -> list[Callable[[], Array]]:
     return [partial(draw, k) for k in range(len(blocks))]
 
 
-def draw_network(problem: Problem, seed: int, *, to_host: bool = True, drawn: Iterator[Array] | None = None) -> Network:
-    """W₀ with unit rows (or Gaussian ones) and the readout a of size 1/√N; W₀ on the device unless `to_host`.
-
-    `drawn` are the blocks of W₀ if somebody has them already.
-    """
-    N, d, backend = problem.N, problem.d, current()
-    blocks = row_blocks(N, d)
-    drawn = prefetched(weight_tasks(problem, seed)) if drawn is None else drawn
+def draw_weights(
+    problem: Problem, seed: int, backend: Backend = HOST, drawn: Iterator[Array] | None = None
+) -> DeviceArray:
+    """W₀ with unit rows (or Gaussian ones), on the backend; `drawn` are its blocks if somebody has them already."""
+    blocks = row_blocks(problem.N, problem.d)
+    drawn = prefetched(weight_tasks(problem, seed, backend)) if drawn is None else drawn
     if len(blocks) == 1:
-        (W0,) = drawn
-        W0 = W0 if to_host else backend.put(W0)
-    else:
-        W0 = np.empty((N, d)) if to_host else backend.empty(N, d)
-        for rows, W in zip(blocks, drawn, strict=True):
-            W0[rows, :] = W if to_host else backend.put(W)
-    generator = stream(seed, "readout")
+        (W,) = drawn
+        return backend.put(W)
+    W0 = backend.empty(problem.N, problem.d)
+    for rows, W in zip(blocks, drawn, strict=True):
+        W0[rows, :] = backend.put(W)
+    return W0
+
+
+def draw_readout(problem: Problem, seed: int) -> Float[Array, "N"]:
+    """The readout a, of size 1/√N."""
+    generator, N = stream(seed, "readout"), problem.N
     if problem.readout == "gaussian":
         a = generator.standard_normal(N)
     elif problem.readout == "rademacher":
         a = generator.choice([-1.0, 1.0], N)
     else:
         a = np.ones(N)
-    return Network(W0, a / np.sqrt(N))
+    return a / np.sqrt(N)
 
 
-def draw_inputs(problem: Problem, generator: np.random.Generator, rows: int, backend: Backend | None = None) -> Array:
+def draw_network(problem: Problem, seed: int) -> Network:
+    """W₀ and the readout of a seed."""
+    return Network(HOST.get(draw_weights(problem, seed)), draw_readout(problem, seed))
+
+
+def draw_inputs(
+    problem: Problem, generator: np.random.Generator, rows: int, backend: Backend = HOST
+) -> Float[Array, "n d"]:
     """`rows` samples of the law `problem.inputs`, as rows, where the backend likes them; every law has E|x|² = d."""
     shape, freedom = (rows, problem.d), STUDENT_FREEDOM
     if problem.inputs == "uniform":
@@ -124,7 +132,7 @@ def draw_inputs(problem: Problem, generator: np.random.Generator, rows: int, bac
         X = generator.standard_t(freedom, shape)
         X *= np.sqrt((freedom - 2) / freedom)
         return X
-    X = generator.standard_normal(out=(backend or current()).host_empty(*shape))
+    X = generator.standard_normal(out=backend.host_empty(*shape))
     if problem.inputs == "elliptic":
         X *= np.sqrt((freedom - 2) / generator.chisquare(freedom, (rows, 1)))
     elif problem.inputs == "ar1":
@@ -138,7 +146,7 @@ def draw_inputs(problem: Problem, generator: np.random.Generator, rows: int, bac
 
 def draw_batch(problem: Problem, seed: int, inputs: Role, noise: Role | None, rows: int, part: int = 0) -> Batch:
     """`rows` fresh samples; without a noise stream y is the noiseless signal. `part` as in `stream`."""
-    drawn, blocks = batch_blocks(problem, seed, inputs, noise, rows, part), row_blocks(rows, problem.d)
+    drawn, blocks = prefetched(batch_tasks(problem, seed, inputs, noise, rows, part)), row_blocks(rows, problem.d)
     if len(blocks) == 1:
         (batch,) = drawn
         return batch
@@ -148,27 +156,13 @@ def draw_batch(problem: Problem, seed: int, inputs: Role, noise: Role | None, ro
     return Batch(X, signal, y)
 
 
-def batch_blocks(
-    problem: Problem,
-    seed: int,
-    inputs: Role,
-    noise: Role | None,
-    rows: int,
-    part: int = 0,
-    only: Iterable[int] | None = None,
-) -> Iterator[Batch]:
-    """The samples of `draw_batch` block by block (all, or `only` some), the next ones drawn while one is used."""
-    tasks = batch_tasks(problem, seed, inputs, noise, rows, part)
-    return prefetched(tasks if only is None else [tasks[k] for k in only])
-
-
 def batch_tasks(
-    problem: Problem, seed: int, inputs: Role, noise: Role | None, rows: int, part: int = 0
+    problem: Problem, seed: int, inputs: Role, noise: Role | None, rows: int, part: int = 0, backend: Backend = HOST
 ) -> list[Callable[[], Batch]]:
-    """Functions that draw the blocks of `draw_batch`."""
+    """Functions that draw the blocks of `draw_batch`, where the backend likes them."""
     directions = draw_directions(problem, seed)
     errors = None if noise is None else problem.noise * stream(seed, noise, part).standard_normal(rows)
-    blocks, backend = row_blocks(rows, problem.d), current()
+    blocks = row_blocks(rows, problem.d)
 
     def draw(k: int) -> Batch:
         size = blocks[k].stop - blocks[k].start
@@ -180,49 +174,52 @@ def batch_tasks(
 
 
 def held_out_tiles(
-    problem: Problem, seed: int, rows: int, drawn: Iterator[Batch] | None = None
+    problem: Problem, seed: int, rows: int, backend: Backend = HOST, drawn: Iterator[Batch] | None = None
 ) -> Iterator[tuple[Array, Array]]:
     """Fresh test inputs and their noiseless labels, tile by tile; `drawn` as in `draw_network`."""
-    for batch in batch_blocks(problem, seed, "test_inputs", None, rows) if drawn is None else drawn:
-        for part in tiles(batch.y.size, problem.N):
+    drawn = drawn or prefetched(batch_tasks(problem, seed, "test_inputs", None, rows, backend=backend))
+    for batch in drawn:
+        for part in backend.tiles(batch.y.size, problem.N):
             yield batch.X[part], batch.signal[part]
 
 
-def gradient(problem: Problem, network: Network, batch: Batch) -> Gradient:
+def gradient(
+    problem: Problem, network: Network, batch: Batch | Iterable[Batch], backend: Backend | None = None
+) -> Gradient:
     """The negative gradient of (1/2n)‖y − σ(XWᵀ)a‖² at W₀, row tile by row tile, as host arrays.
 
-    G = (1/n) Σ_i r_i [a ∘ σ'(W₀x_i)] x_iᵀ with r = y − σ(XW₀ᵀ)a, or r = y for the labels-only gradient.
+    G = (1/n) Σ_i r_i [a ∘ σ'(W₀x_i)] x_iᵀ with r = y − σ(XW₀ᵀ)a, or r = y for the labels-only gradient. It is computed
+    on the default device unless told where.
     """
-    return gradient_over(problem, network, [batch])
-
-
-def gradient_over(problem: Problem, network: Network, batches: Iterable[Batch], *, to_host: bool = True) -> Gradient:
-    """The gradient on the samples of all batches together; G stays on the device unless `to_host`."""
-    G, Xr, residual = gradient_sums(problem, network, batches)
+    backend = backend or choose()
+    batches = [batch] if isinstance(batch, Batch) else batch
+    G, Xr, residual = gradient_sums(problem, network.W0, network.a, batches, backend)
     n = residual.size
     G *= 1 / n
-    return Gradient(current().get(G) if to_host else G, residual, Xr / n)
+    return Gradient(backend.get(G), residual, Xr / n)
 
 
-def gradient_sums(problem: Problem, network: Network, batches: Iterable[Batch]) -> tuple[Any, Array, Array]:
-    """The sums nG (on the device), Xᵀr, and r over samples; parts of a batch may be computed apart and added."""
-    backend, sigma = current(), problem.sigma
+def gradient_sums(
+    problem: Problem, W0: DeviceArray, a: Float[Array, "N"], batches: Iterable[Batch], backend: Backend
+) -> tuple[DeviceArray, Array, Array]:
+    """The sums nG (on the backend), Xᵀr, and r over samples; parts of a batch may be computed apart and added."""
+    sigma = problem.sigma
 
-    def weighted(z: Any, r: Any, out: Any = None) -> Any:
+    def weighted(z: Array, r: Array, out: Array | None = None) -> Array:
         return sigma.derivative(z) * r if out is None else np.multiply(sigma.derivative(z), r, out=out)
 
-    W, a = backend.put(network.W0), backend.put(network.a)
-    G, Xr, residual = backend.zeros(*network.W0.shape), np.zeros(network.W0.shape[1]), []
+    W, readout = backend.put(W0), backend.put(a)
+    G, Xr, residual = backend.zeros(*W0.shape), np.zeros(W0.shape[1]), []
     for batch in batches:
-        for rows in tiles(batch.y.size, network.a.size):
+        for rows in backend.tiles(batch.y.size, a.size):
             X, r = backend.put(batch.X[rows]), backend.put(batch.y[rows])
             pre = X @ W.T
             if problem.gradient == "full":
-                r = r - map_tiles(sigma, pre) @ a
+                r = r - map_tiles(sigma, pre) @ readout
             backend.add_product(G, map_tiles(weighted, pre, r[:, None]).T, X)
             Xr += backend.get(X.T @ r)
             residual.append(backend.get(r))
-    G *= a[:, None]
+    G *= readout[:, None]
     return G, Xr, np.concatenate(residual)
 
 
@@ -235,31 +232,37 @@ def _part(problem: Problem, step: int) -> int:
     return step if problem.batch == "fresh" else 0
 
 
-def step_gradient(problem: Problem, network: Network, seed: int) -> Gradient:
-    """The first gradient, on the seed's own batch of the step, drawn block by block."""
-    return gradient_over(problem, network, step_blocks(problem, seed))
+def step_gradient(problem: Problem, network: Network, seed: int, backend: Backend | None = None) -> Gradient:
+    """The first gradient, on the seed's own batch of the step, drawn block by block, as host arrays."""
+    backend = backend or choose()
+    return gradient(problem, network, prefetched(step_tasks(problem, seed, backend=backend)), backend)
 
 
-def step_blocks(problem: Problem, seed: int, only: Iterable[int] | None = None, step: int = 0) -> Iterator[Batch]:
-    """The samples of `step_batch` block by block."""
+def step_tasks(problem: Problem, seed: int, step: int = 0, backend: Backend = HOST) -> list[Callable[[], Batch]]:
+    """Functions that draw the blocks of `step_batch`."""
     rows, part = problem.step_samples, _part(problem, step)
-    return batch_blocks(problem, seed, "step_inputs", "step_noise", rows, part, only)
+    return batch_tasks(problem, seed, "step_inputs", "step_noise", rows, part, backend)
 
 
-def weights_path(problem: Problem, network: Network, seed: int, eta: float) -> Iterator[Array]:
+def weights_path(
+    problem: Problem, network: Network, seed: int, eta: float, backend: Backend | None = None
+) -> Iterator[Float[Array, "N d"]]:
     """W₁, W₂, … after each of `problem.steps` steps W_{t+1} = W_t + ηG(W_t); a stays at its initial value."""
-    W = network.W0
+    W, backend = network.W0, backend or choose()
     for step in range(problem.steps):
-        G = gradient_over(problem, Network(W, network.a), step_blocks(problem, seed, step=step)).G
+        batches = prefetched(step_tasks(problem, seed, step, backend))
+        G = gradient(problem, Network(W, network.a), batches, backend).G
         G *= eta
         G += W
         W = G
         yield W
 
 
-def trained_weights(problem: Problem, network: Network, seed: int, eta: float | None = None) -> Array:
+def trained_weights(
+    problem: Problem, network: Network, seed: int, eta: float | None = None, backend: Backend | None = None
+) -> Float[Array, "N d"]:
     """W after the last step, of size η of the problem unless given."""
-    *_, W = weights_path(problem, network, seed, problem.eta if eta is None else eta)
+    *_, W = weights_path(problem, network, seed, problem.eta if eta is None else eta, backend)
     return W
 
 

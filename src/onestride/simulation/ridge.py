@@ -3,41 +3,41 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
-from onestride._backend import current, require_memory
-from onestride._numerics import Array
-from onestride.simulation.shifted import IllConditionedError, Rows, solve_shifted
+from onestride._backend import Backend, DeviceArray, choose, require_memory
+from onestride._numerics import Array, Float
+from onestride.simulation.rows import Rows
+from onestride.simulation.shifted import solve_shifted
 
 
 @dataclass(frozen=True)
 class RidgePath:
     """Coefficients (N × penalties), ridge objective and mean squared residual at each penalty."""
 
-    coefficients: Any
-    train_loss: Array
-    train_mse: Array
+    coefficients: DeviceArray
+    train_loss: Float[Array, "penalties"]
+    train_mse: Float[Array, "penalties"]
 
 
-def ridge_path(F: Any, y: Any, ridges: Array) -> RidgePath:
-    """Fit all penalties on the current device; dual for n ≤ N, primal for n > N."""
-    backend = current()
+def ridge_path(
+    F: DeviceArray, y: DeviceArray, ridges: Float[Array, "penalties"], backend: Backend | None = None
+) -> RidgePath:
+    """Fit all penalties, on the default device unless told where; dual for n ≤ N, primal for n > N."""
+    backend = backend or choose()
     n, N = F.shape
-    F, y = backend.put(F), backend.put(y)
-    B = F.T if n <= N else F
-    path = fit_rows(Rows(max(n, N), min(n, N), lambda rows: B[rows, :]), y, ridges, dual=n <= N)
+    path = fit_rows(Rows.longer(backend.put(F), backend), backend.put(y), ridges, dual=n <= N)
     return RidgePath(backend.get(path.coefficients), path.train_loss, path.train_mse)
 
 
-def fit_rows(B: Rows, y: Any, ridges: Array, *, dual: bool) -> RidgePath:
+def fit_rows(B: Rows, y: DeviceArray, ridges: Float[Array, "penalties"], *, dual: bool) -> RidgePath:
     """Fit from the rows of B, which is Fᵀ for the dual and F for the primal problem.
 
     dual     α = (FFᵀ + λn)⁻¹y,   â = Fᵀα,   residual y − Fâ = λnα
     primal   â = (FᵀF + λn)⁻¹Fᵀy
     """
-    backend, xp = current(), current().xp
+    backend, xp = B.backend, B.backend.xp
     lam = np.asarray(ridges, float)
     n = y.shape[0]
     try:
@@ -49,25 +49,27 @@ def fit_rows(B: Rows, y: Any, ridges: Array, *, dual: bool) -> RidgePath:
         for rows, tile in B:
             moments += tile.T @ y[rows]
         coefficients, fitted = solve_shifted(B, moments, n * lam)
-    except IllConditionedError:
+    except np.linalg.LinAlgError:
         return _from_svd(B, y, lam, dual=dual)
-    return _with_losses(coefficients, fitted, y, lam)
+    return _with_losses(coefficients, fitted, y, lam, backend)
 
 
-def _from_svd(B: Rows, y: Any, ridges: Array, *, dual: bool) -> RidgePath:
+def _from_svd(B: Rows, y: DeviceArray, ridges: Float[Array, "penalties"], *, dual: bool) -> RidgePath:
     """â = V s(s² + λn)⁻¹ Uᵀy: the accurate route for tiny penalties."""
-    backend, xp = current(), current().xp
-    require_memory(8.0 * 4 * B.width * (B.length + B.width), f"a penalty as small as λ = {ridges.min():.3g}")
-    F = xp.concat([tile for _, tile in B], axis=0)
-    F = F.T if dual else F
-    U, s, Vt = xp.linalg.svd(F, full_matrices=False)
+    backend = B.backend
+    needed = 8.0 * 4 * B.width * (B.length + B.width)
+    require_memory(needed, f"a penalty as small as λ = {ridges.min():.3g}", backend)
+    F = B.whole().T if dual else B.whole()
+    U, s, Vt = backend.xp.linalg.svd(F, full_matrices=False)
     s = s[:, None]
     coefficients = Vt.T @ (s / (s * s + backend.put(y.shape[0] * ridges)) * (U.T @ y)[:, None])
-    return _with_losses(coefficients, F @ coefficients, y, ridges)
+    return _with_losses(coefficients, F @ coefficients, y, ridges, backend)
 
 
-def _with_losses(coefficients: Any, fitted: Any, y: Any, ridges: Array) -> RidgePath:
-    backend, xp = current(), current().xp
+def _with_losses(
+    coefficients: DeviceArray, fitted: DeviceArray, y: DeviceArray, ridges: Float[Array, "penalties"], backend: Backend
+) -> RidgePath:
+    xp = backend.xp
     residual = y[:, None] - fitted
     mse = backend.get(xp.sum(residual * residual, axis=0)) / y.shape[0]
     return RidgePath(coefficients, mse + ridges * backend.get(xp.sum(coefficients * coefficients, axis=0)), mse)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Executor
+from dataclasses import replace
 from functools import partial
 from itertools import islice
 from typing import Any
@@ -11,35 +12,26 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from onestride._backend import current, prefetched, using
-from onestride._numerics import Array
-from onestride.functions import InputError
+from onestride._backend import DeviceArray, choose, prefetched
+from onestride._numerics import Array, Float
 from onestride.problem import Problem, exponent_axis, grid_axis
 from onestride.result import QUANTITIES, Estimate, Simulation
-from onestride.simulation.features import (
-    Trained,
-    features,
-    fitted_rows,
-    holds_weights,
-    overflow,
-    train_further,
-    train_once,
-)
-from onestride.simulation.memory import LARGEST, memory_needed, require_room
+from onestride.simulation.arguments import OnProgress, seed_tuple, step_sizes, test_rows
+from onestride.simulation.cost import Plan
+from onestride.simulation.features import Trained, features, fitted_rows, overflow, train_further, train_once
+from onestride.simulation.memory import require_room
 from onestride.simulation.network import (
     Batch,
-    batch_blocks,
     batch_tasks,
-    draw_network,
-    gradient_over,
+    draw_readout,
+    draw_weights,
+    gradient_sums,
     held_out_tiles,
+    step_tasks,
     weight_tasks,
 )
 from onestride.simulation.ridge import RidgePath, fit_rows
-from onestride.simulation.streamed import streamed_gradient, streamed_paths, worth_streaming
-
-MOST_SEEDS = 1_000_000
-Progress = Callable[[int, int], None]
+from onestride.simulation.streamed import ridge_tasks, streamed_gradient, streamed_paths
 
 
 def simulate(
@@ -51,7 +43,7 @@ def simulate(
     dtype: str | None = None,
     executor: Executor | None = None,
     untrained: bool = True,
-    progress: Progress | None = None,
+    progress: OnProgress | None = None,
 ) -> Simulation:
     """Measure train and test error after the step, and the same without it (`.untrained`), over independent seeds.
 
@@ -75,7 +67,7 @@ def simulate_grid(
     dtype: str | None = None,
     executor: Executor | None = None,
     untrained: bool = True,
-    progress: Progress | None = None,
+    progress: OnProgress | None = None,
 ) -> Simulation:
     """Measure every exponent and penalty on common random numbers; estimates have axes (seeds, exponents, penalties).
 
@@ -95,24 +87,21 @@ def simulate_grid(
         Whether to measure the network without the step too (`.untrained`, and the gains that need it).
     """
     alphas, lams = exponent_axis(problem, exponents), grid_axis("ridges", ridges, positive=True)
-    seed_list = seed_tuple(seeds)
-    rows = test_rows(problem, n_test)
-    sizes = [problem.step.replace(exponent=float(a)).size(problem.n) for a in alphas]
-    etas, which = np.unique([0.0, *sizes] if untrained else sizes, return_inverse=True)
-    total = len(seed_list) * etas.size
+    seed_list, rows = seed_tuple(seeds), test_rows(problem, n_test)
+    etas, which = step_sizes(problem, alphas, untrained=untrained)
+    plan = Plan(problem, etas.size, lams.size, rows, choose(device, dtype), alphas.size, len(seed_list))
+    require_room(problem, plan.memory, plan.backend, n_test=n_test)
     values = np.empty((len(QUANTITIES), len(seed_list), etas.size, lams.size))
-    with using(device, dtype) as backend:
-        require_room(problem, memory_needed(problem, etas.size, lams.size, rows), n_test=n_test)
-        for i, seed in enumerate(seed_list):
+    for i, seed in enumerate(seed_list):
 
-            def tick(k: int, done: int = i * etas.size) -> None:
-                if progress is not None:
-                    progress(done + k, total)
+        def tick(k: int, done: int = i * etas.size) -> None:
+            if progress is not None:
+                progress(done + k, len(seed_list) * etas.size)
 
-            values[:, i] = _one_seed(problem, etas, lams, seed, rows, executor, tick)
+        values[:, i] = _one_seed(plan, etas, lams, seed, executor, tick)
     check = None
-    if backend.dtype == "float32":
-        check = _spot_check(problem, etas[-1:], lams[:1], seed_list[0], rows, backend.device, values[:, 0, -1:, :1])
+    if plan.backend.dtype == "float32":
+        check = _spot_check(plan, etas[-1:], lams[:1], seed_list[0], values[:, 0, -1:, :1])
     values, before = values[:, :, which], None
     if untrained:  # measured once; broadcast it so that it pairs with every exponent
         base = np.broadcast_to(values[:, :, :1], (*values.shape[:2], alphas.size, lams.size))
@@ -121,86 +110,70 @@ def simulate_grid(
     return Simulation(problem, seed_list, loss, mse, test, before, alphas, lams, check)
 
 
-def _spot_check(
-    problem: Problem, etas: Array, ridges: Array, seed: int, n_test: int, device: str, found: Array
-) -> float:
+def _spot_check(plan: Plan, etas: Array, ridges: Array, seed: int, found: Array) -> float:
     """Largest relative difference of one cell's errors from the same cell in float64."""
-    with using(device, "float64"):
-        exact = _one_seed(problem, etas, ridges, seed, n_test, None, lambda _: None)
-    return float(np.max(np.abs(found / exact - 1)))
+    alone = replace(plan, networks=1, penalties=1, backend=choose(plan.device, "float64"))
+    return float(np.max(np.abs(found / _one_seed(alone, etas, ridges, seed, None, lambda _: None) - 1)))
 
 
 def _one_seed(
-    problem: Problem,
-    etas: Array,
-    ridges: Array,
+    plan: Plan,
+    etas: Float[Array, "networks"],
+    ridges: Float[Array, "penalties"],
     seed: int,
-    n_test: int,
     executor: Executor | None,
     tick: Callable[[int], None],
-) -> Array:
+) -> Float[Array, "3 networks penalties"]:
     """Train loss, train MSE and test error, shape (3, steps, penalties), of one seed."""
-    test = None
+    problem, backend = plan.problem, plan.backend
+    draws = _Draws(plan, seed, ahead=problem.steps == 1 and executor is None and not plan.streams)
     if problem.steps > 1:
-        trained = train_further(problem, etas, seed)
-        paths = _paths(trained, ridges, seed, executor, tick)
-    elif executor is not None or worth_streaming(problem, etas.size):
-        network = draw_network(problem, seed, to_host=False)
-        trained = train_once(problem, etas, seed, network.W0, streamed_gradient(problem, seed, executor, network))
-        paths = _paths(trained, ridges, seed, executor, tick)
+        trained = train_further(plan, etas, seed)
     else:
-        draws = _Draws(problem, seed, n_test)
-        network = draw_network(problem, seed, to_host=False, drawn=draws.take("weights"))
-        G = gradient_over(problem, network, draws.take("step"), to_host=False).G
-        trained = train_once(problem, etas, seed, network.W0, G)
-        del network, G
-        paths = _stored_paths(trained, ridges, lambda: draws.take("ridge"))
-        test = draws.take("test")
+        W0, a = draw_weights(problem, seed, backend, draws.take("weights")), draw_readout(problem, seed)
+        if executor is None:
+            G, _, residual = gradient_sums(problem, W0, a, draws.take("step"), backend)
+            G *= 1 / residual.size
+        else:
+            G = streamed_gradient(plan, seed, executor, W0, a)
+        trained = train_once(plan, etas, seed, W0, G)
+        del W0, G
+    if plan.streams:
+        paths = streamed_paths(trained, ridges, executor, lambda share: tick(int(share * (etas.size - 1))))
+    else:
+        paths = _stored_paths(trained, ridges, partial(draws.take, "ridge"))
     fitted = []
     for k, path in enumerate(paths):
         fitted.append(path)
         tick(k + 1)
-    out = np.empty((3, etas.size, ridges.size))
-    for k, path in enumerate(fitted):
-        out[0, k], out[1, k] = path.train_loss, path.train_mse
-    out[2] = _test_error(
-        trained, [path.coefficients for path in fitted], held_out_tiles(problem, seed, n_test, test), n_test
-    )
-    return out
+    held_out = held_out_tiles(problem, seed, plan.tests, backend, draws.take("test"))
+    errors = _test_error(trained, [path.coefficients for path in fitted], held_out)
+    return np.array([[path.train_loss for path in fitted], [path.train_mse for path in fitted], errors])
 
 
 class _Draws:
-    """The random arrays of one seed in the order of their use: the next ones are drawn while the device works."""
+    """The random arrays of one seed; `ahead`: in the order of their use, the next ones while the device works."""
 
-    def __init__(self, problem: Problem, seed: int, n_test: int) -> None:
-        passes = 1 if holds_weights(problem) else 2
-        ridge = batch_tasks(problem, seed, "ridge_inputs", "ridge_noise", problem.n)
-        tasks: dict[str, list[Any]] = {
-            "weights": weight_tasks(problem, seed),
-            "step": batch_tasks(problem, seed, "step_inputs", "step_noise", problem.step_samples),
-            "ridge": ridge,
-            "test": batch_tasks(problem, seed, "test_inputs", None, n_test),
+    def __init__(self, plan: Plan, seed: int, *, ahead: bool) -> None:
+        problem, backend = plan.problem, plan.backend
+        self._tasks: dict[str, Callable[[], list[Any]]] = {
+            "weights": partial(weight_tasks, problem, seed, backend),
+            "step": partial(step_tasks, problem, seed, backend=backend),
+            "ridge": partial(ridge_tasks, plan, seed),
+            "test": partial(batch_tasks, problem, seed, "test_inputs", None, plan.tests, backend=backend),
         }
-        order = [*tasks["weights"], *tasks["step"], *(ridge * passes), *tasks["test"]]
+        passes = {"ridge": 1 if plan.keeps_weights else 2}
+        tasks = {name: make() for name, make in self._tasks.items() if ahead}
         self._sizes = {name: len(part) for name, part in tasks.items()}
-        self._drawn = prefetched(order)
+        self._drawn = prefetched([task for name, part in tasks.items() for task in part * passes.get(name, 1)])
 
     def take(self, name: str) -> Iterator[Any]:
-        return islice(self._drawn, self._sizes[name])
-
-
-def _paths(
-    trained: Trained, ridges: Array, seed: int, executor: Executor | None, tick: Callable[[int], None]
-) -> Iterable[RidgePath]:
-    problem, steps = trained.problem, trained.etas.size
-    if worth_streaming(problem, steps):
-        return streamed_paths(trained, ridges, seed, executor, lambda share: tick(int(share * (steps - 1))))
-    samples = partial(batch_blocks, problem, seed, "ridge_inputs", "ridge_noise", problem.n)
-    return _stored_paths(trained, ridges, samples)
+        """The blocks of one of them, in order."""
+        return islice(self._drawn, self._sizes[name]) if self._sizes else prefetched(self._tasks[name]())
 
 
 def _stored_paths(trained: Trained, ridges: Array, samples: Callable[[], Iterator[Batch]]) -> Iterator[RidgePath]:
-    problem = trained.problem
+    problem = trained.plan.problem
     labels: list[Array] = []
 
     def noted() -> Iterator[Batch]:
@@ -210,18 +183,16 @@ def _stored_paths(trained: Trained, ridges: Array, samples: Callable[[], Iterato
             yield batch
 
     for eta, rows in zip(trained.etas, fitted_rows(trained, noted), strict=True):
-        y = current().put(np.concatenate(labels))
+        y = trained.plan.backend.put(np.concatenate(labels))
         try:
             yield fit_rows(rows, y, ridges, dual=problem.n <= problem.N)
         except OverflowError:
             raise overflow(problem, eta) from None
 
 
-def _test_error(
-    trained: Trained, coefficients: list[Any], held_out: Iterator[tuple[Array, Array]], n_test: int
-) -> Array:
+def _test_error(trained: Trained, coefficients: list[DeviceArray], held_out: Iterator[tuple[Array, Array]]) -> Array:
     """Mean of (σ⋆(β⋆ᵀx) − f̂(x))² over fresh x, plus the noise variance; predictions never see a label."""
-    backend, problem = current(), trained.problem
+    plan, backend = trained.plan, trained.plan.backend
     total = [backend.zeros(c.shape[1]) for c in coefficients]
     of = features(trained)
     for X, signal in held_out:
@@ -229,28 +200,4 @@ def _test_error(
         for k, F in enumerate(of(X)):
             gap = target - F @ coefficients[k]
             total[k] += backend.xp.sum(gap * gap, axis=0)
-    return np.stack([backend.get(t) for t in total]) / n_test + problem.noise**2
-
-
-def test_rows(problem: Problem, n_test: int | None) -> int:
-    """Number of test samples: as asked for, else 2n and at least 2000."""
-    if n_test is None:
-        return max(2 * problem.n, 2000)
-    if isinstance(n_test, bool) or not isinstance(n_test, int | np.integer) or not 1 <= n_test <= LARGEST:
-        raise InputError(f"n_test must be a whole number from 1 to 10^100, got {str(n_test)[:40]}")
-    return int(n_test)
-
-
-def seed_tuple(seeds: int | Iterable[int]) -> tuple[int, ...]:
-    """Seeds 0 … k−1 for a number k, or the distinct non-negative whole numbers given."""
-    try:
-        given = tuple(islice(range(seeds) if isinstance(seeds, int | np.integer) else seeds, MOST_SEEDS + 1))
-        numbers = tuple(map(int, given))
-    except (TypeError, ValueError, OverflowError):
-        given, numbers = None, ()
-    if len(numbers) > MOST_SEEDS:
-        raise InputError(f"seeds: there must be at most {MOST_SEEDS:,}, got {seeds!r:.40}")
-    distinct = len(set(numbers)) == len(numbers) and numbers == given
-    if isinstance(seeds, bool) or not numbers or min(numbers) < 0 or max(numbers) >= 2**63 or not distinct:
-        raise InputError(f"seeds must be a whole number above 0 or a list of distinct ones, got {seeds!r:.80}")
-    return numbers
+    return np.stack([backend.get(t) for t in total]) / plan.tests + plan.problem.noise**2

@@ -14,15 +14,16 @@ Operations, m × m shifted systems, B of L rows, p shifts:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Callable
+from types import ModuleType
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.linalg import cho_factor, cho_solve, get_blas_funcs, get_lapack_funcs
 
-from onestride._backend import current, tiles
-from onestride._numerics import Array
+from onestride._backend import HOST, Backend, DeviceArray
+from onestride._numerics import Array, Float
+from onestride.simulation.rows import Rows, blocks
 
 DIRECT_BELOW = 400  # smaller systems are solved in float64 at once: the factorisation is not what costs
 CHOLESKY_UP_TO = 4  # shifts on the host; more of them share one tridiagonal form
@@ -31,84 +32,32 @@ SMALLEST_SHIFT = {"float64": 1e-10, "float32": 1e-5}
 TOLERANCE = 1e-12  # bound on the relative error of the solutions, or the rounding of a direct solution if larger
 MAX_STEPS = 30
 TRUSTED_STEPS = 6  # so many leave the residual of the recurrence within rounding of the true one
-NEAR_BYTES = 2**19  # rows of B in the cache of one core
-DEVICE_BLOCK = 1024
 
 Solver = Callable[[Any], Any]
 
 
-class IllConditionedError(Exception):
+class IllConditionedError(np.linalg.LinAlgError):
     """The Gram matrix has lost the digits that the smallest shift needs."""
 
 
-@dataclass(frozen=True)
-class Rows:
-    """A tall matrix B (length × width), stored or made anew, tile by tile, each time it is read."""
+class Way(NamedTuple):
+    """How shifted systems are solved: refined from float32 factors or at once; by a tridiagonal form or by Cholesky."""
 
-    length: int
-    width: int
-    tile: Callable[[slice], Any]
-
-    def __iter__(self) -> Iterator[tuple[slice, Any]]:
-        for rows in tiles(self.length, self.width):
-            yield rows, self.tile(rows)
-
-    def __matmul__(self, V: Any) -> Any:
-        out = current().empty(self.length, V.shape[1])
-        for rows, tile in self:
-            out[rows, :] = tile @ V
-        return out
-
-    def gram_apply(self, V: Any) -> tuple[Any, Any]:
-        """BᵀBV and BV in one pass."""
-        backend = current()
-        image, out = backend.empty(self.length, V.shape[1]), backend.zeros(self.width, V.shape[1])
-        gemm: Any = get_blas_funcs("gemm", (V,)) if backend.on_host else None
-        for rows, tile in self:
-            if gemm is None or not tile.flags.c_contiguous:
-                part = tile @ V
-                image[rows, :] = part
-                out += tile.T @ part
-                continue
-            V = np.asfortranarray(V)
-            size = max(1, NEAR_BYTES // (8 * self.width))
-            for i in range(0, tile.shape[0], size):  # read from memory once, used twice
-                near = tile[i : i + size].T
-                part = gemm(1.0, near, V, trans_a=1)
-                image[rows][i : i + size] = part
-                out = gemm(1.0, near, part, beta=1.0, c=out, overwrite_c=1)
-        return out, image
-
-    def gram(self, dtype: str) -> Any:
-        """BᵀB in `dtype`: its upper triangle by columns on the host, its lower block triangle on a device; else zeros."""
-        backend = current()
-        if backend.on_host:
-            return self._host_gram(dtype)
-        K = backend.zeros(self.width, self.width, dtype=dtype)
-        for _, tile in self:
-            T = backend.put(tile, dtype)
-            for j in _blocks(self.width, 4 * DEVICE_BLOCK):
-                backend.add_product(K[j.start :, j], T[:, j.start :].T, T[:, j])
-        return K
-
-    def _host_gram(self, dtype: str) -> Array:
-        """By SciPy's BLAS, as everything here: NumPy's is another library, whose threads would wait beside ours."""
-        K = np.zeros((self.width, self.width), dtype, order="F")
-        syrk: Any = get_blas_funcs("syrk", (K,))
-        for _, tile in self:
-            with np.errstate(over="ignore", invalid="ignore"):  # the norm of K will tell
-                T = np.ascontiguousarray(tile, dtype)
-            K = syrk(1.0, T.T, beta=1.0, c=K, lower=0, overwrite_c=1)
-        return K
+    refined: bool
+    tridiagonal: bool
 
 
-def solve_shifted(rows: Rows, b: Any, shifts: Array) -> tuple[Any, Any]:
+def way(width: int, shifts: int, backend: Backend, *, only_gram: bool = False) -> Way:
+    """How so many systems of one width are solved; with nothing but their Gram matrix there is nothing to refine."""
+    direct = backend.on_host and (only_gram or width < DIRECT_BELOW)
+    return Way(not (direct or only_gram), direct or (backend.on_host and shifts > CHOLESKY_UP_TO))
+
+
+def solve_shifted(rows: Rows, b: DeviceArray, shifts: Float[Array, "shifts"]) -> tuple[DeviceArray, DeviceArray]:
     """The x = (BᵀB + s)⁻¹b for every shift, as columns, and Bx."""
-    backend = current()
-    if backend.on_host and rows.width < DIRECT_BELOW:
-        K = rows.gram(backend.dtype)
-        _require_digits(shifts, _norm(K), backend.dtype)
-        x = tridiagonal_solver(K, shifts)(np.repeat(b[:, None], shifts.size, axis=1))
+    backend = rows.backend
+    if not way(rows.width, shifts.size, backend).refined:
+        x = solve_gram(rows.gram(backend.dtype), b, shifts, backend)
         return x, rows @ x
     for dtype in ("float32", "float64") if backend.dtype == "float64" else ("float32",):
         solution = _factorise_and_refine(rows, b, shifts, dtype)
@@ -117,58 +66,60 @@ def solve_shifted(rows: Rows, b: Any, shifts: Array) -> tuple[Any, Any]:
     raise IllConditionedError
 
 
-def solve_gram(K: Any, b: Any, shifts: Array) -> Any:
+def solve_gram(K: DeviceArray, b: DeviceArray, shifts: Float[Array, "shifts"], backend: Backend = HOST) -> DeviceArray:
     """The x = (K + s)⁻¹b for every shift, as columns, when there is only K, which is overwritten."""
-    backend = current()
-    _require_digits(shifts, _norm(K), backend.dtype)
-    solver = tridiagonal_solver(K, shifts) if backend.on_host else factors(K, shifts, last=True)
-    if solver is None:
-        raise IllConditionedError
+    _require_digits(shifts, _norm(K, backend), backend.dtype)
+    chosen = way(K.shape[0], shifts.size, backend, only_gram=True)
+    solver = factors(K, shifts, backend, tridiagonal=chosen.tridiagonal, last=True)
     return solver(b[:, None] + backend.zeros(b.shape[0], shifts.size))
 
 
-def _factorise_and_refine(rows: Rows, b: Any, shifts: Array, dtype: str) -> tuple[Any, Any] | None:
-    """Solve with factors of K in `dtype`, in as many groups of shifts as memory asks for; None if that fails."""
-    backend, xp = current(), current().xp
+def _factorise_and_refine(
+    rows: Rows, b: DeviceArray, shifts: Float[Array, "shifts"], dtype: str
+) -> tuple[DeviceArray, DeviceArray] | None:
+    """Solve with factors of K in `dtype`, in as many groups of shifts as memory asks for.
+
+    None if K + s is not positive definite in that precision, or the refinement does not get there.
+    """
+    backend = rows.backend
     low = dtype != backend.dtype
     with backend.fast_products(low):
         K = rows.gram(dtype)
-        norm = _norm(K)
+        norm = _norm(K, backend)
         if not np.isfinite(norm) and low:
             return None  # float32 overflows first
         _require_digits(shifts, norm, backend.dtype)
         pieces = []
-        for part in _groups(shifts, rows.width, dtype):
-            solver = factors(K, part, last=part[-1] == shifts[-1])
-            if solver is None:
+        tridiagonal = way(rows.width, shifts.size, backend).tridiagonal
+        for part in [shifts] if tridiagonal else _groups(shifts, rows.width, dtype, backend):
+            try:
+                solver = factors(K, part, backend, tridiagonal=tridiagonal, last=part[-1] == shifts[-1])
+                found = _refine(rows, b, part, solver, dtype, norm)
+            except np.linalg.LinAlgError:  # every library's word for "not positive definite"
                 return None
-            found = _refine(rows, b, part, solver, dtype, norm)
             if found is None:
                 return None
             pieces.append(found)
             del solver
     x, image = zip(*pieces, strict=True)
-    return xp.concat(x, axis=1), xp.concat(image, axis=1)
+    return backend.xp.concat(x, axis=1), backend.xp.concat(image, axis=1)
 
 
-def _groups(shifts: Array, width: int, dtype: str) -> list[Array]:
+def _groups(shifts: Float[Array, "shifts"], width: int, dtype: str, backend: Backend) -> list[Array]:
     """Shifts whose factors are in memory together; the last of all may overwrite K."""
-    if current().on_host and shifts.size > CHOLESKY_UP_TO:
-        return [shifts]
-    fit = max(1, int(0.8 * current().free_memory() / (width**2 * np.dtype(dtype).itemsize)))
+    fit = max(1, int(0.8 * backend.free_memory() / (width**2 * np.dtype(dtype).itemsize)))
     return [shifts[i : i + fit] for i in range(0, shifts.size, fit)]
 
 
-def _norm(K: Any) -> float:
+def _norm(K: DeviceArray, backend: Backend) -> float:
     """At least the Frobenius norm, and at most √2 of it, also when only one triangle is stored."""
-    xp = current().xp
-    if current().on_host:
+    if isinstance(K, np.ndarray):
         nrm2: Any = get_blas_funcs("nrm2", (K,))
         return float(np.sqrt(2) * nrm2(K.ravel(order="K")))
-    return float(np.sqrt(2 * sum(float(xp.sum(K[i, :] * K[i, :])) for i in _blocks(K.shape[0]))))
+    return float(np.sqrt(2 * sum(float(backend.xp.sum(K[i, :] * K[i, :])) for i in blocks(K.shape[0]))))
 
 
-def _require_digits(shifts: Array, norm: float, dtype: str) -> None:
+def _require_digits(shifts: Float[Array, "shifts"], norm: float, dtype: str) -> None:
     if not np.isfinite(norm):
         raise OverflowError
     if float(np.min(shifts)) < SMALLEST_SHIFT[dtype] * norm:
@@ -178,42 +129,39 @@ def _require_digits(shifts: Array, norm: float, dtype: str) -> None:
 # ------------------------------------------------------------------------------------------------- preconditioners
 
 
-def factors(K: Any, shifts: Array, *, last: bool) -> Solver | None:
-    """A function that applies (K + s_j)⁻¹ to column j, in the precision of K; None if K + s is not positive."""
-    try:
-        if not current().on_host:
-            return _device_cholesky(K, shifts, last=last)
-        if shifts.size > CHOLESKY_UP_TO:
-            return tridiagonal_solver(K, shifts)
-        solvers = [host_cholesky(K if last and s == shifts[-1] else K.copy(order="F"), s) for s in shifts]
-    except Exception as error:  # each library has its own class for "not positive definite"
-        if any(word in str(error).lower() for word in ("positive", "cholesky")):
-            return None
-        raise
+def factors(
+    K: DeviceArray, shifts: Float[Array, "shifts"], backend: Backend, *, tridiagonal: bool, last: bool
+) -> Solver:
+    """A function that applies (K + s_j)⁻¹ to column j, in the precision of K; LinAlgError unless K + s is positive."""
+    if not isinstance(K, np.ndarray):
+        return _device_cholesky(K, shifts, backend, last=last)
+    if tridiagonal:
+        return tridiagonal_solver(K, shifts)
+    solvers = [host_cholesky(K if last and s == shifts[-1] else K.copy(order="F"), s) for s in shifts]
     return lambda R: np.concatenate([solve(R[:, j : j + 1]) for j, solve in enumerate(solvers)], axis=1)
 
 
-def host_cholesky(K: Array, shift: float) -> Solver:
+def host_cholesky(K: Float[Array, "m m"], shift: float) -> Solver:
     """A function that applies (K + s)⁻¹; K, whole or its upper triangle by columns, is overwritten."""
     K.flat[:: K.shape[0] + 1] += shift
     factor = cho_factor(_columns(K), lower=False, overwrite_a=True, check_finite=False)
     return lambda R: cho_solve(factor, R, check_finite=False)
 
 
-def _device_cholesky(K: Any, shifts: Array, *, last: bool) -> Solver:
+def _device_cholesky(K: DeviceArray, shifts: Float[Array, "shifts"], backend: Backend, *, last: bool) -> Solver:
     """Blocked Cholesky factorisation of K + s for all shifts at once, made of matrix products.
 
     K + s = LLᵀ, block by block:  L_kk = chol(K_kk + s),  L_ik = K_ik L_kk⁻ᵀ,  K_ij −= L_ik L_jkᵀ.
     Diagonal blocks of the result hold L_kk⁻¹, so that solving is made of products too.
     """
-    backend, xp, m = current(), current().xp, K.shape[0]
+    xp, m = backend.xp, K.shape[0]
     if last and shifts.size == 1:
         L = K[None, :, :]  # nobody needs K any more
     else:
         L = backend.empty(shifts.size, m, m, dtype=_name(K.dtype))
         L[...] = K[None, :, :]
     s = backend.put(np.asarray(shifts, float), _name(K.dtype))[:, None, None]
-    parts, failures = _blocks(m), []
+    parts, failures = blocks(m), []
     for index, k in enumerate(parts):
         identity = backend.eye(k.stop - k.start, _name(K.dtype))
         factor, failed = backend.cholesky(L[:, k, k] + s * identity)
@@ -221,32 +169,30 @@ def _device_cholesky(K: Any, shifts: Array, *, last: bool) -> Solver:
         inverse = backend.solve_triangular(factor, identity)
         L[:, k, k] = inverse
         if k.stop < m:
-            panel = L[:, k.stop :, k] @ _transpose(inverse)
+            panel = L[:, k.stop :, k] @ xp.matrix_transpose(inverse)
             L[:, k.stop :, k] = panel
             for j in parts[index + 1 :]:
                 below, block = slice(j.start - k.stop, None), slice(j.start - k.stop, j.stop - k.stop)
-                backend.add_product(L[:, j.start :, j], panel[:, below, :], _transpose(panel[:, block, :]), -1.0)
+                backend.add_product(
+                    L[:, j.start :, j], panel[:, below, :], xp.matrix_transpose(panel[:, block, :]), -1.0
+                )
 
     if not all(float(xp.max(failed)) == 0 for failed in failures):
-        raise ValueError("not positive definite")
+        raise np.linalg.LinAlgError("not positive definite")
 
-    def solve(R: Any) -> Any:
+    def solve(R: DeviceArray) -> DeviceArray:
         X = backend.copy(R.T[:, :, None])
         for k in parts:  # L⁻¹
             X[:, k, :] = L[:, k, k] @ (X[:, k, :] - L[:, k, : k.start] @ X[:, : k.start, :])
         for k in reversed(parts):  # L⁻ᵀ
-            rest = X[:, k, :] - _transpose(L[:, k.stop :, k]) @ X[:, k.stop :, :]
-            X[:, k, :] = _transpose(L[:, k, k]) @ rest
+            rest = X[:, k, :] - xp.matrix_transpose(L[:, k.stop :, k]) @ X[:, k.stop :, :]
+            X[:, k, :] = xp.matrix_transpose(L[:, k, k]) @ rest
         return X[:, :, 0].T
 
     return solve
 
 
-def _transpose(stack: Any) -> Any:
-    return current().xp.matrix_transpose(stack)
-
-
-def tridiagonal_solver(K: Array, shifts: Array) -> Solver:
+def tridiagonal_solver(K: Float[Array, "m m"], shifts: Float[Array, "shifts"]) -> Solver:
     """Apply (K + s_j)⁻¹ to column j; the symmetric positive semi-definite K is overwritten.
 
     One Householder reduction K = QTQᵀ (4m³/3 operations) serves all shifts: each then costs O(m) for T + s. LAPACK is
@@ -281,35 +227,35 @@ def tridiagonal_solver(K: Array, shifts: Array) -> Solver:
     return solve
 
 
-def _columns(K: Array) -> Array:
+def _columns(K: Float[Array, "m m"]) -> Float[Array, "m m"]:
     """K by columns, as LAPACK wants it: as it is, or the transpose of a symmetric matrix by rows."""
     return K if K.flags.f_contiguous else K.T
 
 
 def _require_success(info: int) -> None:
     if info != 0:
-        raise RuntimeError(f"the shifted matrix is not positive definite (LAPACK info {info}); use a larger penalty")
+        raise np.linalg.LinAlgError(
+            f"the shifted matrix is not positive definite (LAPACK info {info}); use a larger penalty"
+        )
 
 
 def _name(dtype: Any) -> str:
     return str(dtype).rpartition(".")[2]
 
 
-def _blocks(size: int, block: int = DEVICE_BLOCK) -> list[slice]:
-    return [slice(i, min(i + block, size)) for i in range(0, size, block)]
-
-
 # ------------------------------------------------------------------------------------------------------ refinement
 
 
-def _refine(rows: Rows, b: Any, shifts: Array, solver: Solver, dtype: str, norm: float) -> tuple[Any, Any] | None:
+def _refine(
+    rows: Rows, b: DeviceArray, shifts: Float[Array, "shifts"], solver: Solver, dtype: str, norm: float
+) -> tuple[DeviceArray, DeviceArray] | None:
     """Preconditioned conjugate gradients for all shifts side by side; None unless the residual becomes small.
 
     The bound |r|/(s|x|) on the relative error must fall below TOLERANCE, or below the ε|K|/s that rounding alone
     leaves in any solution. Bx is summed along the way. Each step adds at most rounding of that size to r; after more
     than TRUSTED_STEPS we compute it anew, and start again from it if it is not as small as it seemed.
     """
-    backend, xp = current(), current().xp
+    backend, xp = rows.backend, rows.backend.xp
     s = backend.put(np.asarray(shifts, float))
     goal = s * backend.put(np.maximum(TOLERANCE, backend.eps * norm / np.asarray(shifts)))
     x, image = backend.zeros(b.shape[0], shifts.size), backend.zeros(rows.length, shifts.size)
@@ -317,16 +263,16 @@ def _refine(rows: Rows, b: Any, shifts: Array, solver: Solver, dtype: str, norm:
     for _ in range(2):
         d, before = backend.zeros(*x.shape), None
         for steps in range(1, MAX_STEPS + 1):
-            size = _norms(r)  # unit columns: float32 has a narrow range
-            z = backend.put(solver(backend.put(_ratio(r, size), dtype))) * size
+            size = _norms(r, xp)  # unit columns: float32 has a narrow range
+            z = backend.put(solver(backend.put(_ratio(r, size, xp), dtype))) * size
             now = xp.sum(r * z, axis=0)
-            d = z if before is None else z + _ratio(now, before) * d
+            d = z if before is None else z + _ratio(now, before, xp) * d
             before = now
             applied, along = rows.gram_apply(d)
             q = applied + s * d
-            step = _ratio(now, xp.sum(d * q, axis=0))
+            step = _ratio(now, xp.sum(d * q, axis=0), xp)
             x, r, image = x + step * d, r - step * q, image + step * along
-            left = backend.get(_norms(r) / (goal * _norms(x)))
+            left = backend.get(_norms(r, xp) / (goal * _norms(x, xp)))
             if not np.isfinite(left).all():
                 return None
             if left.max() <= 1 and steps <= TRUSTED_STEPS:
@@ -335,17 +281,15 @@ def _refine(rows: Rows, b: Any, shifts: Array, solver: Solver, dtype: str, norm:
                 break
         applied, image = rows.gram_apply(x)
         r = b[:, None] - applied - s * x
-        if backend.get(_norms(r) / (goal * _norms(x))).max() <= 4:
+        if backend.get(_norms(r, xp) / (goal * _norms(x, xp))).max() <= 4:
             return x, image
     return None
 
 
-def _norms(columns: Any) -> Any:
-    xp = current().xp
+def _norms(columns: DeviceArray, xp: ModuleType) -> DeviceArray:
     return xp.sqrt(xp.sum(columns * columns, axis=0))
 
 
-def _ratio(a: Any, b: Any) -> Any:
+def _ratio(a: DeviceArray, b: DeviceArray, xp: ModuleType) -> DeviceArray:
     """a/b, and 0 where b is 0: a column that is solved exactly stays where it is."""
-    xp = current().xp
     return a / xp.where(b == 0, xp.ones_like(b), b)

@@ -2,31 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Any
+from functools import partial
 
 import numpy as np
 from scipy.linalg import eigh
 
-from onestride._backend import current, stream, using
-from onestride._numerics import Array, gauss_density, hermite_table
-from onestride.functions import InputError
+from onestride._backend import Backend, DeviceArray, choose, stream
+from onestride._errors import InputError
+from onestride._numerics import Array, Float, gauss_density, hermite_table
 from onestride.problem import Problem
 from onestride.result import Estimate, Result
+from onestride.simulation.arguments import OnProgress, seed_tuple
 from onestride.simulation.features import feature_rows
 from onestride.simulation.krylov import lanczos_quadrature, leading_eigenpairs
 from onestride.simulation.memory import density_memory, require_room, spectrum_memory
 from onestride.simulation.network import (
+    Batch,
+    Gradient,
     draw_batch,
     draw_network,
     draw_teacher,
     gradient,
+    step_batch,
     step_gradient,
     trained_weights,
 )
-from onestride.simulation.run import seed_tuple
-from onestride.simulation.shifted import Rows
+from onestride.simulation.rows import Rows
 
 HIGHEST_OVERLAP = 4  # overlaps are measured with H_0 … H_4
 DIRECTION_DEGREE = 10  # "all functions of z" means polynomials up to this degree
@@ -98,7 +101,7 @@ def measure_spectrum(
     count: int = 6,
     full: bool = True,
     device: str | None = None,
-    progress: Callable[[int, int], None] | None = None,
+    progress: OnProgress | None = None,
 ) -> MeasuredSpectrum:
     """Measure the spectrum of FFᵀ/n and the overlaps of its `count` leading left singular vectors.
 
@@ -115,25 +118,28 @@ def measure_spectrum(
     if isinstance(count, bool) or not isinstance(count, int | np.integer) or not 1 <= count <= top:
         raise InputError(f"count must be a whole number from 1 to min(n, N) = {top}, got {count!r}")
     rows: list[dict[str, Array]] = []
-    with using(device):
-        require_room(problem, spectrum_memory(problem, int(count), full=full))
-        for i, seed in enumerate(seed_list):
-            rows.append(_one_seed(problem, seed, int(count), full))
-            if progress is not None:
-                progress(i + 1, len(seed_list))
+    backend = choose(device)
+    room = spectrum_memory(problem, int(count), backend, full=full)
+    require_room(problem, room.memory, backend)
+    for i, seed in enumerate(seed_list):
+        rows.append(_one_seed(problem, seed, int(count), full, backend, stored=room.stores_features))
+        if progress is not None:
+            progress(i + 1, len(seed_list))
     return MeasuredSpectrum(problem, seed_list, *(Estimate(np.stack([r[name] for r in rows])) for name in _VALUES))
 
 
-def _one_seed(problem: Problem, seed: int, count: int, full: bool) -> dict[str, Array]:
+def _one_seed(
+    problem: Problem, seed: int, count: int, full: bool, backend: Backend, *, stored: bool
+) -> dict[str, Array]:
     n = problem.n
     beta_star = draw_teacher(problem, seed)
     network = draw_network(problem, seed)
-    beta = step_gradient(problem, network, seed).beta
+    beta = step_gradient(problem, network, seed, backend).beta
     beta = beta / np.linalg.norm(beta)
     X = draw_batch(problem, seed, "ridge_inputs", None, n).X
-    before, _ = decompose_rows(feature_rows(problem, X, network.W0), n, 0, full=full)
-    W = trained_weights(problem, network, seed)
-    after, vectors = decompose_rows(feature_rows(problem, X, W), n, count, full=full)
+    before, _ = decompose(feature_rows(problem, X, network.W0, backend, stored=stored), n, 0, full=full)
+    W = trained_weights(problem, network, seed, backend=backend)
+    after, vectors = decompose(feature_rows(problem, X, W, backend, stored=stored), n, count, full=full)
     polynomials = hermite_table(X @ beta, DIRECTION_DEGREE)
     basis, _ = np.linalg.qr(polynomials.T)
     chance = (DIRECTION_DEGREE + 1) / n
@@ -150,24 +156,19 @@ def _one_seed(problem: Problem, seed: int, count: int, full: bool) -> dict[str, 
     }
 
 
-def decompose(F: Any, count: int, *, full: bool = True) -> tuple[Array, Array]:
+def decompose(
+    rows: Rows, n: int, count: int, *, full: bool = True
+) -> tuple[Float[Array, "values"], Float[Array, "n count"]]:
     """Eigenvalues of FFᵀ/n, increasing, and the `count` leading left singular vectors as columns (n × count).
 
-    All min(n, N) eigenvalues, or only as many as vectors unless `full`: then from products with F alone.
+    `rows` are those of Fᵀ when n ≤ N, else of F. All min(n, N) eigenvalues, or only as many as vectors unless `full`:
+    then from products with F alone.
     """
-    F = current().put(F)
-    n, N = F.shape
-    B = F.T if n <= N else F
-    return decompose_rows(Rows(max(n, N), min(n, N), lambda rows: B[rows, :]), n, count, full=full)
-
-
-def decompose_rows(rows: Rows, n: int, count: int, *, full: bool = True) -> tuple[Array, Array]:
-    """The same from the rows of Fᵀ when n ≤ N, else of F."""
-    backend, xp = current(), current().xp
+    backend, xp = rows.backend, rows.backend.xp
     if not all(np.isfinite(float(xp.sum(tile))) for _, tile in rows):
         raise InputError("the activation overflows on the features of this step; use a smaller exponent or constant")
     if full:
-        values, vectors = _eigenpairs(rows.gram(backend.dtype), count)
+        values, vectors = _eigenpairs(rows.gram(backend.dtype), count, backend)
     else:
         values, vectors = leading_eigenpairs(rows, max(count, 1))
         values, vectors = values[::-1], vectors[:, :count]
@@ -177,9 +178,9 @@ def decompose_rows(rows: Rows, n: int, count: int, *, full: bool = True) -> tupl
     return values / n, backend.get(vectors)
 
 
-def _eigenpairs(K: Any, count: int) -> tuple[Array, Any]:
+def _eigenpairs(K: DeviceArray, count: int, backend: Backend) -> tuple[Array, DeviceArray]:
     """All eigenvalues of K, increasing, and the `count` last vectors, the largest first; K as `Rows.gram` leaves it."""
-    backend, xp, m = current(), current().xp, K.shape[0]
+    xp, m = backend.xp, K.shape[0]
     if backend.on_host:
         values, vectors = eigh(K, lower=False, eigvals_only=True, check_finite=False), np.empty((m, 0))
         if count:
@@ -192,19 +193,17 @@ def _eigenpairs(K: Any, count: int) -> tuple[Array, Any]:
     return np.maximum(backend.get(values), 0.0), vectors
 
 
-def _overlaps(vectors: Array, polynomials: Array) -> Array:
+def _overlaps(
+    vectors: Float[Array, "n leading"], polynomials: Float[Array, "degrees n"]
+) -> Float[Array, "leading degrees"]:
     """(uᵀh)²/|h|² for unit columns u and rows h: shape (leading, polynomials)."""
     inner = polynomials @ vectors
     return (inner**2 / (polynomials**2).sum(1)[:, None]).T
 
 
-def leading_vectors(problem: Problem, seed: int, count: int) -> tuple[Array, Array]:
+def leading_vectors(problem: Problem, seed: int, count: int) -> tuple[Float[Array, "n"], Float[Array, "n count"]]:
     """X̃β/|β| (n) and the `count` leading left singular vectors of F (n × count, unit columns) of one draw."""
-    require_room(problem, spectrum_memory(problem, count, full=True))
-    network = draw_network(problem, seed)
-    step = step_gradient(problem, network, seed)
-    X = draw_batch(problem, seed, "ridge_inputs", None, problem.n).X
-    _, vectors = decompose_rows(feature_rows(problem, X, network.W0 + problem.eta * step.G), problem.n, count)
+    X, vectors, _, step = _after_step(problem, seed, count)
     return X @ step.beta / np.linalg.norm(step.beta), vectors
 
 
@@ -213,14 +212,23 @@ def largest_sample_share(problem: Problem, seed: int, k: int) -> float:
 
     x⋆ is the input of the step whose residual is largest: a sample that the gradient may remember on its own.
     """
-    network = draw_network(problem, seed)
-    batch = draw_batch(problem, seed, "step_inputs", "step_noise", problem.step_samples)
-    step = gradient(problem, network, batch)
-    X = draw_batch(problem, seed, "ridge_inputs", None, problem.n).X
-    _, vectors = decompose_rows(feature_rows(problem, X, network.W0 + problem.eta * step.G), problem.n, k)
+    X, vectors, batch, step = _after_step(problem, seed, k)
     powers = np.vander(X @ batch.X[np.abs(step.residual).argmax()] / np.sqrt(problem.d), 4)[:, :3]
     basis, _ = np.linalg.qr(powers - powers.mean(0))
     return float(((basis.T @ vectors[:, k - 1]) ** 2).sum())
+
+
+def _after_step(problem: Problem, seed: int, count: int) -> tuple[Array, Array, Batch, Gradient]:
+    """X̃, the `count` leading left singular vectors of F after one step, the samples of the step and its gradient."""
+    backend = choose()
+    room = spectrum_memory(problem, count, backend, full=True)
+    require_room(problem, room.memory, backend)
+    network, batch = draw_network(problem, seed), step_batch(problem, seed)
+    step = gradient(problem, network, batch, backend)
+    X = draw_batch(problem, seed, "ridge_inputs", None, problem.n).X
+    W = network.W0 + problem.eta * step.G
+    _, vectors = decompose(feature_rows(problem, X, W, backend, stored=room.stores_features), problem.n, count)
+    return X, vectors, batch, step
 
 
 @dataclass(frozen=True)
@@ -235,7 +243,7 @@ class MeasuredDensity:
 
     problem: Problem
     seeds: tuple[int, ...]
-    points: Array
+    points: Float[Array, "points"]
     width: float
     density: Estimate
     untrained_density: Estimate
@@ -255,14 +263,15 @@ def measure_density(
     (8 probes, 80 steps) would show its own nodes.
     """
     seed_list = seed_tuple(seeds)
-    pairs = []
-    with using(device):
-        require_room(problem, density_memory(problem))
-        for seed in seed_list:
-            network = draw_network(problem, seed)
-            X = draw_batch(problem, seed, "ridge_inputs", None, problem.n).X
-            weights = (network.W0, trained_weights(problem, network, seed))
-            pairs.append([_quadrature(feature_rows(problem, X, W), problem.n, seed) for W in weights])
+    pairs, backend = [], choose(device)
+    room = density_memory(problem, backend)
+    require_room(problem, room.memory, backend)
+    for seed in seed_list:
+        network = draw_network(problem, seed)
+        X = draw_batch(problem, seed, "ridge_inputs", None, problem.n).X
+        weights = (network.W0, trained_weights(problem, network, seed, backend=backend))
+        rows = partial(feature_rows, problem, X, backend=backend, stored=room.stores_features)
+        pairs.append([_quadrature(rows(W), problem.n, seed) for W in weights])
     top = max(float(before[0].max()) for before, _ in pairs)
     width = 0.02 * top if width is None else width
     if not width > 0:
@@ -276,6 +285,6 @@ def measure_density(
     return MeasuredDensity(problem, seed_list, points, width, smooth(1), smooth(0))
 
 
-def _quadrature(rows: Rows, n: int, seed: int) -> Array:
+def _quadrature(rows: Rows, n: int, seed: int) -> Float[Array, "2 nodes"]:
     nodes, weights = lanczos_quadrature(rows, stream(seed, "probe"))
     return np.stack([nodes / n, weights * rows.width / n])

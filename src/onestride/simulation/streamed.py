@@ -11,59 +11,47 @@ from collections.abc import Callable
 from concurrent.futures import Executor
 from dataclasses import replace
 from functools import partial
-from typing import Any
 
 import numpy as np
 
-from onestride._backend import Backend, current, row_blocks, tiles, using
+from onestride._backend import DeviceArray, prefetched, row_blocks
 from onestride._errors import InputError
 from onestride._numerics import Array
-from onestride.problem import Problem
+from onestride.simulation.cost import Plan
 from onestride.simulation.features import Trained, features, overflow
-from onestride.simulation.network import Network, batch_blocks, gradient_over, gradient_sums, step_blocks
+from onestride.simulation.network import Batch, batch_tasks, gradient_sums, step_tasks
 from onestride.simulation.ridge import RidgePath
-from onestride.simulation.shifted import IllConditionedError, solve_gram
+from onestride.simulation.shifted import solve_gram
 
-LARGE = 2**27  # numbers, 1 GiB: less is stored, which also serves penalties too small for a Gram matrix
 BLOCKS_PER_TASK = 4  # so that moving one set of Gram matrices is cheap beside computing it
 
 
-def worth_streaming(problem: Problem, steps: int) -> bool:
-    """Whether the features are large and the Gram matrices of all step sizes are smaller."""
-    n, N = problem.n, problem.N
-    return 3 * n * N > LARGE and n > N * max(steps, 2)
-
-
-def streamed_gradient(problem: Problem, seed: int, executor: Executor | None, network: Network) -> Any:
-    """G of the first step, its row blocks spread over the executor if there is one."""
-    if executor is None:
-        return gradient_over(problem, network, step_blocks(problem, seed), to_host=False).G
-    network = Network(current().get(network.W0), network.a)
-    work = partial(_gradient_part, problem, network, seed, current())
-    (G,) = _summed(work, problem.step_samples, problem.d, executor)
-    return G / problem.step_samples
+def streamed_gradient(plan: Plan, seed: int, executor: Executor, W0: DeviceArray, a: Array) -> Array:
+    """G of the first step, its row blocks spread over the executor."""
+    work = partial(_gradient_part, plan, seed, plan.backend.get(W0), a)
+    (G,) = _summed(work, plan.problem.step_samples, plan.problem.d, executor)
+    return G / plan.problem.step_samples
 
 
 def streamed_paths(
-    trained: Trained, ridges: Array, seed: int, executor: Executor | None, tell: Callable[[float], None]
+    trained: Trained, ridges: Array, executor: Executor | None, tell: Callable[[float], None]
 ) -> list[RidgePath]:
     """The ridge path of each η from the sums of one pass over the samples.
 
     â = (FᵀF + λn)⁻¹Fᵀy,  n·mse = |y|² − 2âᵀFᵀy + âᵀFᵀFâ
     """
-    problem, backend = trained.problem, current()
-    held = trained
+    problem, backend, held = trained.plan.problem, trained.plan.backend, trained
     if executor is not None and not trained.each:  # host arrays travel
-        held = replace(trained, W0=backend.get(trained.untrained()), G=backend.get(trained.G))
-    grams, moments, power = _summed(partial(_gram_part, held, seed, backend), problem.n, problem.d, executor, tell)
+        held = replace(trained, W0=backend.get(trained.untrained()), G=backend.get(trained.step()))
+    grams, moments, power = _summed(partial(_gram_part, held), problem.n, problem.d, executor, tell)
     paths = []
     for eta, gram, b in zip(trained.etas, grams, moments, strict=True):
         K, b = backend.put(gram), backend.put(b)
         try:
-            coefficients = solve_gram(backend.copy(K), b, problem.n * ridges)
+            coefficients = solve_gram(backend.copy(K), b, problem.n * ridges, backend)
         except OverflowError:
             raise overflow(problem, eta) from None
-        except IllConditionedError:
+        except np.linalg.LinAlgError:
             raise InputError(
                 f"ridge = {ridges.min():.3g} is too small for n = {problem.n} streamed samples: "
                 "FᵀF has lost the digits it would need; use a larger penalty"
@@ -75,25 +63,31 @@ def streamed_paths(
     return paths
 
 
-def _gradient_part(problem: Problem, network: Network, seed: int, backend: Backend, blocks: list[int]) -> tuple[Array]:
-    with using(backend.device, backend.dtype):
-        return (backend.get(gradient_sums(problem, network, step_blocks(problem, seed, blocks))[0]),)
+def _gradient_part(plan: Plan, seed: int, W0: Array, a: Array, blocks: list[int]) -> tuple[Array]:
+    tasks = step_tasks(plan.problem, seed, backend=plan.backend)
+    batches = prefetched(tasks[k] for k in blocks)
+    return (plan.backend.get(gradient_sums(plan.problem, W0, a, batches, plan.backend)[0]),)
 
 
-def _gram_part(trained: Trained, seed: int, backend: Backend, blocks: list[int]) -> tuple[Array, Array, Array]:
+def _gram_part(trained: Trained, blocks: list[int]) -> tuple[Array, Array, Array]:
     """FᵀF and Fᵀy for each η, and |y|², over some row blocks."""
-    problem, steps, N = trained.problem, trained.etas.size, trained.problem.N
-    with using(backend.device, backend.dtype):
-        grams, moments, power = backend.zeros(steps, N, N), backend.zeros(steps, N), 0.0
-        of = features(trained)
-        for batch in batch_blocks(problem, seed, "ridge_inputs", "ridge_noise", problem.n, only=blocks):
-            power += float(batch.y @ batch.y)
-            for rows in tiles(batch.y.size, N):
-                y = backend.put(batch.y[rows])
-                for k, F in enumerate(of(batch.X[rows])):
-                    backend.add_product(grams[k, :, :], F.T, F)
-                    moments[k, :] += F.T @ y
-        return backend.get(grams), backend.get(moments), np.array(power)
+    problem, backend, steps = trained.plan.problem, trained.plan.backend, trained.etas.size
+    grams, moments, power = backend.zeros(steps, problem.N, problem.N), backend.zeros(steps, problem.N), 0.0
+    of = features(trained)
+    tasks = ridge_tasks(trained.plan, trained.seed)
+    for batch in prefetched(tasks[k] for k in blocks):
+        power += float(batch.y @ batch.y)
+        for rows in backend.tiles(batch.y.size, problem.N):
+            y = backend.put(batch.y[rows])
+            for k, F in enumerate(of(batch.X[rows])):
+                backend.add_product(grams[k, :, :], F.T, F)
+                moments[k, :] += F.T @ y
+    return backend.get(grams), backend.get(moments), np.array(power)
+
+
+def ridge_tasks(plan: Plan, seed: int) -> list[Callable[[], Batch]]:
+    """Functions that draw the blocks of the ridge regression's samples."""
+    return batch_tasks(plan.problem, seed, "ridge_inputs", "ridge_noise", plan.problem.n, backend=plan.backend)
 
 
 def _summed(
@@ -102,7 +96,7 @@ def _summed(
     d: int,
     executor: Executor | None,
     tell: Callable[[float], None] = lambda _: None,
-) -> Any:
+) -> tuple[Array, ...]:
     """The sums of `work` over all row blocks, added in their order, so that the digits do not depend on who was first.
 
     `tell` hears the share that is done.
@@ -114,14 +108,14 @@ def _summed(
     else:
         futures = deque(executor.submit(work, task) for task in tasks)
         results = (futures.popleft().result() for _ in tasks)  # a result that is added is forgotten
-    total: tuple[Array, ...] | None = None
+    total: tuple[Array, ...] = ()
     done = 0
     for part in results:
-        if total is None:
-            total = tuple(np.array(array) for array in part) if executor else part
-        else:
+        if total:
             for array, more in zip(total, part, strict=True):
                 array += more
+        else:
+            total = tuple(np.array(array) for array in part) if executor else part
         del part  # its memory is the next one's
         tell((done := done + 1) / len(tasks))
     return total

@@ -17,7 +17,7 @@ import psutil
 
 from onestride._backend import require_device
 from onestride.functions import InputError
-from onestride.simulation.memory import memory_needed
+from onestride.simulation.cost import Plan
 from onestride.store import Record, Store
 from onestride.sweeps.cells import Group, Part
 from onestride.sweeps.ledger import Job, Ledger, Progress
@@ -100,7 +100,7 @@ def default_workers(groups: Iterable[Group], device: str | None = None) -> int:
 
 def largest_memory(groups: Iterable[Group]) -> float:
     """Bytes that a worker needs for the largest of these problems."""
-    return max(memory_needed(group.problem, len(group.exponents) + 1, len(group.ridges)) for group in groups)
+    return max(Plan(group.problem, len(group.exponents) + 1, len(group.ridges)).memory for group in groups)
 
 
 class _Driver:

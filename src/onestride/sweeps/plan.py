@@ -6,7 +6,7 @@ import time
 from dataclasses import dataclass
 from typing import Any
 
-from onestride.simulation.cost import operations
+from onestride.simulation import cost
 from onestride.simulation.run import simulate_grid
 from onestride.store import Store
 from onestride.sweeps.cells import Group, kind_of
@@ -75,7 +75,8 @@ def make_plan(sweep: Sweep, store: Store | None = None, *, workers: int | None =
 
 def work(group: Group, exponents: int | None = None) -> float:
     """Floating-point operations of one seed of a group, by the cost model of the simulation."""
-    return operations(group.problem, exponents or len(group.exponents), len(group.ridges)).flops
+    count = exponents or len(group.exponents)
+    return cost.Plan(group.problem, count + 1, len(group.ridges), exponents=count).flops
 
 
 def _estimate(

@@ -28,7 +28,7 @@ import numpy as np
 
 from onestride.functions import InputError
 from onestride.problem import Problem, Step
-from onestride.simulation.run import seed_tuple
+from onestride.simulation.arguments import seed_tuple
 from onestride.sweeps.cells import Group, group_cells
 from onestride.theory.predict import METHODS
 

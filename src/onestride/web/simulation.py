@@ -18,8 +18,9 @@ import numpy as np
 from onestride._backend import require_memory
 from onestride._errors import InputError
 from onestride.problem import Problem
+from onestride.simulation.cost import Plan
 from onestride.simulation.learned import measure_learned
-from onestride.simulation.memory import learned_memory, memory_needed, spectrum_memory
+from onestride.simulation.memory import learned_memory, spectrum_memory
 from onestride.simulation.spectrum import measure_spectrum
 from onestride.store import Record, Store
 from onestride.sweeps.cells import problem_content, run_cell
@@ -48,9 +49,9 @@ def check_size(problem: Problem) -> None:
             "choose a smaller n, or run a sweep"
         )
     measurements = (
-        memory_needed(problem, len(EXPONENTS) + 2),
-        spectrum_memory(problem, 6, full=True),
-        learned_memory(problem, max(4 * n, 4000)),
+        Plan(problem, len(EXPONENTS) + 2).memory,
+        spectrum_memory(problem, 6, full=True).memory,
+        learned_memory(problem, max(4 * n, 4000)).memory,
     )
     require_memory(max(measurements), f"n = {n}, d = {d}, N = {N}")
 

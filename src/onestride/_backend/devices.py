@@ -1,144 +1,22 @@
-"""Where arrays live, where random numbers come from, and how much memory there is.
-
-The only file that knows torch or CuPy exists. Draws are made on the host, so one seed is the same data on every device.
-"""
+"""Devices: arrays of one library on one device in one precision, and which of them a name means."""
 
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
-from typing import Any, Literal, TypeVar
+from types import ModuleType
+from typing import Any
 
 import numpy as np
 import psutil
-from scipy import linalg, special
+from scipy import linalg
 
+from onestride._backend import tiles
+from onestride._backend.arrays import DeviceArray
 from onestride._errors import InputError
-
-T = TypeVar("T")
-Role = Literal[
-    "teacher", "weights", "readout", "step_inputs", "step_noise", "ridge_inputs", "ridge_noise", "test_inputs", "probe"
-]
-_CHILD: dict[Role, int] = {
-    "teacher": 0,
-    "weights": 1,
-    "readout": 2,
-    "step_inputs": 3,
-    "step_noise": 4,
-    "ridge_inputs": 5,
-    "ridge_noise": 6,
-    "test_inputs": 7,
-    "probe": 8,
-}
-
-TILE_BYTES = 64 * 2**20  # rows that enter matrix products are processed in tiles of about this size
-CACHE_BYTES = 2**20  # elementwise work in tiles that stay in cache
-DEVICE_ROWS = 2048
-MOST_AHEAD = 16  # blocks drawn in advance: more would only fill memory
-BLOCK_NUMBERS = 2**24  # random numbers drawn from one stream; larger arrays take several streams, drawn in parallel
-
-
-# --------------------------------------------------------------------------------------------------- random numbers
-
-
-def stream(seed: int, role: Role, part: int = 0, block: int = 0) -> np.random.Generator:
-    """The random stream of one role of one seed: the same alone, in a batch of 100, or on another machine.
-
-    `part` numbers independent streams of one role, such as the batches of several steps; `block` the row blocks of an
-    array that is drawn in parallel. 0 and 0 is the role's own.
-    """
-    key = (_CHILD[role], part, block) if block else (_CHILD[role], part) if part else (_CHILD[role],)
-    return np.random.default_rng(np.random.SeedSequence(seed, spawn_key=key))
-
-
-def row_blocks(rows: int, row_length: int) -> list[slice]:
-    """The row blocks of a random array: as many whole rows as 2²⁴ numbers hold, each block with its own stream."""
-    size = max(1, BLOCK_NUMBERS // max(row_length, 1))
-    return [slice(start, min(start + size, rows)) for start in range(0, rows, size)]
-
-
-def prefetched(tasks: Iterable[Callable[[], T]]) -> Iterator[T]:
-    """The results of the tasks in order; the next ones are computed in threads while one is used."""
-    workers = min(threads(), MOST_AHEAD)
-    with ThreadPoolExecutor(workers) as pool:
-        waiting = []
-        for task in tasks:
-            waiting.append(pool.submit(task))
-            if len(waiting) > workers:
-                yield waiting.pop(0).result()
-        while waiting:
-            yield waiting.pop(0).result()
-
-
-def in_threads(work: Callable[[int, int], None], rows: int) -> None:
-    """Do `work` from row i to row j for equal shares of the rows, one per thread; NumPy lets them run side by side."""
-    workers = min(threads(), rows)
-    if workers < 2:
-        work(0, rows)
-        return
-    edges = np.linspace(0, rows, workers + 1).astype(int)
-    with ThreadPoolExecutor(workers) as pool:
-        list(pool.map(work, edges[:-1], edges[1:]))
-
-
-@lru_cache
-def _blas() -> Any:
-    from threadpoolctl import ThreadpoolController
-
-    return ThreadpoolController().select(user_api="blas")
-
-
-def threads() -> int:
-    """How many threads elementwise work may use: as many as the linear algebra does, so workers of a pool do not fight."""
-    return max((library.num_threads for library in _blas().lib_controllers), default=1)
-
-
-# ----------------------------------------------------------------------------------------------------------- tiles
-
-
-def tiles(rows: int, row_length: int) -> Iterator[slice]:
-    """Slices that cut `rows` rows of `row_length` doubles into pieces of about 64 MiB.
-
-    On a device a piece has at least 2048 rows: its matrix products need them.
-    """
-    size = max(1, TILE_BYTES // (8 * max(row_length, 1)))
-    if not current().on_host:
-        size = max(size, DEVICE_ROWS)
-    for start in range(0, rows, size):
-        yield slice(start, min(start + size, rows))
-
-
-def map_tiles(f: Callable[..., Any], *arrays: Any, out: Any = None) -> Any:
-    """Apply f to arrays with the same rows, into `out`: on the host in threads and in tiles that stay in cache.
-
-    There f(*tiles, out=tile) writes its result into a tile of `out`; elsewhere f(*tiles) returns it.
-    """
-    first = arrays[0]
-    if not isinstance(first, np.ndarray):
-        if out is None:
-            return f(*arrays)
-        for rows in tiles(*first.shape):
-            out[rows, :] = f(*(a[rows, :] for a in arrays))
-        return out
-    out = np.empty_like(first) if out is None else out
-
-    size = max(1, CACHE_BYTES // (8 * max(first.shape[1], 1)))
-
-    def work(start: int, stop: int) -> None:
-        for i in range(start, stop, size):
-            rows = slice(i, min(i + size, stop))
-            f(*(a[rows] for a in arrays), out=out[rows])
-
-    in_threads(work, first.shape[0])
-    return out
-
-
-# --------------------------------------------------------------------------------------------------------- devices
 
 
 @dataclass(frozen=True)
@@ -148,8 +26,8 @@ class Backend:
     device: str = "cpu"
     dtype: str = "float64"
 
-    @cached_property
-    def xp(self) -> Any:
+    @property
+    def xp(self) -> ModuleType:
         """The array namespace: NumPy, or the compatible face of torch or CuPy."""
         if self.device == "cpu":
             return np
@@ -169,7 +47,7 @@ class Backend:
         """Rounding unit of the precision."""
         return float(np.finfo(self.dtype).eps)
 
-    def put(self, host: Any, dtype: str | None = None) -> Any:
+    def put(self, host: DeviceArray, dtype: str | None = None) -> Any:
         """A host array, on the device, in this precision (or another); an array that is there already as it is."""
         kind = getattr(self.xp, dtype or self.dtype)
         if not isinstance(host, np.ndarray):
@@ -242,6 +120,10 @@ class Backend:
             product *= scale
             C += product
 
+    def tiles(self, rows: int, row_length: int) -> Iterator[slice]:
+        """Slices that cut `rows` rows of `row_length` doubles into the tiles that suit the device."""
+        return tiles.tiles(rows, row_length, on_host=self.on_host)
+
     def total_memory(self) -> float:
         """Bytes that the device has."""
         if self.device.startswith("cuda"):
@@ -286,30 +168,45 @@ class Backend:
         return "cpu" if self.device == "torch" else self.device
 
 
-_HOST = Backend()
-_CURRENT: ContextVar[Backend] = ContextVar("backend", default=_HOST)
+HOST = Backend()
+_DEFAULT: ContextVar[Backend] = ContextVar("backend", default=HOST)
 
 
-def current() -> Backend:
-    """The backend that simulations run on now: NumPy in float64 unless `using` says otherwise."""
-    return _CURRENT.get()
+def choose(device: str | None = None, dtype: str | None = None) -> Backend:
+    """The backend of a device ('cpu', 'cuda', 'cuda:1', 'torch' for torch on the CPU, 'cupy') and a precision.
+
+    None is the default: NumPy in float64, or what `using` says.
+    """
+    default = _DEFAULT.get()
+    chosen = Backend(require_device(device) if device else default.device, dtype or default.dtype)
+    if chosen.dtype not in ("float64", "float32"):
+        raise InputError(f"dtype must be 'float64' or 'float32', got {dtype!r}")
+    return chosen
 
 
 @contextmanager
 def using(device: str | None = None, dtype: str | None = None) -> Iterator[Backend]:
-    """Run simulations on a device ('cpu', 'cuda', 'cuda:1', 'torch' for torch on the CPU, 'cupy') in a precision.
-
-    What is None stays as it was outside.
-    """
-    outside = current()
-    chosen = Backend(require_device(device) if device else outside.device, dtype or outside.dtype)
-    if chosen.dtype not in ("float64", "float32"):
-        raise InputError(f"dtype must be 'float64' or 'float32', got {dtype!r}")
-    token = _CURRENT.set(chosen)
+    """Make a device and a precision what `choose` gives to those who name none."""
+    token = _DEFAULT.set(choose(device, dtype))
     try:
-        yield chosen
+        yield _DEFAULT.get()
     finally:
-        _CURRENT.reset(token)
+        _DEFAULT.reset(token)
+
+
+def backend_of(z: DeviceArray) -> Backend:
+    """Where an array lives, and its precision."""
+    library, dtype = type(z).__module__.split(".")[0], str(z.dtype).rpartition(".")[2]
+    if library == "torch":
+        where = str(getattr(z, "device"))  # noqa: B009
+        return Backend("torch" if where == "cpu" else where, dtype)
+    return Backend({"numpy": "cpu", "array_api_strict": "strict"}.get(library, library), dtype)
+
+
+def through_host(f: Callable[[np.ndarray], np.ndarray], z: DeviceArray) -> Any:
+    """f(z) for an f that knows NumPy only: z travels to the host, and the result to where z was."""
+    backend = backend_of(z)
+    return backend.put(f(backend.get(z)))
 
 
 def require_device(device: str) -> str:
@@ -331,35 +228,3 @@ def require_device(device: str) -> str:
             f"device {device!r} was asked for, but torch sees {found or 'no'} CUDA device{'s'[: found != 1]}"
         )
     return device
-
-
-def namespace(z: Any) -> Any:
-    """The array namespace of an array; NumPy itself for NumPy."""
-    if isinstance(z, np.ndarray | np.generic | float | int):
-        return np
-    return importlib.import_module("array_api_compat").array_namespace(z)
-
-
-def apply_special(name: str, z: Any) -> Any:
-    """erf, ndtr or expit of any library's array."""
-    if namespace(z) is np:
-        return getattr(special, name)(z)
-    module = {"torch": "torch.special", "cupy": "cupyx.scipy.special"}.get(type(z).__module__.split(".")[0])
-    if module is not None:
-        return getattr(importlib.import_module(module), name)(z)
-    return namespace(z).asarray(getattr(special, name)(np.asarray(z)))
-
-
-def fits(needed: float) -> bool:
-    """Whether so many bytes are free now on the current device, with a little to spare."""
-    return needed <= (0.9 if current().on_host else 0.99) * current().free_memory()
-
-
-def require_memory(needed: float, what: str) -> None:
-    """Refuse, in a sentence, work that does not fit into the memory that is free now on the current device."""
-    if not fits(needed):
-        free = current().free_memory()
-        raise InputError(
-            f"{what} needs about {needed / 2**30:.3g} GiB of memory and {free / 2**30:.3g} GiB are free; "
-            "use smaller sizes or a larger machine"
-        )

@@ -1,0 +1,62 @@
+"""Tiles: rows that enter matrix products in pieces, and elementwise work that stays in cache."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+
+from onestride._backend import streams
+from onestride._backend.arrays import DeviceArray
+
+TILE_BYTES = 64 * 2**20  # rows that enter matrix products are processed in tiles of about this size
+CACHE_BYTES = 2**20  # elementwise work in tiles that stay in cache
+DEVICE_ROWS = 2048
+
+
+def tile_rows(row_length: float, *, on_host: bool) -> int:
+    """How many rows of `row_length` doubles make a tile of about 64 MiB; on a device at least 2048: products need them."""
+    return max(1 if on_host else DEVICE_ROWS, int(TILE_BYTES // (8 * max(row_length, 1))))
+
+
+def tiles(rows: int, row_length: int, *, on_host: bool) -> Iterator[slice]:
+    """Slices that cut `rows` rows into tiles."""
+    size = tile_rows(row_length, on_host=on_host)
+    for start in range(0, rows, size):
+        yield slice(start, min(start + size, rows))
+
+
+def map_tiles(f: Callable[..., DeviceArray], *arrays: DeviceArray, out: DeviceArray | None = None) -> DeviceArray:
+    """Apply f to arrays with the same rows, into `out`: on the host in threads and in tiles that stay in cache.
+
+    There f(*tiles, out=tile) writes its result into a tile of `out`; elsewhere f(*tiles) returns it.
+    """
+    first = arrays[0]
+    if not isinstance(first, np.ndarray):
+        if out is None:
+            return f(*arrays)
+        for rows in tiles(*first.shape, on_host=False):
+            out[rows, :] = f(*(a[rows, :] for a in arrays))
+        return out
+    result = np.empty_like(first) if out is None else out
+    size = max(1, CACHE_BYTES // (8 * max(first.shape[1], 1)))
+
+    def work(start: int, stop: int) -> None:
+        for i in range(start, stop, size):
+            rows = slice(i, min(i + size, stop))
+            f(*(a[rows] for a in arrays), out=result[rows])
+
+    _in_threads(work, first.shape[0])
+    return result
+
+
+def _in_threads(work: Callable[[int, int], None], rows: int) -> None:
+    """Do `work` from row i to row j for equal shares of the rows, one per thread; NumPy lets them run side by side."""
+    workers = min(streams.threads(), rows)
+    if workers < 2:
+        work(0, rows)
+        return
+    edges = np.linspace(0, rows, workers + 1).astype(int)
+    with ThreadPoolExecutor(workers) as pool:
+        list(pool.map(work, edges[:-1], edges[1:]))

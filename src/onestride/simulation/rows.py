@@ -1,0 +1,97 @@
+"""A tall matrix that is read row by row: its products, and its Gram matrix."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy.linalg import get_blas_funcs
+
+from onestride._backend import HOST, Backend, DeviceArray
+from onestride._numerics import Array
+
+NEAR_BYTES = 2**19  # rows of B in the cache of one core
+DEVICE_BLOCK = 1024
+
+
+@dataclass(frozen=True)
+class Rows:
+    """A tall matrix B (length × width), stored or made anew, tile by tile, each time it is read."""
+
+    length: int
+    width: int
+    tile: Callable[[slice], DeviceArray]
+    backend: Backend = HOST
+
+    @classmethod
+    def stored(cls, B: DeviceArray, backend: Backend = HOST) -> Rows:
+        """The rows of an array."""
+        length, width = B.shape
+        return cls(length, width, lambda rows: B[rows, :], backend)
+
+    @classmethod
+    def longer(cls, F: DeviceArray, backend: Backend = HOST) -> Rows:
+        """The rows of F, or of Fᵀ when n ≤ N: the longer axis first."""
+        return cls.stored(F.T if F.shape[0] <= F.shape[1] else F, backend)
+
+    def __iter__(self) -> Iterator[tuple[slice, Any]]:
+        for rows in self.backend.tiles(self.length, self.width):
+            yield rows, self.tile(rows)
+
+    def __matmul__(self, V: DeviceArray) -> DeviceArray:
+        out = self.backend.empty(self.length, V.shape[1])
+        for rows, tile in self:
+            out[rows, :] = tile @ V
+        return out
+
+    def whole(self) -> DeviceArray:
+        """B itself."""
+        return self.backend.xp.concat([tile for _, tile in self], axis=0)
+
+    def gram_apply(self, V: DeviceArray) -> tuple[DeviceArray, DeviceArray]:
+        """BᵀBV and BV in one pass."""
+        image, out = self.backend.empty(self.length, V.shape[1]), self.backend.zeros(self.width, V.shape[1])
+        gemm: Any = get_blas_funcs("gemm", (V,)) if self.backend.on_host else None
+        for rows, tile in self:
+            if gemm is None or not tile.flags.c_contiguous:
+                part = tile @ V
+                image[rows, :] = part
+                out += tile.T @ part
+                continue
+            V = np.asfortranarray(V)
+            size = max(1, NEAR_BYTES // (8 * self.width))
+            for i in range(0, tile.shape[0], size):  # read from memory once, used twice
+                near = tile[i : i + size].T
+                part = gemm(1.0, near, V, trans_a=1)
+                image[rows][i : i + size] = part
+                out = gemm(1.0, near, part, beta=1.0, c=out, overwrite_c=1)
+        return out, image
+
+    def gram(self, dtype: str) -> DeviceArray:
+        """BᵀB in `dtype`: its upper triangle by columns on the host, its lower block triangle on a device; else zeros."""
+        if self.backend.on_host:
+            return self._host_gram(dtype)
+        K = self.backend.zeros(self.width, self.width, dtype=dtype)
+        for _, tile in self:
+            T = self.backend.put(tile, dtype)
+            for j in blocks(self.width, 4 * DEVICE_BLOCK):
+                self.backend.add_product(K[j.start :, j], T[:, j.start :].T, T[:, j])
+        return K
+
+    def _host_gram(self, dtype: str) -> Array:
+        """By SciPy's BLAS, as everything here: NumPy's is another library, whose threads would wait beside ours."""
+        K = np.zeros((self.width, self.width), dtype, order="F")
+        syrk: Any = get_blas_funcs("syrk", (K,))
+        for _, tile in self:
+            with np.errstate(over="ignore", invalid="ignore"):  # the norm of K will tell
+                T = np.ascontiguousarray(tile, dtype)
+            K = syrk(1.0, T.T, beta=1.0, c=K, lower=0, overwrite_c=1)
+        return K
+
+
+def blocks(size: int, block: int | None = None) -> list[slice]:
+    """Slices that cut a device's matrix into blocks."""
+    block = block or DEVICE_BLOCK
+    return [slice(i, min(i + block, size)) for i in range(0, size, block)]
