@@ -112,3 +112,9 @@ def solve(A: Array, b: Array) -> Array:
         return np.linalg.solve(A, b)
     except np.linalg.LinAlgError:
         return np.full(b.shape, np.nan, np.result_type(A, b))
+
+
+def relative_gap(value: Array, reference: Array) -> Array:
+    """|value/reference − 1|; 0 where both are equal, also when both are 0."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return np.where(value == reference, 0.0, np.abs(value / reference - 1))

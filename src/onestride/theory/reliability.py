@@ -19,7 +19,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from onestride._numerics import Array, gauss_density
+from onestride._numerics import Array, gauss_density, relative_gap
 from onestride.functions import Function
 from onestride.problem import Problem, Step
 from onestride.result import QUANTITIES, Errors, Status
@@ -72,13 +72,8 @@ def _plain(problem: Problem) -> Array:
 
 def _suspect(problem: Problem, plain: Array, resolved: Array) -> Array:
     """Where δ(1 + 2θ) > 5 %, δ = max |plain/resolved − 1| over the three errors; n, N ≳ d²/2 where δ is not known."""
-    gap = _gap(plain, resolved).max(0)
+    gap = relative_gap(plain, resolved).max(0)
     return np.where(np.isfinite(gap), gap * (1 + _WITH_STEP * _amplitude(problem)) > KNOWN_OFF, _few_inputs(problem))
-
-
-def _gap(plain: Array, resolved: Array) -> Array:
-    with np.errstate(divide="ignore", invalid="ignore"):
-        return np.where(plain == resolved, 0.0, np.abs(plain / resolved - 1))
 
 
 def _amplitude(problem: Problem) -> float:
@@ -92,7 +87,7 @@ def _few_inputs(problem: Problem) -> bool:
 
 def _by_degrees(problem: Problem, plain: Array, resolved: Array) -> str:
     sizes = f"n = {problem.n}, N = {problem.N}, d²/2 = {problem.d**2 / 2:.3g}"
-    gap = _gap(plain, resolved)
+    gap = relative_gap(plain, resolved)
     if not np.isfinite(gap).all():
         return f"degree two of the inputs is learned and no longer noise when n or N is of order d²/2 ({sizes})"
     worst = int(np.argmax(gap))
@@ -133,16 +128,17 @@ def nonlinear_tails(sigma: Function, spread: float) -> tuple[float, float]:
     """κ = E s⁴/(E s²)² of the nonlinear part s of σ(z), and E s² of σ(√(1 + f) z) relative to it; (0, 1) when s = 0."""
     x, w = sigma.rule
 
-    def moments(v: float) -> tuple[float, float]:
+    def nonlinear(v: float) -> tuple[Array, Array]:
         p = w * gauss_density(x / np.sqrt(v)) / np.sqrt(v)
         centred = sigma(x) - p @ sigma(x)
-        s = centred - (p @ (centred * x)) / v * x
-        return float(p @ s**2), float(p @ s**4)
+        return p, centred - (p @ (centred * x)) / v * x
 
-    power, fourth = moments(1.0)
+    p, s = nonlinear(1.0)
+    power = float(p @ s**2)
     if power <= 1e-12 * sigma.second_moment:
         return 0.0, 1.0
-    return fourth / power**2, moments(1 + spread)[0] / power
+    wide, grown = nonlinear(1 + spread)
+    return float(p @ (s / np.sqrt(power)) ** 4), float(wide @ grown**2) / power
 
 
 def fluctuation(problem: Problem) -> float:
