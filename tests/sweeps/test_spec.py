@@ -63,6 +63,10 @@ def test_zipped_axes_run_side_by_side():
     assert [(p.noise, p.d, p.N) for p in found] == [(0, 10, 30), (0, 20, 60), (1, 10, 30), (1, 20, 60)]
 
 
+def test_an_empty_zip_is_no_axis():
+    assert problems(zip={}) == problems(zip=[{}, {}]) == problems()
+
+
 def test_several_problems_share_the_axes_and_keep_their_seeds():
     tables = [BASE | {"activation": "tanh", "seeds": 2}, BASE | {"activation": "erf", "seeds": [5, 7]}]
     sweep = read_sweep({"problem": tables, "axes": {"ridge": [0.1, 1.0]}})

@@ -43,6 +43,7 @@ DEFAULT_SEEDS = 8
 MOST_BYTES = 2**24  # of a file
 MOST_CELLS = 1_000_000
 MOST_RUNS = 10_000_000  # cells × seeds
+Axes = dict[str, list[Any]]
 
 
 @dataclass(frozen=True)
@@ -93,18 +94,19 @@ def parse_sweep(data: dict[str, Any], name: str) -> Sweep:
         mistakes.append("a table [problem] is missing")
     zipped = [_axes(table, "[[zip]]", mistakes) for table in _tables(data, "zip", mistakes)]
     grid = _axes(data.get("axes", {}), "[axes]", mistakes)
-    _check_axes(grid, zipped, mistakes)
-    given = set(grid).union(*zipped)
+    together = [{name: values} for name, values in grid.items()]  # tables of axes that run side by side
+    together += [table for table in zipped if table]
+    _check_axes(together, mistakes)
     for base in bases:
-        _check_base(base, given, mistakes)
+        _check_base(base, set().union(*together), mistakes)
     if not mistakes:
-        _check_count(bases, grid, zipped, mistakes)
-    points = [] if mistakes else list(_expand(bases, grid, zipped, mistakes))
+        _check_count(bases, together, mistakes)
+    points = [] if mistakes else list(_expand(bases, together, mistakes))
     if mistakes:
         told = list(dict.fromkeys(mistakes))
         count = "a mistake" if len(told) == 1 else f"{len(told)} mistakes"
         raise InputError(f"the sweep {name!r} has {count}:" + "".join(f"\n  - {sentence}" for sentence in told))
-    axes = {key: values for table in (grid, *zipped) for key, values in table.items()}
+    axes = {key: values for table in together for key, values in table.items()}
     return Sweep(name, tuple(points), axes, method, data)
 
 
@@ -132,7 +134,7 @@ def _unknown(table: Iterable[str], known: Iterable[str], where: str, mistakes: l
             mistakes.append(f"{name!r} {where} is not known; {hint}")
 
 
-def _axes(table: Any, where: str, mistakes: list[str]) -> dict[str, list[Any]]:
+def _axes(table: Any, where: str, mistakes: list[str]) -> Axes:
     """The values of each axis of a table."""
     if not isinstance(table, dict):
         mistakes.append(f"{where} must be a table of axes, got {table!r}")
@@ -181,14 +183,14 @@ def _count(value: Any) -> int:
     return value
 
 
-def _check_axes(grid: dict[str, list[Any]], zipped: list[dict[str, list[Any]]], mistakes: list[str]) -> None:
-    names = [name for table in (grid, *zipped) for name in table]
+def _check_axes(tables: list[Axes], mistakes: list[str]) -> None:
+    names = [name for table in tables for name in table]
     for name in {name for name in names if names.count(name) > 1}:
         mistakes.append(f"the axis {name!r} is given more than once")
     for ratio, size in RATIOS.items():
         if ratio in names and size in names:
             mistakes.append(f"the axes {ratio!r} and {size!r} say the same thing; give one of them")
-    for table in zipped:
+    for table in tables:
         lengths = {name: len(values) for name, values in table.items()}
         if len(set(lengths.values())) > 1:
             told = ", ".join(f"{name} has {length}" for name, length in lengths.items())
@@ -211,11 +213,9 @@ def _check_base(base: dict[str, Any], axes: set[str], mistakes: list[str]) -> No
             mistakes.append(f"[problem] {name} is missing")
 
 
-def _check_count(
-    bases: list[dict[str, Any]], grid: dict[str, list[Any]], zipped: list[dict[str, list[Any]]], mistakes: list[str]
-) -> None:
+def _check_count(bases: list[dict[str, Any]], tables: list[Axes], mistakes: list[str]) -> None:
     """Refuse more than anybody can compute, before anything of it is built."""
-    each = math.prod(map(len, grid.values())) * math.prod(len(next(iter(t.values()))) for t in zipped if t)
+    each = math.prod(len(next(iter(table.values()))) for table in tables)
     cells = each * len(bases)
     runs = each * sum(len(seed_tuple(base.get("seeds", DEFAULT_SEEDS))) for base in bases)
     if cells > MOST_CELLS:
@@ -246,13 +246,10 @@ def _check_value(name: str, value: Any, where: str, mistakes: list[str]) -> None
 
 
 def _expand(
-    bases: list[dict[str, Any]], grid: dict[str, list[Any]], zipped: list[dict[str, list[Any]]], mistakes: list[str]
+    bases: list[dict[str, Any]], tables: list[Axes], mistakes: list[str]
 ) -> Iterable[tuple[Problem, tuple[int, ...]]]:
     """Every combination, in the order of the file, the last axis fastest."""
-    ways = [[{name: value} for value in values] for name, values in grid.items()]
-    ways += [
-        [dict(zip(table, values, strict=True)) for values in zip(*table.values(), strict=True)] for table in zipped
-    ]
+    ways = [[dict(zip(t, values, strict=True)) for values in zip(*t.values(), strict=True)] for t in tables]
     seen = set()
     for base in bases:
         seeds = seed_tuple(base.get("seeds", DEFAULT_SEEDS))

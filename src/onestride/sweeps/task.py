@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
 import platform
 import socket
 import time
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,7 @@ from threadpoolctl import ThreadpoolController
 
 from onestride import __version__
 from onestride.problem import Problem
-from onestride.result import QUANTITIES
+from onestride.result import QUANTITIES, PredictionGrid, Simulation
 from onestride.simulation.run import simulate_grid
 from onestride.store import Record
 from onestride.sweeps.cells import NUMERICS, Group, Pair, kind_of
@@ -98,7 +99,7 @@ def failures_of(task: Task, reason: str) -> list[Record]:
 def _attempt(task: Task, exponents: list[float], ridges: list[float]) -> tuple[Values, dict[Pair, str]]:
     """Values of every pair, and reasons where there is none; a grid that fails is tried again in smaller parts."""
     try:
-        return (_simulated if task.seed is not None else _predicted)(task, exponents, ridges), {}
+        return _compute(task, exponents, ridges), {}
     except Exception as error:
         if len(exponents) > 1:
             parts = [([exponent], ridges) for exponent in exponents]
@@ -116,42 +117,31 @@ def _attempt(task: Task, exponents: list[float], ridges: list[float]) -> tuple[V
     return values, reasons
 
 
-def _asked(task: Task, exponents: list[float]) -> tuple[list[float], list[int]]:
-    """The exponents to compute, and the row of each one asked for: without a step (c = 0) all are the problem's own."""
-    if task.problem.step.constant == 0:
-        return [task.problem.step.exponent], [0] * len(exponents)
-    return exponents, list(range(len(exponents)))
+def _compute(task: Task, exponents: list[float], ridges: list[float]) -> Values:
+    """The values of a grid of pairs; without a step (c = 0) all exponents are the problem's own."""
+    steps = task.problem.step.constant != 0
+    asked = exponents if steps else [task.problem.step.exponent]
+    if task.seed is None:
+        read = partial(_predicted, predict_grid(task.problem, asked, ridges, method=task.method))
+    else:
+        read = partial(_simulated, simulate_grid(task.problem, asked, ridges, [task.seed], device=task.device))
+    places = itertools.product(enumerate(exponents), enumerate(ridges))
+    return {(exponent, ridge): read(i if steps else 0, j) for (i, exponent), (j, ridge) in places}
 
 
-def _simulated(task: Task, exponents: list[float], ridges: list[float]) -> Values:
-    assert task.seed is not None
-    asked, rows = _asked(task, exponents)
-    grid = simulate_grid(task.problem, asked, ridges, [task.seed], device=task.device)
-    before = grid.untrained
-    assert before is not None
-    return {
-        (exponent, ridge): {name: float(getattr(grid, name).values[0, i, j]) for name in QUANTITIES}
-        | {f"untrained_{name}": float(getattr(before, name).values[0, i, j]) for name in QUANTITIES}
-        for i, exponent in zip(rows, exponents, strict=True)
-        for j, ridge in enumerate(ridges)
-    }
+def _simulated(grid: Simulation, i: int, j: int) -> dict[str, Any]:
+    after = {name: float(getattr(grid, name).values[0, i, j]) for name in QUANTITIES}
+    return after | {f"untrained_{name}": float(getattr(grid.untrained, name).values[0, i, j]) for name in QUANTITIES}
 
 
-def _predicted(task: Task, exponents: list[float], ridges: list[float]) -> Values:
-    asked, rows = _asked(task, exponents)
-    grid = predict_grid(task.problem, asked, ridges, method=task.method)
-    values: Values = {}
-    for i, exponent in zip(rows, exponents, strict=True):
-        for j, ridge in enumerate(ridges):
-            prediction = grid[i, j]
-            before = prediction.untrained or prediction
-            numbers: dict[str, Any] = {name: float(getattr(prediction, name)) for name in QUANTITIES}
-            numbers |= {f"untrained_{name}": float(getattr(before, name)) for name in QUANTITIES}
-            words = {"method": prediction.method, "status": prediction.status.name.lower()}
-            words["untrained_status"] = before.status.name.lower()
-            numbers |= words | {"message": prediction.message, "residual": prediction.residual}
-            values[exponent, ridge] = numbers
-    return values
+def _predicted(grid: PredictionGrid, i: int, j: int) -> dict[str, Any]:
+    found = grid[i, j]
+    before = found.untrained or found
+    numbers = {name: float(getattr(found, name)) for name in QUANTITIES}
+    numbers |= {f"untrained_{name}": float(getattr(before, name)) for name in QUANTITIES}
+    words = {"method": found.method, "status": found.status.name.lower()}
+    words |= {"untrained_status": before.status.name.lower(), "message": found.message}
+    return numbers | words | {"residual": found.residual}
 
 
 # ---------------------------------------------------------------------- where it runs
