@@ -47,7 +47,7 @@ class Result:
         told = {name.rpartition(".")[2]: attrgetter(name)(self) for name in self._told}
         return {name: plain(value) for name, value in told.items() if value is not None or name not in self._if_any}
 
-    def within(self) -> dict[str, Any]:
+    def _within(self) -> dict[str, Any]:
         """What is told of it as a part of another result."""
         return self.to_dict()
 
@@ -63,7 +63,7 @@ class Result:
 def plain(value: Any) -> Any:
     """`value` as JSON has it: nested lists, None where a number is not finite, names in small letters for outcomes."""
     if isinstance(value, Result):
-        return value.within()
+        return value._within()  # pyright: ignore[reportPrivateUsage]
     if isinstance(value, Estimate):
         return {"mean": plain(value.mean), "stderr": plain(value.stderr)}
     if isinstance(value, enum.Enum):
@@ -135,8 +135,7 @@ class Prediction(Result):
         """Fall of the test error due to the step."""
         return 0.0 if self.untrained is None else self.untrained.test_error - self.test_error
 
-    def within(self) -> dict[str, Any]:
-        """Beside the prediction with the step, its numbers."""
+    def _within(self) -> dict[str, Any]:
         return {name: plain(getattr(self, name)) for name in QUANTITIES}
 
 
@@ -304,6 +303,5 @@ class Simulation(Result):
         estimates: dict[str, Estimate] = {name: getattr(self, name) for name in names}
         return super().to_dict() | {name: plain(e) | {"values": plain(e.values)} for name, e in estimates.items()}
 
-    def within(self) -> dict[str, Any]:
-        """Beside the simulation with the step, its means."""
+    def _within(self) -> dict[str, Any]:
         return {name: {"mean": plain(getattr(self, name).mean)} for name in QUANTITIES}
