@@ -12,7 +12,7 @@ from typing import Any, ClassVar, cast
 import numpy as np
 
 from onestride._errors import InputError
-from onestride._numerics import Array, Float
+from onestride._numerics import Array, Float, Int
 from onestride.problem import Problem
 
 QUANTITIES = ("train_loss", "train_mse", "test_error")
@@ -143,11 +143,11 @@ class Prediction(Result):
 class Errors:
     """Arrays a theory returns for steps × penalties; `status` holds Status members, `message` their sentences."""
 
-    train_loss: Array
-    train_mse: Array
-    test_error: Array
-    residual: Array
-    iterations: Array
+    train_loss: Float[Array, "steps penalties"]
+    train_mse: Float[Array, "steps penalties"]
+    test_error: Float[Array, "steps penalties"]
+    residual: Float[Array, "steps penalties"]
+    iterations: Int[Array, "steps penalties"]
     status: Array
     message: Array
 
@@ -160,34 +160,34 @@ class PredictionGrid(Result):
 
     problem: Problem
     method: str
-    exponents: Array
-    ridges: Array
+    exponents: Float[Array, "exponents"]
+    ridges: Float[Array, "penalties"]
     trained: Errors = field(repr=False)
     untrained: Errors = field(repr=False)
     accuracy: str = ""
 
     @property
-    def train_loss(self) -> Array:
+    def train_loss(self) -> Float[Array, "exponents penalties"]:
         """Ridge objective, exponents × penalties."""
         return self.trained.train_loss
 
     @property
-    def train_mse(self) -> Array:
+    def train_mse(self) -> Float[Array, "exponents penalties"]:
         """Mean squared training residual, exponents × penalties."""
         return self.trained.train_mse
 
     @property
-    def test_error(self) -> Array:
+    def test_error(self) -> Float[Array, "exponents penalties"]:
         """Test error, noise included, exponents × penalties."""
         return self.trained.test_error
 
     @property
-    def train_gain(self) -> Array:
+    def train_gain(self) -> Float[Array, "exponents penalties"]:
         """Fall of the ridge objective due to the step."""
         return self.untrained.train_loss - self.trained.train_loss
 
     @property
-    def test_gain(self) -> Array:
+    def test_gain(self) -> Float[Array, "exponents penalties"]:
         """Fall of the test error due to the step."""
         return self.untrained.test_error - self.trained.test_error
 
@@ -260,8 +260,8 @@ class Simulation(Result):
     train_mse: Estimate
     test_error: Estimate
     untrained: Simulation | None = field(default=None, repr=False)
-    exponents: Array | None = None
-    ridges: Array | None = None
+    exponents: Float[Array, "exponents"] | None = None
+    ridges: Float[Array, "penalties"] | None = None
     spot_check: float | None = None  # float32 only: largest relative difference of one cell from float64
 
     def __getitem__(self, cell: tuple[int, int]) -> Simulation:
