@@ -13,7 +13,7 @@ ONE_THREAD := OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 MKL_NUM_THREADS=1
 PARALLEL := -n $$(( $$(getconf _NPROCESSORS_ONLN) + 1 )) --dist worksteal
 INSTALL := install --quiet --disable-pip-version-check
 
-.PHONY: reproduce test quick oldest newest devices browser seeds slow lint style types suite docs clean
+.PHONY: reproduce test quick shapes oldest newest devices browser seeds slow lint style types suite docs clean
 
 reproduce: $(READY)
 	$(BIN)/onestride reproduce
@@ -25,6 +25,10 @@ test: $(READY) browser style
 # the loop of a developer: no browser, no program, no experiment, no long simulation
 quick: $(READY)
 	$(ONE_THREAD) $(BIN)/pytest $(PARALLEL) -m "not slow and not long"
+
+# the same with the shapes in signatures checked at run time, a sixth slower
+shapes: $(READY)
+	ONESTRIDE_CHECK_SHAPES=1 $(ONE_THREAD) $(BIN)/pytest $(PARALLEL) -m "not slow and not long"
 
 # the tests with the oldest release of every dependency that pyproject.toml allows; an old release may call what a newer
 # one beside it deprecates, which is not our error

@@ -1,4 +1,4 @@
-"""Shapes in signatures, `Float[Array, "n d"]`, checked at run time in tests: an axis name has one length in a call.
+"""Shapes in signatures, `Float[Array, "n d"]`, checked at run time by `make shapes`: an axis has one length in a call.
 
 Only annotations with a shape are checked; wrong input of other kinds is the package's own to tell. A module's functions
 are wrapped once it has run, before anybody can import them from it; inner functions and cached ones are left alone.
@@ -21,8 +21,9 @@ SHAPED = re.compile(r"\b(Float|Complex|Inexact|Int|Bool)\[")
 
 def install():
     """Check the shapes of every module of the package that is imported from now on."""
-    assert not [name for name in sys.modules if name.startswith("onestride.")], "install before the package is imported"
-    sys.meta_path.insert(0, _Finder())
+    if not any(isinstance(finder, _Finder) for finder in sys.meta_path):
+        assert "onestride.problem" not in sys.modules, "too late: the package is imported"
+        sys.meta_path.insert(0, _Finder())
 
 
 class _Finder(MetaPathFinder):

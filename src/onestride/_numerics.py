@@ -133,7 +133,7 @@ def solve(
         return np.full(b.shape, np.nan, np.result_type(A, b))
 
 
-def relative_gap(value: Array, reference: Array) -> Array:
+def relative_gap(value: Array, reference: Array) -> Float[Array, "..."]:
     """|value/reference − 1|; 0 where both are equal, also when both are 0."""
     with np.errstate(divide="ignore", invalid="ignore"):
         return np.where(value == reference, 0.0, np.abs(value / reference - 1))

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property, lru_cache
+from functools import cached_property, lru_cache, partial
 
 import numpy as np
 from numpy.polynomial import hermite_e
@@ -150,12 +150,7 @@ def _is_positive(z: Array) -> Array:
     return np.greater(z, 0).astype(getattr(z, "dtype", float)) if xp is np else xp.astype(z > 0, z.dtype)
 
 
-def _sigmoid(z: Array) -> Array:
-    return apply_special("expit", z)
-
-
-def _normal_cdf(z: Array) -> Array:
-    return apply_special("ndtr", z)
+_sigmoid, _normal_cdf, _erf = (partial(apply_special, name) for name in ("expit", "ndtr", "erf"))
 
 
 def _exp(z: Array) -> Array:
@@ -176,12 +171,10 @@ _REGISTRY: dict[str, Function] = {
         Function("silu", lambda z: z * _sigmoid(z), lambda z: _sigmoid(z) * (1 + z * _sigmoid(-z))),
         Function("elu", lambda z: _positive(z) + namespace(z).expm1(-_positive(-z)), lambda z: _exp(-_positive(-z))),
         Function("tanh", _tanh, lambda z: 1 - _tanh(z) ** 2),
-        Function("erf", lambda z: apply_special("erf", z), lambda z: 2 / _SQRT_PI * _exp(-z * z)),
+        Function("erf", _erf, lambda z: 2 / _SQRT_PI * _exp(-z * z)),
         # c₁ … c₄ ≠ 0, and large enough for its third spike to be seen on a small machine: ReLU, softplus, GELU and SiLU have
         # c₃ = 0, tanh and erf c₂ = 0; ELU has all of them, but its third spike needs n above 2·10⁴
-        Function(
-            "shifted_erf", lambda z: apply_special("erf", z + 0.5), lambda z: 2 / _SQRT_PI * _exp(-((z + 0.5) ** 2))
-        ),
+        Function("shifted_erf", lambda z: _erf(z + 0.5), lambda z: 2 / _SQRT_PI * _exp(-((z + 0.5) ** 2))),
         Function("sigmoid", _sigmoid, lambda z: _sigmoid(z) * _sigmoid(-z)),
         Function("sin", lambda z: namespace(z).sin(z), lambda z: namespace(z).cos(z)),
     )

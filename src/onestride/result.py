@@ -12,7 +12,7 @@ from typing import Any, ClassVar, cast
 import numpy as np
 
 from onestride._errors import InputError
-from onestride._numerics import Array, Float
+from onestride._numerics import Array, Float, Int
 from onestride.problem import Problem
 
 QUANTITIES = ("train_loss", "train_mse", "test_error")
@@ -47,7 +47,7 @@ class Result:
         told = {name.rpartition(".")[2]: attrgetter(name)(self) for name in self._told}
         return {name: plain(value) for name, value in told.items() if value is not None or name not in self._if_any}
 
-    def within(self) -> dict[str, Any]:
+    def _within(self) -> dict[str, Any]:
         """What is told of it as a part of another result."""
         return self.to_dict()
 
@@ -63,7 +63,7 @@ class Result:
 def plain(value: Any) -> Any:
     """`value` as JSON has it: nested lists, None where a number is not finite, names in small letters for outcomes."""
     if isinstance(value, Result):
-        return value.within()
+        return value._within()  # pyright: ignore[reportPrivateUsage]
     if isinstance(value, Estimate):
         return {"mean": plain(value.mean), "stderr": plain(value.stderr)}
     if isinstance(value, enum.Enum):
@@ -135,8 +135,7 @@ class Prediction(Result):
         """Fall of the test error due to the step."""
         return 0.0 if self.untrained is None else self.untrained.test_error - self.test_error
 
-    def within(self) -> dict[str, Any]:
-        """Beside the prediction with the step, its numbers."""
+    def _within(self) -> dict[str, Any]:
         return {name: plain(getattr(self, name)) for name in QUANTITIES}
 
 
@@ -144,11 +143,11 @@ class Prediction(Result):
 class Errors:
     """Arrays a theory returns for steps × penalties; `status` holds Status members, `message` their sentences."""
 
-    train_loss: Array
-    train_mse: Array
-    test_error: Array
-    residual: Array
-    iterations: Array
+    train_loss: Float[Array, "steps penalties"]
+    train_mse: Float[Array, "steps penalties"]
+    test_error: Float[Array, "steps penalties"]
+    residual: Float[Array, "steps penalties"]
+    iterations: Int[Array, "steps penalties"]
     status: Array
     message: Array
 
@@ -161,34 +160,34 @@ class PredictionGrid(Result):
 
     problem: Problem
     method: str
-    exponents: Array
-    ridges: Array
+    exponents: Float[Array, "exponents"]
+    ridges: Float[Array, "penalties"]
     trained: Errors = field(repr=False)
     untrained: Errors = field(repr=False)
     accuracy: str = ""
 
     @property
-    def train_loss(self) -> Array:
+    def train_loss(self) -> Float[Array, "exponents penalties"]:
         """Ridge objective, exponents × penalties."""
         return self.trained.train_loss
 
     @property
-    def train_mse(self) -> Array:
+    def train_mse(self) -> Float[Array, "exponents penalties"]:
         """Mean squared training residual, exponents × penalties."""
         return self.trained.train_mse
 
     @property
-    def test_error(self) -> Array:
+    def test_error(self) -> Float[Array, "exponents penalties"]:
         """Test error, noise included, exponents × penalties."""
         return self.trained.test_error
 
     @property
-    def train_gain(self) -> Array:
+    def train_gain(self) -> Float[Array, "exponents penalties"]:
         """Fall of the ridge objective due to the step."""
         return self.untrained.train_loss - self.trained.train_loss
 
     @property
-    def test_gain(self) -> Array:
+    def test_gain(self) -> Float[Array, "exponents penalties"]:
         """Fall of the test error due to the step."""
         return self.untrained.test_error - self.trained.test_error
 
@@ -261,8 +260,8 @@ class Simulation(Result):
     train_mse: Estimate
     test_error: Estimate
     untrained: Simulation | None = field(default=None, repr=False)
-    exponents: Array | None = None
-    ridges: Array | None = None
+    exponents: Float[Array, "exponents"] | None = None
+    ridges: Float[Array, "penalties"] | None = None
     spot_check: float | None = None  # float32 only: largest relative difference of one cell from float64
 
     def __getitem__(self, cell: tuple[int, int]) -> Simulation:
@@ -304,6 +303,5 @@ class Simulation(Result):
         estimates: dict[str, Estimate] = {name: getattr(self, name) for name in names}
         return super().to_dict() | {name: plain(e) | {"values": plain(e.values)} for name, e in estimates.items()}
 
-    def within(self) -> dict[str, Any]:
-        """Beside the simulation with the step, its means."""
+    def _within(self) -> dict[str, Any]:
         return {name: {"mean": plain(getattr(self, name).mean)} for name in QUANTITIES}
