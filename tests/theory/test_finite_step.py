@@ -13,7 +13,7 @@ from onestride.result import Status
 from onestride.theory import finite_step, plateau, profile
 from onestride.theory.direction import direction
 from onestride.theory.expansion import expansion_distance
-from onestride.theory.smoothing import LARGEST_REACH, smooth, smooth_directly
+from onestride.theory.profile.smoothing import LARGEST_REACH, smooth, smooth_directly
 from tolerances import EXACT, assert_close
 
 TEACHER = (0.0, 1.0, 2**-0.5)

@@ -14,10 +14,10 @@ from onestride.simulation.run import simulate_grid
 from onestride.theory import finite_step, plateau, profile
 from onestride.theory.bulk import solve_bulk
 from onestride.theory.direction import direction
-from onestride.theory.gradient_noise import gradient_noise, residual_law
+from onestride.theory.profile.gradient_noise import gradient_noise, residual_law
 from onestride.theory.profile import build_profile, errors_at, quadratic_form, solve
-from onestride.theory.profile_equations import newton, residual_and_jacobian
-from onestride.theory.smoothing import smooth
+from onestride.theory.profile.equations import newton, residual_and_jacobian
+from onestride.theory.profile.smoothing import smooth
 from tolerances import K, assert_agrees, assert_close, false_alarm_rate, seeds_from, stratified
 
 TEACHER = (0.0, 1.0, 2**-0.5)

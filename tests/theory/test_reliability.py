@@ -13,7 +13,7 @@ from onestride.problem import Step
 from onestride.result import QUANTITIES, Status
 from onestride.theory import predict as predict_module
 from onestride.theory.baselines import linear_ridge
-from onestride.theory.profile_equations import MOST_STEPS
+from onestride.theory.profile.equations import MOST_STEPS
 from onestride.theory.reliability import fluctuation, nonlinear_tails
 from onestride.theory.threads import one_thread
 from onestride.theory.yardstick import untrained_errors

@@ -11,7 +11,7 @@ from onestride.simulation.network import draw_batch, draw_network, draw_teacher,
 from onestride.theory.density import atom_at_zero, stieltjes, untrained_density, untrained_law
 from onestride.theory.direction import direction
 from onestride.theory.outliers import direction_cosine, find_outliers
-from onestride.theory.profile_model import build_profile
+from onestride.theory.profile.model import build_profile
 from onestride.theory.spectrum import _densities
 from tolerances import EXACT, assert_agrees, assert_close, seeds_from
 

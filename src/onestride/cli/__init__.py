@@ -184,7 +184,7 @@ def diagnose(*, options: ProblemOptions | None = None, json_: Annotated[Flag, Pa
     json_
         Print JSON.
     """
-    from onestride.theory.diagnose import diagnose as run
+    from onestride.diagnosis import diagnose as run
 
     diagnosis = run((options or ProblemOptions()).build())
     if not emit(diagnosis.to_dict(), json_):

@@ -15,8 +15,8 @@ import numpy as np
 
 from onestride.problem import Problem
 from onestride.theory.direction import direction
-from onestride.theory.neurons import normal_rule, readout_rule
-from onestride.theory.smoothing import smooth
+from onestride.theory.profile.neurons import normal_rule, readout_rule
+from onestride.theory.profile.smoothing import smooth
 
 _NODES = 31
 

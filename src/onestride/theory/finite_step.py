@@ -18,42 +18,24 @@ from onestride._numerics import Array
 from onestride.problem import Problem, Step
 from onestride.result import Errors, Status
 from onestride.theory.assumptions import failed_assumption
-from onestride.theory.bulk import RESIDUAL_TOLERANCE, Bulk, solve_bulk
-from onestride.theory.profile import Profile, build_profile, out_of_range
+from onestride.theory.bulk import Bulk, bulk_errors, bulk_of
+from onestride.theory.profile.model import Profile, Verdict, try_profile
+from onestride.theory.registry import Theory
 
 
 def errors(problem: Problem, steps: list[Step], ridges: ArrayLike) -> Errors:
     """Train and test errors on steps × penalties."""
-    lam = np.asarray(ridges, float)
-    sigma = problem.sigma
-    bulk = solve_bulk(lam, problem.phi, problem.psi, sigma.coefficients[1], sigma.nonlinear_power)
-    shape = (len(steps), lam.size)
+    bulk = bulk_of(problem, ridges)
+    shape = (len(steps), bulk.ridge.size)
     Y, dY = np.full(shape, np.nan), np.full(shape, np.nan)
     status, message = np.full(shape, Status.SOLVED, object), np.full(shape, Status.SOLVED.value, object)
     for i, step in enumerate(steps):
-        stepped = problem.replace(step=step)
-        reason = failed_assumption(stepped)
-        if reason is not None:
-            status[i], message[i] = Status.ASSUMPTION, reason
-            continue
-        profile = build_profile(stepped, "T2")
-        reason = out_of_range(profile)
-        if reason is not None:
-            status[i], message[i] = Status.NOT_CONVERGED, reason
-            continue
-        Y[i], dY[i] = quadratic_form(profile, bulk)
-    unsolved = np.broadcast_to(~(bulk.residual <= RESIDUAL_TOLERANCE), shape) & (status == Status.SOLVED)
-    status[unsolved], message[unsolved] = Status.NOT_CONVERGED, Status.NOT_CONVERGED.value
-    valid = np.where(status == Status.SOLVED, 1.0, np.nan)
-    return Errors(
-        train_loss=valid * lam * Y,
-        train_mse=valid * -(lam**2) * dY,
-        test_error=valid * -dY / bulk.rho**2,
-        residual=np.broadcast_to(bulk.residual, shape),
-        iterations=np.broadcast_to(bulk.iterations, shape),
-        status=status,
-        message=message,
-    )
+        profile = try_profile(problem.replace(step=step), "rank-one")
+        if isinstance(profile, Verdict):
+            status[i], message[i] = profile
+        else:
+            Y[i], dY[i] = quadratic_form(profile, bulk)
+    return bulk_errors(bulk, Y, dY, status, message)
 
 
 def quadratic_form(profile: Profile, bulk: Bulk) -> tuple[Array, Array]:
@@ -92,3 +74,12 @@ def _spike(profile: Profile, bulk: Bulk) -> tuple[Array, Array]:
     form = x @ y
     d_form = -d_rho_q * (x * x @ eigenvalues) - d_kappa * (x @ u) ** 2
     return bulk.rho * form, bulk.d_rho * form + bulk.rho * d_form
+
+
+THEORY = Theory(
+    "finite-step",
+    errors,
+    "finite n with the untrained network's bulk: within 1 % of the profile theory (n = 1,500) for λ ≥ 0.1 and α ≤ 0.25, "
+    "within 2 % for λ ≥ 0.1 and α ≤ 0.3, tens of percent off at λ = 0.001 and α = 1/2",
+    failed_assumption,
+)

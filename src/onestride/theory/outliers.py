@@ -23,9 +23,9 @@ from scipy.optimize import brentq
 from onestride._numerics import Array, hermite_table, monomials_in_hermite
 from onestride.problem import Problem
 from onestride.theory.direction import direction
-from onestride.theory.profile_equations import Solution, newton
-from onestride.theory.profile_model import Profile, build_profile
-from onestride.theory.profile_quadratic import gram_and_derivative, special_gram
+from onestride.theory.profile.equations import Solution, newton
+from onestride.theory.profile.model import Profile, build_profile
+from onestride.theory.profile.quadratic_form import gram_and_derivative, special_gram
 
 HIGHEST_OVERLAP = 4  # overlaps are given with H_0 … H_4
 _ALL_DEGREES = 40  # enough for sums over every degree

@@ -25,7 +25,7 @@ from onestride.problem import Problem, Step
 from onestride.result import QUANTITIES, Errors, Status
 from onestride.theory import profile
 from onestride.theory.direction import direction
-from onestride.theory.neurons import learned_direction
+from onestride.theory.profile.neurons import learned_direction
 from onestride.theory.yardstick import untrained_errors
 
 KNOWN_OFF = 0.05
@@ -83,7 +83,7 @@ def _gap(plain: Array, resolved: Array) -> Array:
 
 def _amplitude(problem: Problem) -> float:
     """θ: how far the step moves a neuron along the learned direction, in units of its length."""
-    return abs(learned_direction(problem, problem.eta).amplitude) if problem.eta else 0.0
+    return abs(learned_direction(problem).amplitude) if problem.eta else 0.0
 
 
 def _few_inputs(problem: Problem) -> bool:

@@ -19,8 +19,8 @@ from onestride.theory.assumptions import failed_assumption
 from onestride.theory.density import Law, atom_at_zero, band_grid, untrained_law
 from onestride.theory.outliers import Outliers, find_outliers
 from onestride.theory.plateau import active_powers, window
-from onestride.theory.profile_equations import Solution, newton
-from onestride.theory.profile_model import LEVELS, Profile, build_profile
+from onestride.theory.profile.equations import Solution, newton
+from onestride.theory.profile.model import LEVELS, Profile, build_profile
 from onestride.theory.reliability import known_off
 from onestride.theory.threads import one_thread
 

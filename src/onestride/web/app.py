@@ -30,7 +30,7 @@ from onestride.web.guard import LARGEST_BODY, Guard
 from onestride.web.presets import PRESETS
 from onestride.web.query import DEFAULTS, as_command, as_python, as_toml, read_problem, write_query
 from onestride.web.simulation import BusyError, Simulations, check_seeds
-from onestride.web.theory import QUALITIES
+from onestride.theory.quick import QUALITIES
 from onestride.web.workers import Workers
 
 STATIC = Path(__file__).parent / "static"

@@ -25,8 +25,8 @@ from onestride.theory.outliers import real_path, special_eigenvalues
 from onestride.theory.plateau import window
 from onestride.theory.predict import predict, predict_grid
 from onestride.theory.profile import STRONG, errors, errors_at, out_of_range
-from onestride.theory.profile_equations import Solution, solve
-from onestride.theory.profile_model import Profile, build_profile
+from onestride.theory.profile.equations import Solution, solve
+from onestride.theory.profile.model import Profile, build_profile
 from onestride.theory.reliability import known_off
 from onestride.theory.spectrum import spectrum
 

@@ -5,33 +5,25 @@ With z_i the samples' coordinate along the learned direction and θ_j the neuron
     F_ij = μ(θ_j z_i) + k(θ_j z_i) (w_⊥j · x_⊥i) + √k₂(θ_j z_i) Z_ij + √(2/d) e(θ_j z_i) g_i,
 
 a low-rank mean plus a matrix with a variance profile (μ, k, k₂, e: `smoothing`, at the variance v_j of a
-pre-activation). The levels differ in the strength G of w_⊥ after the step. With τ = ηA/√N, φ₀ = d/n_step and p running
-over the spectrum of M = (1/n) Xᵀ diag(r) X (`gradient_noise`), G/(1 − 1/d) is
-
-    T2    1                                                    the exact rank-one step
-    T2i   1 + τ² φ₀ E r² Var σ'                                isotropic fluctuations of the gradient
-    T2M   (1 + 2c₂τ m_p)² + τ² φ₀ E r² (Var σ' − 4c₂²)         resolved along M
-    T2S   (1 + 2c₂τ m_p)² + τ² φ₀ S_p (Var σ' − 4c₂²)          the noise of higher order too, S = (1/n) Xᵀ diag(r²) X,
-                                                               and M's action on the learned direction itself
+pre-activation). The strength G of w_⊥ after the step is what the levels differ in (`strength`).
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 
 from onestride._numerics import Array
-from onestride.functions import InputError
 from onestride.problem import Problem
-from onestride.theory.direction import direction
-from onestride.theory.gradient_noise import SpectralNodes, gradient_noise
-from onestride.theory.neurons import Learned, learned_direction, neuron_nodes, normal_rule
-from onestride.theory.smoothing import smooth, smooth_directly
+from onestride.result import Status
+from onestride.theory.assumptions import failed_assumption
+from onestride.theory.profile.neurons import LearnedDirection, learned_direction, neuron_nodes, normal_rule
+from onestride.theory.profile.smoothing import LARGEST_REACH, smooth, smooth_directly
+from onestride.theory.profile.strength import BEST_LEVEL, level_name, strength
 
-LEVELS = ("T2", "T2i", "T2M", "T2S")
-BEST_LEVEL = "T2S"
 NODES = 41
 
 
@@ -46,8 +38,7 @@ class Profile:
 
     problem: Problem
     level: str
-    eta: float
-    learned: Learned
+    learned: LearnedDirection
     z: Array
     w: Array
     A: Array
@@ -119,28 +110,25 @@ def build_profile(
     for an edge of the spectrum). `through_output` forces the form of the learned direction, `shift` moves the nodes of
     A, see `neurons`.
     """
-    if level not in LEVELS:
-        raise InputError(f"level must be one of {', '.join(LEVELS)}, got {level!r}")
-    eta, sigma = problem.eta, problem.sigma
-    learned = learned_direction(problem, eta, through_output=through_output)
+    level = level_name(level)
+    learned = learned_direction(problem, through_output=through_output)
     count, scale = _resolution(learned.amplitude, nodes)
     z, w = normal_rule(count, scale)
-    strength = _strength(problem, level, learned)
-    along = None if strength is None else strength.along_learned
+    rest = strength(problem, level, learned)
+    along = None if rest is None else rest.along_learned
     neurons = neuron_nodes(problem, learned, nodes, min_weight=min_weight, strength=along, shift=shift)
-    if strength is None:
+    if rest is None:
         G = G_teacher = np.full((neurons.A.size, 1), 1 - 1 / problem.d)
         pi = pi_teacher = np.ones(1)
     else:
-        G, pi = strength.on(strength.bulk, neurons.A), strength.bulk.weight
-        G_teacher, pi_teacher = strength.on(strength.teacher, neurons.A), strength.teacher.weight
+        G, pi = rest.on(rest.bulk, neurons.A), rest.bulk.weight
+        G_teacher, pi_teacher = rest.on(rest.teacher, neurons.A), rest.teacher.weight
     v = G @ pi
-    s = smooth(sigma, neurons.theta[:, None] * z, v[:, None])
+    s = smooth(problem.sigma, neurons.theta[:, None] * z, v[:, None])
     h0, h1, hr = _teacher(problem, learned.overlap, z, w)
     return Profile(
         problem=problem,
         level=level,
-        eta=eta,
         learned=learned,
         z=z,
         w=w,
@@ -162,6 +150,36 @@ def build_profile(
     )
 
 
+class Verdict(NamedTuple):
+    """How a computation ended: a status of `predict` and its sentence."""
+
+    status: Status
+    message: str
+
+
+def try_profile(problem: Problem, level: str = BEST_LEVEL, *, nodes: int = NODES) -> Profile | Verdict:
+    """The profile of `problem`, or why it has none: an assumption that fails, numbers out of range."""
+    reason = failed_assumption(problem)
+    if reason is not None:
+        return Verdict(Status.ASSUMPTION, reason)
+    profile = build_profile(problem, level, nodes=nodes)
+    reason = out_of_range(profile)
+    return profile if reason is None else Verdict(Status.NOT_CONVERGED, reason)
+
+
+def out_of_range(profile: Profile) -> str | None:
+    """Why the smoothed activation or teacher could not be computed, if so."""
+    if all(np.isfinite(x).all() for x in (profile.mu, profile.K, profile.K2, profile.e)):
+        if all(np.isfinite(x).all() for x in (profile.h0, profile.h1, profile.hr)):
+            return None
+        return f"the teacher {profile.problem.target.name!r} is too large to be averaged over the unlearned directions"
+    reach = float(np.abs(profile.theta).max() * profile.z.max() + 20 * np.sqrt(profile.v.max()))
+    return (
+        f"the step is so large that pre-activations reach {reach:.2g}, where activation "
+        f"{profile.problem.sigma.name!r} overflows or which is beyond the {LARGEST_REACH:.0f} this theory tabulates"
+    )
+
+
 def _teacher(problem: Problem, overlap: float, z: Array, w: Array) -> tuple[Array, Array, Array]:
     """h0, h1, hr on the nodes; E[h0² + h1² + hr] = E σ⋆² is imposed, since a kink at overlap 1 falls between nodes."""
     parts = smooth_directly(problem.target, overlap * z, 1 - overlap**2)
@@ -175,44 +193,3 @@ def _resolution(amplitude: float, nodes: int) -> tuple[int, float]:
     """Nodes of z and the scale on which they crowd near 0: |z| ~ 1/θ for strong steps."""
     scale = 1 / max(1.0, amplitude)
     return 2 * round(nodes * np.arcsinh(7.5 / scale) / np.arcsinh(7.5) / 2 - 0.5) + 1, scale
-
-
-@dataclass(frozen=True)
-class _Strength:
-    """G = (1 − 1/d)((1 + quadratic·τ m)² + higher·τ² S), τ = ηA/√N, on three spectral laws of M."""
-
-    problem: Problem
-    quadratic: float
-    higher: float
-    bulk: SpectralNodes
-    teacher: SpectralNodes
-    learned: SpectralNodes | None
-
-    def on(self, law: SpectralNodes, A: Array) -> Array:
-        """G, neurons × nodes of the law."""
-        tau = self.problem.eta * A[:, None] / np.sqrt(self.problem.N)
-        moved = (1 + self.quadratic * tau * law.eigenvalue) ** 2
-        return (1 - 1 / self.problem.d) * (moved + self.higher * tau**2 * law.power)
-
-    def along_learned(self, A: Array) -> Array:
-        """The factor by which the step changes the variance of θ at fixed A."""
-        return np.ones_like(A) if self.learned is None else self.on(self.learned, A) @ self.learned.weight
-
-
-def _strength(problem: Problem, level: str, learned: Learned) -> _Strength | None:
-    """How strong w_⊥ is after the step; None when the step leaves it alone (level T2, no step, labels that are all 0)."""
-    phi0, power = problem.d / problem.step_samples, direction(problem).residual_power
-    if level == "T2" or problem.eta == 0 or power == 0:
-        return None
-    slope_variance, c2 = problem.sigma.derivative_variance, problem.sigma.coefficients[2]
-    if level == "T2i":
-        point = SpectralNodes(np.zeros(1), np.ones(1), np.full(1, power))
-        return _Strength(problem, 0.0, phi0 * slope_variance, point, point, None)
-    noise = gradient_noise(problem)
-    if level == "T2M":
-        laws = (noise.bulk_law(), noise.projected_teacher_law())
-        bulk, teacher = (replace(law, power=np.full_like(law.power, power)) for law in laws)
-        along = None
-    else:
-        bulk, teacher, along = noise.bulk_law(), noise.teacher_law(learned.tilt), noise.learned_law(learned.tilt)
-    return _Strength(problem, 2 * c2, phi0 * max(slope_variance - 4 * c2**2, 0.0), bulk, teacher, along)

@@ -15,13 +15,14 @@ Ridge objective λY, training error −λ² ∂Y/∂λ, and by the leave-one-out
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from onestride._numerics import Array, solve
-from onestride.theory.profile_equations import Solution, linear_sector
-from onestride.theory.profile_model import Profile
+from onestride.theory.profile.equations import Solution, linear_sector
+from onestride.theory.profile.model import Profile
 
 
 def special_gram(profile: Profile, rho: Array, q: Array) -> Array:
@@ -63,34 +64,49 @@ def gram_and_derivative(
     return M, dM
 
 
-def quadratic_form(
-    profile: Profile, solution: Solution, tangents: list[tuple[Array, Array]] | None = None
-) -> tuple[Any, list[Any]]:
-    """Y and its derivative along each tangent (dρ, dq) of the solution."""
-    rho, q = solution.rho, solution.q
+class Linear(NamedTuple):
+    """The teacher's linear part at one p of the spectrum it sees: x = U_p h1 and b = h1 − V₀x."""
+
+    probability: float
+    G: Array
+    x: Array
+    b: Array
+
+
+def response(profile: Profile, rho: Array, q: Array) -> tuple[Array, Array, list[Linear]]:
+    """What the resolvent makes of the teacher: x = (D₂⁻¹ + M)⁻¹h, b = h − Mx, and its linear part for every p."""
     D = profile.w * rho
-    h = np.concatenate([profile.h0, np.zeros_like(profile.h0)])
-    tail = profile.hr + profile.problem.noise**2
-    M = special_gram(profile, rho, q)
     D2 = np.tile(D, 2)
+    h = np.concatenate([profile.h0, np.zeros_like(profile.h0)])
+    M = special_gram(profile, rho, q)
     root = np.sqrt(D2 if np.iscomplexobj(D2) or D2.min() > 0 else D2.astype(complex))
     # (D₂⁻¹ + M)⁻¹h in a form whose matrix has eigenvalues ≥ 1 for λ > 0
     x = root * solve(np.eye(D2.size) + root[:, None] * M * root, root * h)
-    b = h - M @ x
-    Y = h @ x + D @ tail
     linear = []
-    for p, probability in enumerate(profile.pi_teacher):
-        V0, E = linear_sector(profile, D, q, profile.G_teacher[:, p])
+    for probability, G in zip(profile.pi_teacher, profile.G_teacher.T, strict=True):
+        V0, E = linear_sector(profile, D, q, G)
         x1 = E @ (D * profile.h1)
-        Y += probability * (profile.h1 @ x1)
-        linear.append((probability, profile.G_teacher[:, p], x1, profile.h1 - V0 @ x1))
+        linear.append(Linear(probability, G, x1, profile.h1 - V0 @ x1))
+    return x, h - M @ x, linear
+
+
+def quadratic_form(
+    profile: Profile, solution: Solution, tangents: Sequence[tuple[Array, Array]] = ()
+) -> tuple[Any, list[Any]]:
+    """Y and its derivative along each tangent (dρ, dq) of the solution."""
+    rho, q = solution.rho, solution.q
+    x, b, linear = response(profile, rho, q)
+    tail = profile.hr + profile.problem.noise**2
+    Y = profile.h0 @ x[: rho.size] + (profile.w * rho) @ tail
+    Y += sum(part.probability * (profile.h1 @ part.x) for part in linear)
     derivatives = []
-    for d_rho, d_q in tangents or []:
+    for d_rho, d_q in tangents:
         _, dM = gram_and_derivative(profile, rho, q, d_rho, d_q)
         dD = profile.w * d_rho
         dY = b @ (np.tile(dD, 2) * b) - x @ dM @ x + dD @ tail
-        for probability, G, x1, b1 in linear:
-            Kx = profile.K @ x1
-            dY += probability * (b1 @ (dD * b1) - (profile.weight * d_q * G / profile.psi) @ (Kx * Kx))
+        for part in linear:
+            Kx = profile.K @ part.x
+            moved = (profile.weight * d_q * part.G / profile.psi) @ (Kx * Kx)
+            dY += part.probability * (part.b @ (dD * part.b) - moved)
         derivatives.append(dY)
     return Y, derivatives

@@ -27,7 +27,7 @@ _OFFSETS = 5  # Gauss-Hermite nodes in O; they spread θ by 1/√d only
 
 
 @dataclass(frozen=True)
-class Learned:
+class LearnedDirection:
     """The learned direction: θ = amplitude·A + O/√d, and its overlap with β⋆."""
 
     amplitude: float
@@ -45,20 +45,20 @@ class Neurons:
     weight: Array
 
 
-def learned_direction(problem: Problem, eta: float, *, through_output: bool | None = None) -> Learned:
-    """Amplitude and overlap of the learned direction for a step of size η.
+def learned_direction(problem: Problem, *, through_output: bool | None = None) -> LearnedDirection:
+    """Amplitude and overlap of the learned direction.
 
     `through_output` chooses the form by hand: in labels mode both are right, t = p + c₁ηβ then, and differ by O(1/d).
     """
     beta, c1, teacher_c1 = direction(problem), problem.sigma.coefficients[1], problem.target.coefficients[1]
-    full = problem.gradient == "full"
+    eta, full = problem.eta, problem.gradient == "full"
     if not (full if through_output is None else through_output):
-        return Learned(c1 * eta * beta.s / np.sqrt(problem.N), beta.overlap, False, 0.0)
+        return LearnedDirection(c1 * eta * beta.s / np.sqrt(problem.N), beta.overlap, False, 0.0)
     kept = 1 - c1**2 * eta if full else 1.0  # what is left of p = W₀ᵀa
     length = np.hypot(kept, c1 * eta * np.sqrt(max(beta.s**2 - (c1**2 if full else 0.0), 0.0)))
     overlap = np.clip(c1 * eta * teacher_c1 / length, -1, 1) if length > 0 else 0.0  # rounding may pass 1
     tilt = abs(kept) / length if length > 0 else 0.0
-    return Learned(float(length / np.sqrt(problem.N)), float(overlap), True, float(tilt))
+    return LearnedDirection(float(length / np.sqrt(problem.N)), float(overlap), True, float(tilt))
 
 
 def normal_rule(nodes: int, scale: float = 1.0, *, shift: float = 0.0) -> tuple[Array, Array]:
@@ -85,7 +85,7 @@ def readout_rule(problem: Problem, nodes: int, *, shift: float = 0.0) -> tuple[A
 
 def neuron_nodes(
     problem: Problem,
-    learned: Learned,
+    learned: LearnedDirection,
     nodes: int,
     *,
     min_weight: float,

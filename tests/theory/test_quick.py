@@ -15,7 +15,7 @@ from onestride.theory.baselines import baselines
 from onestride.web import theory
 from onestride.web.figures import BASELINES, EXPONENT, panels
 from onestride.web.query import read_problem
-from onestride.web.theory import FULL, QUICK, _cell, curves, here
+from onestride.theory.quick import FULL, QUICK, _cell, curves, here
 from onestride.web.workers import lasting_answer
 
 PROBLEM = read_problem({"exponent": "0.4"})

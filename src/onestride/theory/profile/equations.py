@@ -20,8 +20,8 @@ import numpy as np
 
 from onestride._numerics import Array
 from onestride._numerics import solve as linear_solve
-from onestride.theory.bulk import solve_bulk
-from onestride.theory.profile_model import Profile
+from onestride.theory.bulk import bulk_of
+from onestride.theory.profile.model import Profile
 
 TOLERANCE = 1e-10  # on the scaled residual
 MOST_STEPS = 300  # of Newton's method on the way to one λ; a continuation that needs more has gone astray
@@ -162,8 +162,7 @@ def _predict(start: Solution, lam: complex) -> tuple[Array, Array]:
 
 
 def _untrained(profile: Profile, lam: float) -> tuple[Array, Array]:
-    sigma = profile.problem.sigma
-    bulk = solve_bulk(lam, profile.phi, profile.psi, sigma.coefficients[1], sigma.nonlinear_power)
+    bulk = bulk_of(profile.problem, lam)
     return np.full(profile.w.size, float(bulk.rho)), np.full(profile.theta.size, float(bulk.q))
 
 
