@@ -44,7 +44,7 @@ def problems() -> list[one.Problem]:
     )
     options = [dict(zip(("gradient", "weights", "readout", "noise"), row, strict=True)) for row in plain]
     options += [{"inputs": law} for law in ("rademacher", "uniform", "student", "ar1", "power", "elliptic")]
-    options += [{"steps": 2}, {"steps": 3, "batch": "same"}, {"directions": 2}, {"directions": 3, "mix": "staircase"}]
+    options += [{"steps": 2}, {"steps": 3, "batch": "reused"}, {"directions": 2}, {"directions": 3, "mix": "staircase"}]
     options += [{"n_step": 75}, {"n_step": 400, "gradient": "labels"}, {"centred": False, "gradient": "labels"}]
     options += [{"ridge": r} for r in (1e-3, 10.0, 1e-6)]
     made = []

@@ -8,7 +8,11 @@ from typing import Any
 
 import pytest
 
-from waiting import LIMIT, Gate, HeldWork
+import shapes
+
+shapes.install()  # before anything imports the package
+
+from waiting import LIMIT, Gate, HeldWork  # noqa: E402
 
 LONG = {  # files and tests with the marker `long`
     "cli/test_terminal.py",

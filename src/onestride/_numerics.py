@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from math import factorial
 
 import numpy as np
+from jaxtyping import Bool as Bool
+from jaxtyping import Complex as Complex
+from jaxtyping import Float as Float
+from jaxtyping import Inexact as Inexact
+from jaxtyping import Int as Int
 from numpy.polynomial.legendre import leggauss, legvander
 
-Array = np.ndarray
+Array = np.ndarray  # with its shape: Float[Array, "n d"], which the tests check at run time
 
 _ORDER = 16  # Gauss-Legendre nodes on each panel
 _MAX_PANELS = 2048  # panels bisected at one level before the rule gives up refining
@@ -15,18 +21,22 @@ _REACH = 42.0  # half-width of the interval: smoothing at t uses a window of a f
 _SQRT_2PI = np.sqrt(2 * np.pi)
 
 
-def gauss_density(x: Array) -> Array:
+def gauss_density(x: Float[Array, "*shape"]) -> Float[Array, "*shape"]:
     """The standard normal density."""
     return np.exp(-x * x / 2) / _SQRT_2PI
 
 
-def _panel_nodes(left: Array, right: Array) -> tuple[Array, Array]:
+def _panel_nodes(
+    left: Float[Array, "panels"], right: Float[Array, "panels"]
+) -> tuple[Float[Array, "panels 16"], Float[Array, "panels 16"]]:
     x, w = leggauss(_ORDER)
     half, centre = (right - left)[:, None] / 2, (right + left)[:, None] / 2
     return centre + half * x, half * w
 
 
-def adapted_rule(f: Callable[[Array], Array], *, tol: float = 1e-15, max_depth: int = 50) -> tuple[Array, Array]:
+def adapted_rule(
+    f: Callable[[Array], Array], *, tol: float = 1e-15, max_depth: int = 50
+) -> tuple[Float[Array, "nodes"], Float[Array, "nodes"]]:
     """Nodes and weights on [-42, 42] (Lebesgue measure) that integrate f and f² against a unit Gaussian.
 
     Composite Gauss-Legendre on unit panels with an edge at 0. A panel is bisected while halving it changes its
@@ -80,7 +90,12 @@ def adapted_rule(f: Callable[[Array], Array], *, tol: float = 1e-15, max_depth: 
     return x.ravel(), w.ravel()
 
 
-def hermite_table(x: Array, degree: int) -> Array:
+def root_factorials(degree: int) -> Float[Array, "degrees"]:
+    """√k!, k = 0..degree: what a coefficient of H_k is multiplied by to be one of the normalised H_k/√k!."""
+    return np.sqrt([float(factorial(k)) for k in range(degree + 1)])
+
+
+def hermite_table(x: Array, degree: int) -> Float[Array, "degrees *shape"]:
     """Normalised probabilists' Hermite polynomials H_k(x)/√k!, k = 0..degree, by their stable recurrence."""
     x = np.asarray(x, float)
     table = np.empty((degree + 1, *x.shape))
@@ -92,7 +107,7 @@ def hermite_table(x: Array, degree: int) -> Array:
     return table
 
 
-def monomials_in_hermite(degree: int) -> Array:
+def monomials_in_hermite(degree: int) -> Float[Array, "degrees degrees"]:
     """Rows p = 0..degree of x^p in the normalised Hermite basis: x^p = Σ_i M[p, i] H_i/√i!.
 
     x·h_i = √(i+1) h_{i+1} + √i h_{i-1} gives each row from the one above.
@@ -106,7 +121,9 @@ def monomials_in_hermite(degree: int) -> Array:
     return table
 
 
-def solve(A: Array, b: Array) -> Array:
+def solve(
+    A: Inexact[Array, "... n n"], b: Inexact[Array, "n"] | Inexact[Array, "... n m"]
+) -> Inexact[Array, "... n"] | Inexact[Array, "... n m"]:
     """A⁻¹b; NaN where A is singular to rounding, which an iteration reports as not converged."""
     try:
         return np.linalg.solve(A, b)

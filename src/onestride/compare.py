@@ -113,7 +113,7 @@ def check(measured: Estimate, low: float = -math.inf, high: float = math.inf, *,
     return Check(float(measured.mean), float(measured.stderr), measured.values.shape[0], low, high, among)
 
 
-def together(checks: Iterable[Check | Row]) -> Agreement:
+def together(checks: Iterable[Check | Pair]) -> Agreement:
     """One outcome for several: agrees when all agree, differs when one differs."""
     outcomes = {one.outcome for one in checks}
     if Agreement.DIFFERS in outcomes:
@@ -121,7 +121,7 @@ def together(checks: Iterable[Check | Row]) -> Agreement:
     return Agreement.UNDECIDED if Agreement.UNDECIDED in outcomes else Agreement.AGREES
 
 
-def seeds_words(checks: Iterable[Check | Row]) -> str:
+def seeds_words(checks: Iterable[Check | Pair]) -> str:
     """How many seeds would decide what is undecided, in words."""
     needed = [one.seeds_needed for one in checks if one.outcome is Agreement.UNDECIDED]
     if not needed:
@@ -140,7 +140,7 @@ def _rounded(seeds: int) -> int:
 
 
 @dataclass(frozen=True)
-class Row:
+class Pair:
     """One quantity: predicted beside measured ± standard error, with the check that decides."""
 
     quantity: str
@@ -196,10 +196,10 @@ def agree(
     absolute: float = 0.0,
     among: int = 1,
     quantity: str = "",
-) -> Row:
+) -> Pair:
     """Judge one of `among` numbers: the tolerance is `relative`·|predicted|, or `absolute` where that is more."""
     room = max(relative * abs(predicted), absolute)
-    return Row(quantity, predicted, check(measured, predicted - room, predicted + room, among=among))
+    return Pair(quantity, predicted, check(measured, predicted - room, predicted + room, among=among))
 
 
 @dataclass(frozen=True)
@@ -209,7 +209,7 @@ class Comparison:
     problem: Problem
     prediction: Prediction = field(repr=False)
     simulation: Simulation = field(repr=False)
-    rows: tuple[Row, ...]
+    rows: tuple[Pair, ...]
     verdict: str
 
     @property
@@ -236,7 +236,7 @@ class Comparison:
         return words | {"rows": [_row_dict(row) for row in self.rows]}
 
 
-def _row_dict(row: Row) -> dict[str, Any]:
+def _row_dict(row: Pair) -> dict[str, Any]:
     numbers = {name: getattr(row, name) for name in ("predicted", "measured", "stderr", "z", "gap", "tolerance")}
     plain = {name: x if math.isfinite(x) else None for name, x in numbers.items()}
     words = {"outcome": row.outcome.name.lower(), "agrees": row.agrees, "seeds_needed": row.seeds_needed}
@@ -268,7 +268,7 @@ def compare(
     return Comparison(problem, prediction, simulation, rows, _verdict(prediction, rows, len(chosen)))
 
 
-def _compare_one(name: str, prediction: Prediction, simulation: Simulation, among: int) -> Row:
+def _compare_one(name: str, prediction: Prediction, simulation: Simulation, among: int) -> Pair:
     relative, absolute = ERROR_TOLERANCE, 0.0
     if name.endswith("gain") and prediction.untrained is not None:
         before = prediction.untrained.train_loss if name == "train_gain" else prediction.untrained.test_error
@@ -277,7 +277,7 @@ def _compare_one(name: str, prediction: Prediction, simulation: Simulation, amon
     return agree(getattr(prediction, name), measured, relative, absolute=absolute, among=among, quantity=name)
 
 
-def _verdict(prediction: Prediction, rows: Sequence[Row], seeds: int) -> str:
+def _verdict(prediction: Prediction, rows: Sequence[Pair], seeds: int) -> str:
     by = {outcome: [row for row in rows if row.outcome is outcome] for outcome in Agreement}
     who, rule = (
         f"Theory ({prediction.method}) and simulation",
@@ -302,7 +302,7 @@ def _verdict(prediction: Prediction, rows: Sequence[Row], seeds: int) -> str:
     return f"{who} agree: the {CONFIDENCE:.0%} intervals of all {len(rows)} numbers lie within the tolerance ({rule}).{marked}"
 
 
-def _words(row: Row) -> str:
+def _words(row: Pair) -> str:
     low, high = row.check.interval
     return (
         f"{row.quantity} predicted {row.predicted:.4g}, measured {row.measured:.4g} ± {row.stderr:.2g} "
@@ -310,7 +310,7 @@ def _words(row: Row) -> str:
     )
 
 
-def _reach(row: Row) -> str:
+def _reach(row: Pair) -> str:
     """The interval relative to the predicted number."""
     low, high = (end / row.predicted - 1 if row.predicted else math.nan for end in row.check.interval)
     return f"({min(low, high):+.0%} to {max(low, high):+.0%})"

@@ -10,14 +10,13 @@ import difflib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
-from math import factorial
 
 import numpy as np
 from numpy.polynomial import hermite_e
 
 from onestride._backend import apply_special, current, namespace
 from onestride._errors import InputError as InputError
-from onestride._numerics import Array, adapted_rule, gauss_density, hermite_table
+from onestride._numerics import Array, Float, adapted_rule, gauss_density, hermite_table, root_factorials
 
 ScalarMap = Callable[[Array], Array]
 
@@ -50,18 +49,16 @@ class Function:
         return _evaluate(self.raw_derivative, z)
 
     @cached_property
-    def rule(self) -> tuple[Array, Array]:
+    def rule(self) -> tuple[Float[Array, "nodes"], Float[Array, "nodes"]]:
         """Quadrature nodes and (Lebesgue) weights that resolve the kinks of f."""
         return adapted_rule(self.raw)
 
     @cached_property
-    def _raw_coefficients(self) -> Array:
+    def _raw_coefficients(self) -> Float[Array, "degrees"]:
         if self.exact is not None:
             return np.pad(np.array(self.exact, float), (0, DEGREES + 1 - len(self.exact)))
         x, w = self.rule
-        h = hermite_table(x, DEGREES)
-        roots = np.sqrt([float(factorial(k)) for k in range(DEGREES + 1)])
-        return h @ (w * gauss_density(x) * self.raw(x)) / roots
+        return hermite_table(x, DEGREES) @ (w * gauss_density(x) * self.raw(x)) / root_factorials(DEGREES)
 
     @property
     def shift(self) -> float:
@@ -69,21 +66,22 @@ class Function:
         return float(self._raw_coefficients[0]) if self.centred else 0.0
 
     @cached_property
-    def coefficients(self) -> Array:
+    def coefficients(self) -> Float[Array, "degrees"]:
         """c_0 … c_64; values below 1e-13 of the function's size are rounding and set to 0."""
         c = self._raw_coefficients.copy()
         if self.centred:
             c[0] = 0.0
         if self.exact is not None:
             return c
-        size = np.abs(c) * np.sqrt([float(factorial(k)) for k in range(DEGREES + 1)])
-        c[size <= 1e-13 * np.sqrt(self._raw_square)] = 0.0
+        x, w = self.rule
+        size = np.sqrt((w * gauss_density(x)) @ self.raw(x) ** 2)
+        c[np.abs(c) * root_factorials(DEGREES) <= 1e-13 * size] = 0.0
         return c
 
-    @cached_property
-    def _raw_square(self) -> float:
-        x, w = self.rule
-        return float((w * gauss_density(x)) @ self.raw(x) ** 2)
+    @property
+    def normalised(self) -> Float[Array, "degrees"]:
+        """c_k√k!, the coefficients of the normalised polynomials H_k/√k!; their squares sum to E f²."""
+        return self.coefficients * root_factorials(DEGREES)
 
     @cached_property
     def second_moment(self) -> float:

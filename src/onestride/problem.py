@@ -22,6 +22,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, ValidationError, Va
 from pydantic_core import PydanticCustomError
 
 from onestride import functions
+from onestride._numerics import Array, Float
 from onestride.functions import Function, InputError
 
 
@@ -322,7 +323,7 @@ def _spec(value: Any, callables: bool) -> Any:
     return numbers
 
 
-def grid_axis(name: str, values: ArrayLike, *, positive: bool = False) -> np.ndarray:
+def grid_axis(name: str, values: ArrayLike, *, positive: bool = False) -> Float[Array, "axis"]:
     """A validated one-dimensional axis of a grid."""
     allowed = "finite numbers above 0" if positive else "finite numbers"
     try:
@@ -334,7 +335,7 @@ def grid_axis(name: str, values: ArrayLike, *, positive: bool = False) -> np.nda
     return axis
 
 
-def exponent_axis(problem: Problem, values: ArrayLike) -> np.ndarray:
+def exponent_axis(problem: Problem, values: ArrayLike) -> Float[Array, "axis"]:
     """The exponents of a grid; a problem that takes no step (c = 0) has none but its own."""
     axis = grid_axis("exponents", values)
     if problem.step.constant == 0 and (axis != problem.step.exponent).any():

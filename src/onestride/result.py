@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 
 from onestride._errors import InputError
+from onestride._numerics import Array, Float
 from onestride.problem import Problem
 
-Array = np.ndarray
 QUANTITIES = ("train_loss", "train_mse", "test_error")
 
 
@@ -152,7 +152,7 @@ class PredictionGrid:
 class Estimate:
     """A measured quantity: one value per seed along the first axis."""
 
-    values: Array
+    values: Float[Array, "seeds *shape"]
 
     @property
     def mean(self) -> Any:

@@ -322,6 +322,7 @@ def test_three_thousand_problems_get_a_number_or_a_sentence(problem):
 
 
 EXTREME = {
+    "an activation of 10⁻¹¹¹": {"n": 10, "d": 10, "N": 10, "activation": [0, 0, 2.7e-111]},
     "labels that are all 0": {"n": 43, "d": 10, "N": 43, "teacher": [0, 0], "noise": 0.0, "gradient": "labels"}
     | {"step": Step(constant=1.0, exponent=0.0)},
     "d/n of 10⁷ with the labels' gradient": {"n": 824, "d": 7077737246, "N": 253, "gradient": "labels"}

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from onestride.compare import GAIN_FLOOR, GAIN_TOLERANCE, Agreement, Check, Row, agree, check, together
+from onestride.compare import GAIN_FLOOR, GAIN_TOLERANCE, Agreement, Check, Pair, agree, check, together
 from onestride.experiments.claim import FAILS, PARTLY, UNDECIDED, decide, marks, pm, seeds_words, tally
 from onestride.experiments.outcome import Outcome, Settings
 from onestride.plot import Panel, Series
@@ -33,7 +33,7 @@ def run(settings: Settings) -> Outcome:
     rows: list[dict[str, Any]] = []
     gains: list[Estimate] = []
     parts: list[Estimate] = []
-    judged: list[Row] = []
+    judged: list[Pair] = []
     theories = []
     silent: list[Check] = []
     among = len(ALPHAS) * len(ACTIVATIONS)
@@ -178,10 +178,10 @@ def run(settings: Settings) -> Outcome:
 
 
 def judge(
-    gains: Sequence[Check | Row], silent: Sequence[Check], without_c2: Sequence[Check], with_c2: Sequence[Check]
+    gains: Sequence[Check | Pair], silent: Sequence[Check], without_c2: Sequence[Check], with_c2: Sequence[Check]
 ) -> str:
     """From the gains beside theory, whether there is none at c₁ = 0, and the H₂ fractions: none at c₂ = 0, some at c₂ ≠ 0."""
-    claims: dict[str, Sequence[Check | Row]] = {
+    claims: dict[str, Sequence[Check | Pair]] = {
         "the gains are not those of the theory": gains,
         "c₁ = 0 does not prevent a gain": silent,
         "c₂ = 0 does not always prevent learning H₂": without_c2,

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from onestride._numerics import Array
-from onestride.compare import Agreement, Check, Row, agree, check, seeds_words, together
+from onestride.compare import Agreement, Check, Pair, agree, check, seeds_words, together
 from onestride.experiments.claim import FAILS, HOLDS, NOT_YET, UNDECIDED, tally
 from onestride.experiments.outcome import Outcome, Settings
 from onestride.experiments.spectrum import CONSTANT, STEP_SAMPLES, the_problem
@@ -34,7 +34,7 @@ def target_overlap(found: Outliers | MeasuredSpectrum, k: int) -> Array:
     return powers[..., k, k]
 
 
-def judge(overlaps: Sequence[Row], now: Sequence[Check], far: Sequence[float]) -> str:
+def judge(overlaps: Sequence[Pair], now: Sequence[Check], far: Sequence[float]) -> str:
     """`overlaps`: measured beside theory at this n; `now`: are the overlaps with the targets above ALIGNED?; `far`: theory at large n."""
     away = sum(row.outcome is Agreement.DIFFERS for row in overlaps)
     if away:

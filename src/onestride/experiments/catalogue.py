@@ -54,6 +54,7 @@ def run_experiment(name: str, settings: Settings) -> Outcome:
     module = import_module(f"onestride.experiments.{name.replace('-', '_')}")
     settings.progress(0.0)
     with using(settings.device):
-        outcome: Outcome = module.run(settings)
+        data = module.measure(settings.of(module.SIZES), settings.progress)
+        outcome = Outcome(name, QUESTIONS[name], module.CLAIM, module.judge(data), module.draw(data))
     settings.progress(1.0)
     return outcome

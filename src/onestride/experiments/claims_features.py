@@ -236,7 +236,7 @@ def expansion(sizes: Sizes, runs: dict[float, list[MeasuredEquivalence]]) -> Cla
 def constant_part(problem: Problem) -> float:
     """√3 c₂φ₀ E r² Var σ′ η²/√N: what the gradient's fluctuations add to ‖F − F_ℓ‖/√n along the constant vector.
 
-    Row j of W grows to squared length 1 + η²a_j²φ₀ E r² Var σ′ (the isotropic level of the profile theory), and E σ(√v Z) − E σ(Z) ≈ c₂(v − 1).
+    Pair j of W grows to squared length 1 + η²a_j²φ₀ E r² Var σ′ (the isotropic level of the profile theory), and E σ(√v Z) − E σ(Z) ≈ c₂(v − 1).
     """
     sigma, phi0 = problem.sigma, problem.d / problem.step_samples
     inflation = phi0 * direction(problem).residual_power * sigma.derivative_variance * problem.eta**2

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from onestride.compare import ERROR_TOLERANCE, Agreement, Check, Row, agree, check, seeds_words, together
+from onestride.compare import ERROR_TOLERANCE, Agreement, Check, Pair, agree, check, seeds_words, together
 from onestride.experiments.claim import FAILS, HOLDS, PARTLY, UNDECIDED, marks, tally, worded
 from onestride.experiments.outcome import Outcome, Settings
 from onestride.plot import Panel, Series, theory_series
@@ -35,7 +35,7 @@ def run(settings: Settings) -> Outcome:
     base = baselines(problem)
     rows: list[dict[str, Any]] = []
     falls: list[Estimate] = []
-    judged: list[Row] = []
+    judged: list[Pair] = []
     theories = []
     errors: dict[tuple[str, float], list[np.ndarray]] = {(m, r): [] for m in MODELS.values() for r in RIDGES}
     among = len(MODELS) * len(RIDGES) * ratios.size

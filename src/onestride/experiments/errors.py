@@ -3,36 +3,98 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
+from types import SimpleNamespace
 
 import numpy as np
 
-from onestride.compare import ERROR_TOLERANCE, Agreement, Check, Row, agree, check, seeds_words, together
-from onestride.experiments.claim import FAILS, HOLDS, NOT_YET, UNDECIDED, marks, tally, worded
-from onestride.experiments.outcome import Outcome, Settings
-from onestride.plot import Panel, Series
-from onestride.problem import Problem, Step
-from onestride.result import Estimate
+from onestride.compare import ERROR_TOLERANCE, Agreement, Check, Pair, agree, check, seeds_words, together
+from onestride.experiments.kit import ERRORS, QUADRATIC, exponent_panel, inside_windows, points, problem_at, row_of
+from onestride.experiments.outcome import Figure, Judgement, Progress
+from onestride.experiments.verdict import FAILS, HOLDS, NOT_YET, UNDECIDED, marks, tally, worded
+from onestride.plot import Series
+from onestride.problem import Problem
+from onestride.result import Estimate, PredictionGrid, Simulation
 from onestride.simulation.run import simulate_grid
 from onestride.theory.baselines import baselines
-from onestride.theory.plateau import window
 from onestride.theory.predict import predict_grid
 
-TEACHERS = {"setting 1: H₁, noise 1": ((0.0, 1.0), 1.0), "setting 2: H₁ + H₂/√2": ((0.0, 1.0, 2**-0.5), 0.0)}
-THRESHOLDS = ((0.0, "0"), (0.25, "1/4"), (1 / 3, "1/3"), (0.375, "3/8"))
-QUANTITIES = {"train_loss": "ridge objective", "test_error": "test error"}
+CLAIM = (
+    "Both errors fall by a plateau in each window of α; in setting 2 the error passes below what random features reach."
+)
+SIZES = {"n": (200, 1200, 8000), "seeds": (4, 8, 16), "points": (6, 11, 11), "fine": (11, 41, 41)}
+SETTINGS = {"setting 1: H₁, noise 1": ((0.0, 1.0), 1.0), "setting 2: H₁ + H₂/√2": (QUADRATIC, 0.0)}
 
 
-def judge(plateaus: Sequence[Row], finite: Sequence[Row], below: Check) -> str:
-    """`plateaus`: measured beside the n → ∞ limits; `finite`: beside the theory at this n; `below`: is there a gain at α = 1/2?"""
+@dataclass(frozen=True)
+class Setting:
+    """One of the talk's settings: simulation and theory at the same exponents, and the curves to draw."""
+
+    title: str
+    problem: Problem
+    measured: Simulation
+    theory: PredictionGrid
+    plateaus: PredictionGrid  # at those of the exponents that lie inside a window
+    curve: PredictionGrid
+    limit: PredictionGrid
+
+
+def measure(size: SimpleNamespace, progress: Progress) -> list[Setting]:
+    """Simulate both settings on a grid of exponents, with the profile theory and the limits."""
+    alphas, fine = np.linspace(0, 0.5, size.points), np.linspace(0, 0.5, size.fine)
+    found = []
+    for title, (teacher, noise) in SETTINGS.items():
+        problem = problem_at(size.n, activation="softplus", teacher=teacher, noise=noise, ridge=0.01)
+        ridges = [problem.ridge]
+        measured = simulate_grid(problem, alphas, ridges, size.seeds)
+        theory, curve = (predict_grid(problem, a, ridges) for a in (alphas, fine))
+        plateaus, limit = (
+            predict_grid(problem, inside_windows(a), ridges, method="plateau")
+            for a in (alphas, np.linspace(0.002, 0.45, 300))
+        )
+        found.append(Setting(title, problem, measured, theory, plateaus, curve, limit))
+        progress(len(found) / len(SETTINGS))
+    return found
+
+
+def judge(settings: list[Setting]) -> Judgement:
+    """Every point beside the theory at this n and, inside a window, beside its plateau."""
+    first = settings[0]
+    among = [2 * len(ERRORS) * len(grid.exponents) for grid in (first.theory, first.plateaus)]
+    rows: list[dict] = []
+    finite: list[Pair] = []
+    plateaus: list[Pair] = []
+    for k, setting in enumerate(settings):
+        for name in ERRORS:
+            for i, alpha in enumerate(setting.theory.exponents):
+                measured = getattr(setting.measured, name)[i, 0]
+                finite.append(agree(getattr(setting.theory, name)[i, 0], measured, among=among[0], quantity=name))
+                rows.append(row_of(finite[-1], setting=k + 1, quantity=name, alpha=float(alpha)))
+                at = np.flatnonzero(setting.plateaus.exponents == alpha)
+                limit = float(getattr(setting.plateaus, name)[at[0], 0]) if at.size else None
+                if limit is not None:
+                    plateaus.append(agree(limit, measured, among=among[1], quantity=name))
+                on = plateaus[-1].outcome.name.lower() if limit is not None else None
+                rows[-1] |= {"plateau": limit, "on plateau": on}
+    gain: Estimate = settings[-1].measured.test_gain[-1, 0]
+    return Judgement(
+        words=_words(plateaus, finite, check(gain, low=0)),
+        finding=_finding(settings, rows, plateaus, finite, gain),
+        surprise=" ".join(_inside(k + 1, setting) for k, setting in enumerate(settings)),
+        rows=rows,
+    )
+
+
+def _words(plateaus: Sequence[Pair], finite: Sequence[Pair], below: Check) -> str:
+    """`below`: is there a gain at α = 1/2?"""
     theory = {
         Agreement.AGREES: "the theory at this n agrees",
         Agreement.DIFFERS: "the theory at this n differs too",
-        Agreement.UNDECIDED: f"the theory at this n is {UNDECIDED}: ",
+        Agreement.UNDECIDED: f"the theory at this n is {UNDECIDED}: {seeds_words(finite)}",
     }[together(finite)]
-    theory += seeds_words(finite) if theory.endswith(": ") else ""
     if below.differs:
         return f"{FAILS}: the error does not pass below that of random features; {theory}"
-    away = sum(row.outcome is Agreement.DIFFERS for row in plateaus)
+    away = sum(pair.outcome is Agreement.DIFFERS for pair in plateaus)
     if away:
         return f"{NOT_YET}: {away} of {len(plateaus)} points are off their plateau by more than {ERROR_TOLERANCE:.0%}; {theory}"
     if together([*plateaus, below]) is Agreement.UNDECIDED:
@@ -40,88 +102,36 @@ def judge(plateaus: Sequence[Row], finite: Sequence[Row], below: Check) -> str:
     return f"{HOLDS} within {ERROR_TOLERANCE:.0%}; {theory}"
 
 
-def run(settings: Settings) -> Outcome:
-    """Simulate both settings on a grid of exponents and compare every point with the profile theory."""
-    n, seeds = settings.pick(200, 1200, 8000), settings.seed_count(4, 8, 16)
-    points, curve = np.linspace(0, 0.5, settings.pick(6, 11, 11)), np.linspace(0, 0.5, settings.pick(11, 41, 41))
-    panels, rows, finite, plateaus, falls, gains, theories = [], [], [], [], [], [], []
-    lies = [a for a in points if a < 0.5 and not np.isnan(window(a))]  # exponents inside a window
-    among = 2 * len(QUANTITIES) * points.size, 2 * len(QUANTITIES) * len(lies)
-    for k, (title, (teacher, noise)) in enumerate(TEACHERS.items()):
-        problem = Problem(
-            n=n, d=n // 2, N=3 * n // 2, activation="softplus", teacher=teacher, noise=noise, ridge=0.01, step=Step()
-        )
-        measured = simulate_grid(problem, points, [problem.ridge], seeds)
-        at_points = predict_grid(problem, points, [problem.ridge])
-        smooth = predict_grid(problem, curve, [problem.ridge])
-        inside = [a for a in np.linspace(0.002, 0.45, 300) if not np.isnan(window(a))]
-        limit = predict_grid(problem, inside, [problem.ridge], method="plateau")
-        steps = predict_grid(problem, lies, [problem.ridge], method="plateau")
-        base = baselines(problem)
-        for name, label in QUANTITIES.items():
-            estimate: Estimate = getattr(measured, name)
-            series = (
-                Series("theory at this n", curve, getattr(smooth, name)[:, 0]),
-                Series("limit n → ∞", inside, getattr(limit, name)[:, 0], kind="limit"),
-                Series("simulation", points, estimate.mean[:, 0], estimate.stderr[:, 0], "simulation"),
-            )
-            lines = [(float(getattr(smooth.untrained, name)[0, 0]), "random features")]
-            if name == "test_error":
-                lines += [(base["best-linear"].test_error, "best linear predictor = kernel lower bound")]
-            panels.append(
-                Panel(f"{title}, {label}", "α = log η / log n", label, series, verticals=THRESHOLDS, horizontals=lines)
-            )
-            for i, alpha in enumerate(points):
-                row = agree(float(getattr(at_points, name)[i, 0]), estimate[i, 0], among=among[0], quantity=name)
-                finite.append(row)
-                step = None
-                if alpha in lies:
-                    value = float(getattr(steps, name)[lies.index(alpha), 0])
-                    step = agree(value, estimate[i, 0], among=among[1], quantity=name)
-                    plateaus.append(step)
-                rows.append(
-                    {"setting": k + 1, "quantity": name, "alpha": float(alpha), "theory": row.predicted}
-                    | {"measured": row.measured, "stderr": row.stderr, "outcome": row.outcome.name.lower()}
-                    | {"plateau": step and step.predicted, "on plateau": step and step.outcome.name.lower()}
-                )
-        start, *_, end = (i for i, a in enumerate(points) if 0 < a < 0.25)
-        falls.append(measured.test_error[end, 0] - measured.test_error[start, 0])
-        theories.append(at_points)
-        gains.append(measured.test_gain[-1, 0])
-        settings.progress((k + 1) / 2)
-    gain: Estimate = gains[-1]
-    inner = [float(a) for a in points if 0 < a < 0.25]
+def _finding(
+    settings: list[Setting], rows: list[dict], plateaus: Sequence[Pair], finite: Sequence[Pair], gain: Estimate
+) -> str:
+    problem, seeds = settings[0].problem, len(gain.values)
     off = max((r for r in rows if r["plateau"] is not None), key=lambda r: abs(r["plateau"] / r["measured"] - 1))
-    worst = max(rows, key=lambda row: abs(row["theory"] / row["measured"] - 1))
-    gap = worst["theory"] / worst["measured"] - 1
-    first, last = (
+    worst = max(rows, key=lambda r: abs(r["theory"] / r["measured"] - 1))
+    ends = (
         next(r for r in rows if r["setting"] == 2 and r["quantity"] == "test_error" and r["alpha"] == a)
         for a in (0, 0.5)
     )
-    return Outcome(
-        name="errors",
-        question="How do train and test error fall with the exponent of the step, beside theory and baselines?",
-        claim="Both errors fall by a plateau in each window of α; in setting 2 the error passes below what random features reach.",
-        verdict=judge(plateaus, finite, check(gain, low=0)),
-        finding=(
-            f"At n = {n} ({seeds} seeds), within {ERROR_TOLERANCE:.0%} of the plateaus of the limit: {tally(plateaus)}; the furthest is {off['plateau'] / off['measured'] - 1:+.0%} "
-            f"from simulation (setting {off['setting']}, {off['quantity']}, α = {off['alpha']:g}). Within {ERROR_TOLERANCE:.0%} of the profile theory at this n: {tally(finite)}; the largest gap is {gap:+.1%} (setting {worst['setting']}, {worst['quantity']}, α = {worst['alpha']:g}, "
-            f"measured {worst['measured']:.4g} ± {worst['stderr']:.1g}). In setting 2 the test error falls from "
-            f"{first['measured']:.3f} ± {first['stderr']:.1g} at α = 0 to {last['measured']:.3f} ± {last['stderr']:.1g} at α = 1/2, "
-            f"{gain.mean:.3f} ± {gain.stderr:.1g} below that of random features.{marks(*theories)}"
-        ),
-        surprise=" ".join(_inside(k + 1, fall, inner) for k, fall in enumerate(falls)),
-        rows=rows,
-        panels=tuple(panels),
-        caption=(
-            f"Softplus, n = {n}, d = n/2, N = 3n/2, λ = 0.01, η = n^α, literal gradient, {seeds} seeds, mean ± standard error. "
-            "Vertical lines: thresholds (ℓ−1)/(2ℓ)."
-        ),
+    start, end = (f"{r['measured']:.3f} ± {r['stderr']:.1g}" for r in ends)
+    return (
+        f"At n = {problem.n} ({seeds} seeds), within {ERROR_TOLERANCE:.0%} of the plateaus of the limit: {tally(plateaus)}; "
+        f"the furthest is {off['plateau'] / off['measured'] - 1:+.0%} from simulation ({_place(off)}). Within "
+        f"{ERROR_TOLERANCE:.0%} of the profile theory at this n: {tally(finite)}; the largest gap is "
+        f"{worst['theory'] / worst['measured'] - 1:+.1%} ({_place(worst)}, measured {worst['measured']:.4g} ± {worst['stderr']:.1g}). "
+        f"In setting 2 the test error falls from {start} at α = 0 to {end} at α = 1/2, "
+        f"{gain.mean:.3f} ± {gain.stderr:.1g} below that of random features.{marks(*(s.theory for s in settings))}"
     )
 
 
-def _inside(setting: int, fall: Estimate, inner: Sequence[float]) -> str:
+def _place(row: dict) -> str:
+    return f"setting {row['setting']}, {row['quantity']}, α = {row['alpha']:g}"
+
+
+def _inside(k: int, setting: Setting) -> str:
     """What the test error does inside window 1, where the limit is flat."""
+    inner = [i for i, a in enumerate(setting.theory.exponents) if 0 < a < 0.25]
+    start, end = (setting.theory.exponents[i] for i in (inner[0], inner[-1]))
+    fall = setting.measured.test_error[inner[-1], 0] - setting.measured.test_error[inner[0], 0]
     how = worded(
         fall,
         0.0,
@@ -130,5 +140,30 @@ def _inside(setting: int, fall: Estimate, inner: Sequence[float]) -> str:
         equal="it is flat",
         unclear="these seeds do not tell it from flat",
     )
-    where = f"from α = {inner[0]:g} to {inner[-1]:g}, inside window 1, where the limit is flat"
-    return f"Setting {setting}: {where}, the test error changes by {fall.mean:+.3f} ± {fall.stderr:.1g} (paired by seed): {how}."
+    where = f"from α = {start:g} to {end:g}, inside window 1, where the limit is flat"
+    return (
+        f"Setting {k}: {where}, the test error changes by {fall.mean:+.3f} ± {fall.stderr:.1g} (paired by seed): {how}."
+    )
+
+
+def draw(settings: list[Setting]) -> Figure:
+    """Both errors of both settings against α."""
+    panels = []
+    for setting in settings:
+        for name, label in ERRORS.items():
+            series = (
+                Series("theory at this n", setting.curve.exponents, getattr(setting.curve, name)[:, 0]),
+                Series("limit n → ∞", setting.limit.exponents, getattr(setting.limit, name)[:, 0], kind="limit"),
+                points("simulation", setting.theory.exponents, getattr(setting.measured, name)),
+            )
+            lines = [(float(getattr(setting.curve.untrained, name)[0, 0]), "random features")]
+            if name == "test_error":
+                linear = baselines(setting.problem)["best-linear"].test_error
+                lines.append((linear, "best linear predictor = kernel lower bound"))
+            panels.append(exponent_panel(f"{setting.title}, {label}", label, series, lines))
+    n, seeds = settings[0].problem.n, len(settings[0].measured.test_error.values)
+    caption = (
+        f"Softplus, n = {n}, d = n/2, N = 3n/2, λ = 0.01, η = n^α, literal gradient, {seeds} seeds, mean ± standard error. "
+        "Vertical lines: thresholds (ℓ−1)/(2ℓ)."
+    )
+    return Figure(panels, caption)

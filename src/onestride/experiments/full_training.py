@@ -10,7 +10,7 @@ from scipy.optimize import minimize
 
 from onestride._backend import stream
 from onestride._numerics import Array
-from onestride.compare import Agreement, Check, Row, check
+from onestride.compare import Agreement, Check, Pair, check
 from onestride.experiments.claim import UNDECIDED, decide_each
 from onestride.experiments.outcome import Outcome, Settings
 from onestride.experiments.probes import said
@@ -161,7 +161,7 @@ def judge(data: dict[str, Array], n: int, N: int, seeds: int, converged: float) 
     """How much of the way from random features to full training does one step go?"""
     rows, panels, sentences = [], [], []
     shares: dict[str, float] = {}
-    most: dict[str, Sequence[Check | Row]] = {}
+    most: dict[str, Sequence[Check | Pair]] = {}
     full, linear, kernel = (METHODS.index(m) for m in ("full", "linear", "kernel"))
     for name, values in data.items():
         e = Estimate(values)

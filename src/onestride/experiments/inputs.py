@@ -8,7 +8,7 @@ import numpy as np
 
 from onestride._backend import stream
 from onestride._numerics import Array
-from onestride.compare import ERROR_TOLERANCE, Agreement, Check, Row, agree, check, together
+from onestride.compare import ERROR_TOLERANCE, Agreement, Check, Pair, agree, check, together
 from onestride.experiments.claim import by_name, decide_each, marks
 from onestride.experiments.outcome import Outcome, Settings
 from onestride.experiments.probes import ridge_risk
@@ -74,7 +74,7 @@ def judge(problem: Problem, small: Problem, data: dict[str, Array], seeds: int, 
     smooth = {grid.problem.d: grid.test_error[:, 0] for grid in grids}
     status = {grid.problem.d: grid.status[:, 0] for grid in grids}
     rows, gaps = [], {}
-    checks: dict[str, Sequence[Check | Row]] = {}
+    checks: dict[str, Sequence[Check | Pair]] = {}
     for law, values in data.items():
         where = small if law in ("table", "gaussian rows") else problem
         theory = np.interp(EXPONENTS, curve, smooth[where.d])
@@ -139,7 +139,7 @@ def judge(problem: Problem, small: Problem, data: dict[str, Array], seeds: int, 
     )
 
 
-def _what_matters(checks: dict[str, Sequence[Check | Row]], small: Problem) -> str:
+def _what_matters(checks: dict[str, Sequence[Check | Pair]], small: Problem) -> str:
     """Independent entries of other laws beside one length shared by all entries, and the theory at the table's size."""
     words = {
         Agreement.AGREES: "agree with the theory for Gaussian ones",

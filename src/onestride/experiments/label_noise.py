@@ -9,7 +9,7 @@ import numpy as np
 
 from onestride._backend import stream
 from onestride._numerics import Array
-from onestride.compare import ERROR_TOLERANCE, GAIN_FLOOR, GAIN_TOLERANCE, Agreement, Row, agree, together
+from onestride.compare import ERROR_TOLERANCE, GAIN_FLOOR, GAIN_TOLERANCE, Agreement, Pair, agree, together
 from onestride.experiments.claim import decide_each, marks, tally, worded
 from onestride.experiments.outcome import Outcome, Settings
 from onestride.experiments.probes import ridge_risk, said
@@ -98,7 +98,7 @@ def measure(problem: Problem, seed: int) -> dict[str, Array]:
 def judge(problem: Problem, data: dict[str, Array], seeds: int) -> Outcome:
     """Does every law agree with Gaussian noise of the same variance?"""
     rows, panels, kept = [], [], {}
-    checks: dict[str, list[Row]] = {law: [] for law in LAWS}
+    checks: dict[str, list[Pair]] = {law: [] for law in LAWS}
     theories = []
     among = 2 * sum(len(levels) for _, levels in LAWS.values())
     for law, (_, levels) in LAWS.items():

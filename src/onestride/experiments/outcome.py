@@ -1,16 +1,18 @@
-"""What an experiment is given (`Settings`) and what it returns (`Outcome`)."""
+"""What an experiment is given (`Settings`), what its parts return (`Judgement`, `Figure`) and the whole (`Outcome`)."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from types import SimpleNamespace
+from typing import Any
 
 from onestride._backend import require_device
+from onestride.experiments.verdict import Verdict
 from onestride.functions import InputError
 from onestride.plot import Panel
 
-T = TypeVar("T")
+Progress = Callable[[float], None]  # told how much is done, from 0 to 1
 SIZE_NAMES = ("small", "standard", "large")
 
 
@@ -21,7 +23,7 @@ class Settings:
     size: str = "standard"
     seeds: int | None = None
     device: str = "cpu"
-    report: Callable[[float], None] | None = field(default=None, repr=False)
+    report: Progress | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
         if self.size not in SIZE_NAMES:
@@ -30,13 +32,10 @@ class Settings:
             raise InputError(f"seeds must be 2 or more to give an error bar, got {self.seeds}")
         require_device(self.device)
 
-    def pick(self, small: T, standard: T, large: T) -> T:
-        """The value for this size."""
-        return {"small": small, "standard": standard, "large": large}[self.size]
-
-    def seed_count(self, small: int, standard: int, large: int) -> int:
-        """The number of seeds asked for, else the experiment's own for this size."""
-        return self.pick(small, standard, large) if self.seeds is None else self.seeds
+    def of(self, sizes: Mapping[str, tuple[Any, Any, Any]]) -> SimpleNamespace:
+        """The column of this size in a table of (small, standard, large) by name; `seeds` as asked for, if they were."""
+        chosen = {name: values[SIZE_NAMES.index(self.size)] for name, values in sizes.items()}
+        return SimpleNamespace(**chosen | ({} if self.seeds is None else {"seeds": self.seeds}))
 
     def progress(self, fraction: float) -> None:
         """Tell how much of the experiment is done."""
@@ -45,33 +44,47 @@ class Settings:
 
 
 @dataclass(frozen=True)
-class Outcome:
-    """One experiment: the question, what is claimed, what was found, and the figure behind it.
+class Judgement:
+    """What the data say: the verdict in a few words, the finding with the numbers that decide it, what we did not expect."""
 
-    claim
-        What the paper (or the folklore) says.
-    verdict
-        A few words: holds, holds in part, not at this size, does not hold, or a finding of its own.
-    finding
-        The verdict in sentences, with the numbers that decide it and their errors.
-    surprise
-        What we did not expect.
-    rows
-        The deciding numbers, one dictionary per line.
-    """
+    words: str
+    finding: str
+    surprise: str
+    rows: list[dict[str, Any]] = field(repr=False)
+
+    @property
+    def verdict(self) -> Verdict:
+        """The kind of verdict that `words` begin with."""
+        return Verdict.of(self.words)
+
+
+@dataclass(frozen=True)
+class Figure:
+    """Panels with a caption that says sizes, seeds and what is fixed."""
+
+    panels: Sequence[Panel] = field(repr=False)
+    caption: str
+    columns: int = 2
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """One experiment: the question, what the paper (or the folklore) claims, the judgement and the figure behind it."""
 
     name: str
     question: str
     claim: str
-    verdict: str
-    finding: str
-    surprise: str
-    rows: list[dict[str, Any]] = field(repr=False)
-    panels: tuple[Panel, ...] = field(repr=False)
-    caption: str = field(repr=False)
-    columns: int = 2
+    judgement: Judgement
+    figure: Figure
 
     def to_dict(self) -> dict[str, Any]:
         """Words and numbers, without the figure."""
-        names = ("name", "question", "claim", "verdict", "finding", "surprise", "rows", "caption")
-        return {name: getattr(self, name) for name in names}
+        told = self.judgement
+        words = {"verdict": told.words, "finding": told.finding, "surprise": told.surprise, "rows": told.rows}
+        return {
+            "name": self.name,
+            "question": self.question,
+            "claim": self.claim,
+            **words,
+            "caption": self.figure.caption,
+        }

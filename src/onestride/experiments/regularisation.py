@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from onestride.compare import ERROR_TOLERANCE, Agreement, Check, Row, agree, check, seeds_words, together
+from onestride.compare import ERROR_TOLERANCE, Agreement, Check, Pair, agree, check, seeds_words, together
 from onestride.experiments.claim import FAILS, HOLDS, PARTLY, UNDECIDED, tally
 from onestride.experiments.outcome import Outcome, Settings
 from onestride.plot import Panel, Series
@@ -35,7 +35,7 @@ def run(settings: Settings) -> Outcome:
     rows: list[dict[str, Any]] = []
     penalty, error, shape = [], [], []
     gains: list[Estimate] = []
-    judged: list[Row] = []
+    judged: list[Pair] = []
     peak = top = plain = float("nan")
     for k, noise in enumerate(NOISES):
         problem = Problem(

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from onestride.compare import Agreement, Check, Row, agree, seeds_words, together
+from onestride.compare import Agreement, Check, Pair, agree, seeds_words, together
 from onestride.experiments.claim import HOLDS, NOT_YET, UNDECIDED, count_check, tally
 from onestride.experiments.outcome import Outcome, Settings
 from onestride.plot import Panel, Series
@@ -20,7 +20,7 @@ CONSTANT, STEP_SAMPLES = 4.0, 4  # η = 4n^α, the step sees 4n samples
 POSITION_TOLERANCE = 0.05  # what the theory of a spike's position may miss at finite size
 
 
-def judge(counts: dict[int, Check], placed: list[Row]) -> str:
+def judge(counts: dict[int, Check], placed: list[Pair]) -> str:
     """`counts`: window ℓ → is the number of spikes ℓ? `placed`: is each spike where the finite-n theory puts it?"""
     wrong = [ell for ell, found in counts.items() if found.differs]
     if wrong:

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from onestride._numerics import Array
-from onestride.compare import Agreement, Check, Row, agree, check, seeds_words
+from onestride.compare import Agreement, Check, Pair, agree, check, seeds_words
 from onestride.experiments.claim import FAILS, HOLDS, NOT_YET, UNDECIDED, tally
 from onestride.experiments.outcome import Outcome, Settings
 from onestride.plot import Panel, Series
@@ -54,7 +54,7 @@ def onset(alphas: ArrayLike, fractions: ArrayLike) -> float:
 
 
 def judge(
-    fractions: Sequence[Row], visible: Sequence[Sequence[Check]], measured: Sequence[float], far: Sequence[float]
+    fractions: Sequence[Pair], visible: Sequence[Sequence[Check]], measured: Sequence[float], far: Sequence[float]
 ) -> str:
     """From the fractions beside theory, and for degrees 2, 3, 4: is it below VISIBLE at each α?, its onset, that of the theory far out."""
     thresholds = [at for at, _ in THRESHOLDS[1:]]

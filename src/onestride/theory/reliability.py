@@ -133,16 +133,17 @@ def nonlinear_tails(sigma: Function, spread: float) -> tuple[float, float]:
     """κ = E s⁴/(E s²)² of the nonlinear part s of σ(z), and E s² of σ(√(1 + f) z) relative to it; (0, 1) when s = 0."""
     x, w = sigma.rule
 
-    def moments(v: float) -> tuple[float, float]:
+    def nonlinear(v: float) -> tuple[Array, Array]:
         p = w * gauss_density(x / np.sqrt(v)) / np.sqrt(v)
         centred = sigma(x) - p @ sigma(x)
-        s = centred - (p @ (centred * x)) / v * x
-        return float(p @ s**2), float(p @ s**4)
+        return p, centred - (p @ (centred * x)) / v * x
 
-    power, fourth = moments(1.0)
+    p, s = nonlinear(1.0)
+    power = float(p @ s**2)
     if power <= 1e-12 * sigma.second_moment:
         return 0.0, 1.0
-    return fourth / power**2, moments(1 + spread)[0] / power
+    wide, grown = nonlinear(1 + spread)
+    return float(p @ (s / np.sqrt(power)) ** 4), float(wide @ grown**2) / power
 
 
 def fluctuation(problem: Problem) -> float:

@@ -1,75 +1,33 @@
-"""A claim of the paper, checked: what it says, what was predicted, what was measured, and a verdict in words."""
+"""From numbers to a verdict: an enum with the words for it, and the sentences that say what decided it."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from enum import StrEnum
 
 import numpy as np
 
-from onestride.compare import Agreement, Check, Row, check, seeds_words, together
-from onestride.plot import Panel
-from onestride.problem import Problem, Step
+from onestride.compare import Agreement, Check, Pair, check, seeds_words, together
 from onestride.result import Estimate, Prediction, PredictionGrid, Status
 
-HOLDS, PARTLY, NOT_YET, FAILS = "holds", "holds in part", "not at this size", "does not hold"
-UNDECIDED = "undecided"
-VERDICTS = (HOLDS, PARTLY, NOT_YET, FAILS, UNDECIDED)
+
+class Verdict(StrEnum):
+    """How a claim came out; `FOUND` for a question without a claim to hold or fail."""
+
+    HOLDS = "holds"
+    PARTLY = "holds in part"
+    NOT_YET = "not at this size"
+    FAILS = "does not hold"
+    UNDECIDED = "undecided"
+    FOUND = "found"
+
+    @classmethod
+    def of(cls, words: str) -> Verdict:
+        """The one that the words begin with, the longest if several do."""
+        return max((v for v in cls if words.startswith(v.value)), key=lambda v: len(v.value), default=cls.FOUND)
 
 
-@dataclass(frozen=True)
-class Claim:
-    """One line of the claims table; `detail` has the numbers and the trend in n, `panels` the figure."""
-
-    number: str
-    statement: str
-    predicted: str
-    measured: str
-    verdict: str
-    detail: str
-    rows: list[dict[str, Any]] = field(repr=False)
-    panels: tuple[Panel, ...] = field(default=(), repr=False)
-    caption: str = field(default="", repr=False)
-
-    def to_dict(self) -> dict[str, Any]:
-        """Words and numbers, without the figure."""
-        names = ("number", "statement", "predicted", "measured", "verdict", "detail", "rows")
-        return {name: getattr(self, name) for name in names}
-
-
-@dataclass(frozen=True)
-class Sizes:
-    """Sample sizes of the trend in n, and seeds at the largest of them (smaller ones get more)."""
-
-    ns: tuple[int, ...]
-    seeds: int
-
-    def seeds_at(self, n: int) -> int:
-        """More seeds where they are cheap: the cost of one grows like n³."""
-        return int(min(4 * self.seeds, self.seeds * (self.ns[-1] / n) ** 1.5))
-
-
-SIZES = {
-    "small": Sizes((150, 300), 4),
-    "standard": Sizes((400, 800, 1600), 6),
-    "large": Sizes((1000, 2000, 4000, 8000), 8),
-}
-
-
-def paper_problem(n: int, **changes: Any) -> Problem:
-    """The talk's setting 2 at d = n/2, N = 3n/2: ReLU, teacher H₁ + H₂/√2, no noise, the labels-only gradient."""
-    base = Problem(
-        n=n, d=n // 2, N=3 * n // 2, activation="relu", teacher=(0, 1, 2**-0.5), ridge=0.1, gradient="labels"
-    )
-    if "exponent" in changes:
-        changes["step"] = Step(constant=changes.pop("constant", 1.0), exponent=changes.pop("exponent"))
-    return base.replace(**changes)
-
-
-def pm(estimate: Estimate, digits: int = 3) -> str:
-    """Mean ± standard error, for the table."""
-    return f"{float(estimate.mean):.{digits}g} ± {float(estimate.stderr):.1g}"
+HOLDS, PARTLY, NOT_YET, FAILS, UNDECIDED = tuple(Verdict)[:5]
 
 
 def growth(ns: Sequence[float], estimates: Sequence[Estimate]) -> tuple[float, float]:
@@ -94,17 +52,17 @@ def count_check(counts: Estimate, low: float, high: float, among: int = 1) -> Ch
     return Check(float(counts.mean), max(float(counts.stderr), 1 / seeds), seeds, low, high, among)
 
 
-def short(checks: Iterable[Check | Row], fails: str = FAILS) -> str:
+def short(checks: Iterable[Check | Pair], fails: str = FAILS) -> str:
     """`decide` in one of the VERDICTS alone, for the table; `undecided` has the seeds for the text."""
     return decide(checks, fails=fails).split(":")[0]
 
 
-def undecided(*checks: Check | Row) -> str:
+def undecided(*checks: Check | Pair) -> str:
     """A sentence on what these seeds do not decide; nothing when they decide everything."""
     return f" Undecided at these seeds: {seeds_words(checks)}." if together(checks) is Agreement.UNDECIDED else ""
 
 
-def decide(checks: Iterable[Check | Row], *, holds: str = HOLDS, fails: str = FAILS) -> str:
+def decide(checks: Iterable[Check | Pair], *, holds: str = HOLDS, fails: str = FAILS) -> str:
     """Three outcomes in words: `holds` when all agree, `fails` when one differs, else undecided and for want of how many seeds."""
     found = list(checks)
     outcome = together(found)
@@ -113,13 +71,13 @@ def decide(checks: Iterable[Check | Row], *, holds: str = HOLDS, fails: str = FA
     return holds if outcome is Agreement.AGREES else fails
 
 
-def by_name(checks: Mapping[str, Sequence[Check | Row]]) -> dict[Agreement, list[str]]:
+def by_name(checks: Mapping[str, Sequence[Check | Pair]]) -> dict[Agreement, list[str]]:
     """Names by the joint outcome of their checks."""
     outcomes = {name: together(found) for name, found in checks.items()}
     return {outcome: [name for name in checks if outcomes[name] is outcome] for outcome in Agreement}
 
 
-def decide_each(checks: Mapping[str, Sequence[Check | Row]]) -> str:
+def decide_each(checks: Mapping[str, Sequence[Check | Pair]]) -> str:
     """Holds when it does for every name, does not when for none; else in part, naming those that differ or are undecided."""
     names = by_name(checks)
     agree, differ, unclear = (names[o] for o in (Agreement.AGREES, Agreement.DIFFERS, Agreement.UNDECIDED))
@@ -135,7 +93,7 @@ def decide_each(checks: Mapping[str, Sequence[Check | Row]]) -> str:
     return f"{start}; {needed}" if needed else start
 
 
-def tally(rows: Sequence[Check | Row]) -> str:
+def tally(rows: Sequence[Check | Pair]) -> str:
     """How many agree, differ and are undecided."""
     counts = [sum(row.outcome is outcome for row in rows) for outcome in Agreement]
     words = f"{counts[0]} of {len(rows)} agree, {counts[1]} differ, {counts[2]} are undecided"
