@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from onestride import conventions as conventions
     from onestride import estimator as estimator
     from onestride.compare import compare as compare
+    from onestride.diagnosis import diagnose as diagnose
     from onestride.estimator import OneStepClassifier as OneStepClassifier
     from onestride.estimator import OneStepFeatures as OneStepFeatures
     from onestride.estimator import OneStepRegressor as OneStepRegressor
@@ -32,7 +33,6 @@ if TYPE_CHECKING:
     from onestride.store import Store as Store
     from onestride.sweeps.drive import sweep as sweep
     from onestride.theory.baselines import baselines as baselines
-    from onestride.diagnosis import diagnose as diagnose
     from onestride.theory.giant_step import giant_step as giant_step
     from onestride.theory.learned import learned as learned
     from onestride.theory.optimal import optimal_ridge as optimal_ridge

@@ -1,4 +1,4 @@
-"""The finite-step theory (T1): the step's mean spike exactly, the bulk frozen at that of the untrained network.
+"""The finite-step theory: the step's mean spike exactly, the bulk frozen at that of the untrained network.
 
 With b_k = [μ(θ_k z); √(2/d) e(θ_k z)] as in the profile theory, ρ, q, U of the untrained bulk and D = ρ diag(w),
 

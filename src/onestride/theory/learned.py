@@ -130,8 +130,7 @@ def _split_probes(profile: Profile) -> tuple[Array, Array, Array]:
         for degree in range(j, DEGREE + 1):
             weight = np.sqrt(comb(degree, j)) * overlap ** (degree - j) * aside**j
             rest[degree] += weight * table[degree - j] * teacher_j
-    append = (profile.h0, profile.h1, profile.hr)
-    return tuple(np.vstack([g, own]) for g, own in zip((g0, g1, rest), append, strict=True))  # pyright: ignore
+    return np.vstack([g0, profile.h0]), np.vstack([g1, profile.h1]), np.vstack([rest, profile.hr])
 
 
 def _component(c: Array, j: int, overlap: float, aside: float, table: Array) -> Array:

@@ -8,6 +8,7 @@ from onestride.problem import Problem, Step, exponent_axis, grid_axis
 from onestride.result import Prediction, PredictionGrid, Status, TheoryError
 from onestride.theory import finite_step, plateau
 from onestride.theory.profile import errors as profile
+from onestride.theory.registry import Theory as Theory
 from onestride.theory.registry import choose, methods, register
 from onestride.theory.reliability import mark
 from onestride.theory.threads import one_thread

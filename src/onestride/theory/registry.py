@@ -1,4 +1,4 @@
-"""The theories by name. To add one, write its file and register a `Theory`: `predict` and all behind it then know it."""
+"""The theories by name. To add one, write its file and register a `Theory` (see docs/extend.md)."""
 
 from __future__ import annotations
 

@@ -24,13 +24,13 @@ from onestride._errors import InputError
 from onestride.functions import function_names
 from onestride.problem import Problem
 from onestride.store import StoreError
+from onestride.theory.quick import QUALITIES
 from onestride.web.browse import browse
 from onestride.web.figures import write_figure
 from onestride.web.guard import LARGEST_BODY, Guard
 from onestride.web.presets import PRESETS
 from onestride.web.query import DEFAULTS, as_command, as_python, as_toml, read_problem, write_query
 from onestride.web.simulation import BusyError, Simulations, check_seeds
-from onestride.theory.quick import QUALITIES
 from onestride.web.workers import Workers
 
 STATIC = Path(__file__).parent / "static"

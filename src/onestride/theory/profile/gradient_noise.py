@@ -75,7 +75,7 @@ class GradientNoise:
         return SpectralNodes(eigenvalue, law.weight, law.power * (self.power / (law.weight @ law.power)))
 
     def projected_teacher_law(self) -> SpectralNodes:
-        """The law seen by the teacher's unlearned direction when M is first projected off β (level T2M)."""
+        """The law seen by the teacher's unlearned direction when M is first projected off β (the resolved level)."""
         return _bins(self.x, np.imag(self.projected), self.local_power, self.sd)
 
     def teacher_law(self, tilt: float) -> SpectralNodes:
