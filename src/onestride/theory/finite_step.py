@@ -20,6 +20,7 @@ from onestride.result import Errors, Status
 from onestride.theory.assumptions import failed_assumption
 from onestride.theory.bulk import Bulk, bulk_errors, bulk_of
 from onestride.theory.profile.model import Profile, Verdict, try_profile
+from onestride.theory.profile.quadratic_form import mean_gram
 from onestride.theory.registry import Theory
 
 
@@ -49,11 +50,8 @@ def quadratic_form(profile: Profile, bulk: Bulk) -> tuple[Array, Array]:
 
 def _spike(profile: Profile, bulk: Bulk) -> tuple[Array, Array]:
     """hᵀ(D⁻¹ + M)⁻¹h = ρ yᵀ(I + ρq Λ + κ u uᵀ)⁻¹y in the eigenbasis of M₀, κ = ρ(q_a − q), and its λ-derivative."""
-    b, extra, N = profile.row_mean, profile.length_mean, profile.problem.N
     root = np.sqrt(np.tile(profile.w, 2))
-    M0 = (b.T * (N * profile.weight)) @ b
-    if extra is not None:
-        M0 += (extra.T * (N * profile.weight)) @ extra
+    M0 = mean_gram(profile, np.ones(profile.theta.size))
     eigenvalues, basis = np.linalg.eigh(root[:, None] * M0 * root)
     eigenvalues = np.maximum(eigenvalues, 0.0)
     y = basis.T @ (root * np.concatenate([profile.h0, np.zeros_like(profile.h0)]))
@@ -61,18 +59,17 @@ def _spike(profile: Profile, bulk: Bulk) -> tuple[Array, Array]:
     inverse = 1 / (1 + rho * q * eigenvalues)  # λ × modes
     x = inverse * y
     d_rho_q = bulk.d_rho * bulk.q + bulk.rho * bulk.d_q
-    if not profile.learned.through_output:
-        form = x @ y
-        d_form = -d_rho_q * (x * x @ eigenvalues)
-        return bulk.rho * form, bulk.d_rho * form + bulk.rho * d_form
-    u = basis.T @ (root * (np.sqrt(N) * (profile.weight * profile.A) @ b))
-    power = profile.problem.sigma.nonlinear_power
-    q_a = 1 / (1 + bulk.rho * power)
-    kappa = bulk.rho * (q_a - bulk.q)
-    d_kappa = bulk.d_rho * (q_a - bulk.q) + bulk.rho * (-(q_a**2) * power * bulk.d_rho - bulk.d_q)
-    x = x - (kappa * (x @ u) / (1 + kappa * (inverse @ u**2)))[:, None] * (inverse * u)
+    through_output = np.zeros_like(bulk.rho)
+    if profile.learned.through_output:
+        u = basis.T @ (root * (np.sqrt(profile.problem.N) * (profile.weight * profile.A) @ profile.row_mean))
+        power = profile.problem.sigma.nonlinear_power
+        q_a = 1 / (1 + bulk.rho * power)
+        kappa = bulk.rho * (q_a - bulk.q)
+        d_kappa = bulk.d_rho * (q_a - bulk.q) + bulk.rho * (-(q_a**2) * power * bulk.d_rho - bulk.d_q)
+        x = x - (kappa * (x @ u) / (1 + kappa * (inverse @ u**2)))[:, None] * (inverse * u)
+        through_output = d_kappa * (x @ u) ** 2
     form = x @ y
-    d_form = -d_rho_q * (x * x @ eigenvalues) - d_kappa * (x @ u) ** 2
+    d_form = -d_rho_q * (x * x @ eigenvalues) - through_output
     return bulk.rho * form, bulk.d_rho * form + bulk.rho * d_form
 
 

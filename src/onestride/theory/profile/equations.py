@@ -123,14 +123,9 @@ def solve(profile: Profile, lam: complex, start: Solution | None = None) -> Solu
         lam = float(np.real(lam))
     taken = 0
     with np.errstate(all="ignore"):  # a failing iteration ends as `converged=False`
-        if start is not None:
-            rho, q = _predict(start, lam)
-            found = newton(profile, lam, rho, q, cap=cap)
-            if found.converged:
-                return found
-            taken = found.iterations
-        elif cap == 1.0:
-            found = newton(profile, lam, *_untrained(profile, float(np.real(lam))), cap=cap, steps=25)
+        if start is not None or cap == 1.0:
+            near = _untrained(profile, float(np.real(lam))) if start is None else _predict(start, lam)
+            found = newton(profile, lam, *near, cap=cap, steps=25 if start is None else 40)
             if found.converged:
                 return found
             taken = found.iterations

@@ -124,30 +124,10 @@ def build_profile(
         G, pi = rest.on(rest.bulk, neurons.A), rest.bulk.weight
         G_teacher, pi_teacher = rest.on(rest.teacher, neurons.A), rest.teacher.weight
     v = G @ pi
-    s = smooth(problem.sigma, neurons.theta[:, None] * z, v[:, None])
-    h0, h1, hr = _teacher(problem, learned.overlap, z, w)
-    return Profile(
-        problem=problem,
-        level=level,
-        learned=learned,
-        z=z,
-        w=w,
-        A=neurons.A,
-        theta=neurons.theta,
-        weight=neurons.weight,
-        v=v,
-        mu=s.mu,
-        K=s.k,
-        K2=s.k2,
-        e=s.e,
-        G=G,
-        pi=pi,
-        G_teacher=G_teacher,
-        pi_teacher=pi_teacher,
-        h0=h0,
-        h1=h1,
-        hr=hr,
-    )
+    smoothed = smooth(problem.sigma, neurons.theta[:, None] * z, v[:, None])
+    teacher = _teacher(problem, learned.overlap, z, w)
+    strengths = (G, pi, G_teacher, pi_teacher)
+    return Profile(problem, level, learned, z, w, *neurons, v, *smoothed, *strengths, *teacher)
 
 
 class Verdict(NamedTuple):

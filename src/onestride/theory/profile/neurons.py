@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from scipy.special import roots_hermitenorm
@@ -36,8 +37,7 @@ class LearnedDirection:
     tilt: float  # its cosine with p = W₀ᵀa
 
 
-@dataclass(frozen=True)
-class Neurons:
+class Neurons(NamedTuple):
     """Nodes k of the joint law of (A, θ) with their weights."""
 
     A: Array

@@ -25,6 +25,14 @@ from onestride.theory.profile.equations import Solution, linear_sector
 from onestride.theory.profile.model import Profile
 
 
+def mean_gram(profile: Profile, q: Array) -> Array:
+    """N Σ_k w_k q_k b_k b_kᵀ; for Gaussian rows with what their length adds."""
+    weight = profile.problem.N * profile.weight * q
+    b, extra = profile.row_mean, profile.length_mean
+    plain = (b.T * weight) @ b
+    return plain if extra is None else plain + (extra.T * weight) @ extra
+
+
 def special_gram(profile: Profile, rho: Array, q: Array) -> Array:
     """M of the special sector, 2i × 2i."""
     return gram_and_derivative(profile, rho, q, None, None)[0]
@@ -34,14 +42,9 @@ def gram_and_derivative(
     profile: Profile, rho: Array, q: Array, d_rho: Array | None, d_q: Array | None
 ) -> tuple[Array, Array]:
     """M and its derivative along (dρ, dq); the derivative is 0 when they are None."""
-    N, weight, K, b, extra = profile.problem.N, profile.weight, profile.K, profile.row_mean, profile.length_mean
-
-    def gram(q: Array) -> Array:
-        plain = (b.T * (N * weight * q)) @ b
-        return plain if extra is None else plain + (extra.T * (N * weight * q)) @ extra
-
-    M = gram(q)
-    dM = np.zeros_like(M) if d_q is None else gram(d_q)
+    N, weight, K, b = profile.problem.N, profile.weight, profile.K, profile.row_mean
+    M = mean_gram(profile, q)
+    dM = np.zeros_like(M) if d_q is None else mean_gram(profile, d_q)
     if not profile.learned.through_output:
         return M, dM
     G = profile.G @ profile.pi  # the linear part's strength, averaged over the spectrum
