@@ -22,7 +22,7 @@ from typing import Any
 
 import numpy as np
 
-from onestride._numerics import Array, hermite_table
+from onestride._numerics import Array, Float, hermite_table
 from onestride.problem import Problem, Step
 from onestride.result import Status, TheoryError, _plain
 from onestride.theory.profile.equations import Solution, solve
@@ -48,7 +48,7 @@ class Learned:
     problem: Problem
     level: str
     degrees: tuple[int, ...]
-    fraction: Array
+    fraction: Float[Array, "degrees"]
     unexplained: float
     status: Status
     message: str
@@ -104,7 +104,7 @@ def _components(problem: Problem, level: str) -> tuple[Array, float]:
     return components, float(max(power - (components**2).sum(), 0.0))
 
 
-def residual_moments(profile: Profile, solution: Solution) -> Array:
+def residual_moments(profile: Profile, solution: Solution) -> Float[Array, "6"]:
     """E[g(x)(y − f̂(x))] for g = h_0 … h_4 of β⋆ᵀx, and last for g = σ⋆(β⋆ᵀx)."""
     rho, size = np.real(solution.rho), profile.w.size
     x, _, parts = response(profile, rho, np.real(solution.q))

@@ -61,6 +61,10 @@ def optimal_ridge(
     def test_errors(ridges: Array) -> Array:
         return theory.errors(problem, [problem.step], ridges).test_error[0]
 
+    def result(ridge: float, at_boundary: bool, text: str) -> OptimalRidge:
+        there = problem.at(ridge=ridge)
+        return OptimalRidge(there, ridge, predict(there, method=method, level=level, throw=throw), at_boundary, text)
+
     points = np.geomspace(low, high, max(5, int(np.ceil(np.log10(high / low) / _COARSE)) + 1))
     values = test_errors(points)
     if not np.isfinite(values).any():
@@ -69,14 +73,14 @@ def optimal_ridge(
     if at in (0, points.size - 1):
         end, side = ("lower", "smaller") if at == 0 else ("upper", "larger")
         text = f"the test error still falls towards {side} penalties at the {end} end, λ = {points[at]:g}"
-        return _result(problem, float(points[at]), True, text, method, level, throw)
+        return result(float(points[at]), True, text)
     for count in _REFINEMENTS:
         left, right = points[max(at - 1, 0)], points[min(at + 1, points.size - 1)]
         points = np.geomspace(left, right, count)
         values = test_errors(points)
         at = int(np.nanargmin(values))
     best = _vertex(np.log(points), values, at)
-    return _result(problem, best, False, f"the test error is smallest at λ = {best:.3g}", method, level, throw)
+    return result(best, False, f"the test error is smallest at λ = {best:.3g}")
 
 
 def _checked(bounds: tuple[float, float]) -> tuple[float, float]:
@@ -87,13 +91,6 @@ def _checked(bounds: tuple[float, float]) -> tuple[float, float]:
     if not (np.isfinite(high) and 0 < low < high):
         raise InputError(f"bounds must be two finite penalties, 0 < lower < upper, got {bounds!r}")
     return low, high
-
-
-def _result(
-    problem: Problem, ridge: float, at_boundary: bool, text: str, method: str, level: str | None, throw: bool
-) -> OptimalRidge:
-    there = problem.at(ridge=ridge)
-    return OptimalRidge(there, ridge, predict(there, method=method, level=level, throw=throw), at_boundary, text)
 
 
 def _vertex(x: Array, y: Array, at: int) -> float:

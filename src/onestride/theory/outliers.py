@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 from scipy.optimize import brentq
 
-from onestride._numerics import Array, hermite_table, monomials_in_hermite
+from onestride._numerics import Array, Float, hermite_table, monomials_in_hermite
 from onestride.problem import Problem
 from onestride.theory.direction import direction
 from onestride.theory.profile.equations import Solution, newton
@@ -43,18 +43,18 @@ class Outliers:
     """Predicted outliers of FFᵀ/n, largest first.
 
     edge: upper end of the bulk. leading: positions. overlaps, teacher_overlaps (outliers × 5): squared overlaps with
-    H_k(β̂ᵀx) and H_k(β⋆ᵀx), k = 0 … 4. power_overlaps (outliers × 4): with (βᵀx)^k, k = 1 … 4. on_direction: squared length on all functions of β̂ᵀx. strengths: what the
-    special sector reaches at the edge, 1 being the threshold, separated or not, with the degree of each in `degrees`
-    (0: about the norm of x or a constant, not about a direction).
+    H_k(β̂ᵀx) and H_k(β⋆ᵀx), k = 0 … 4. power_overlaps (outliers × 4): with (βᵀx)^k, k = 1 … 4. on_direction: squared
+    length on all functions of β̂ᵀx. strengths: what the special sector reaches at the edge, 1 being the threshold,
+    separated or not, with the degree of each in `degrees` (0: about the norm of x or a constant, not about a direction).
     """
 
     edge: float
-    leading: Array
-    overlaps: Array
-    teacher_overlaps: Array
-    power_overlaps: Array
-    on_direction: Array
-    strengths: Array
+    leading: Float[Array, "outliers"]
+    overlaps: Float[Array, "outliers 5"]
+    teacher_overlaps: Float[Array, "outliers 5"]
+    power_overlaps: Float[Array, "outliers 4"]
+    on_direction: Float[Array, "outliers"]
+    strengths: Float[Array, "strengths"]
     degrees: tuple[int, ...]
     converged: bool
 

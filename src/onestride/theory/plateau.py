@@ -15,7 +15,7 @@ import math
 import numpy as np
 from numpy.typing import ArrayLike
 
-from onestride._numerics import Array, monomials_in_hermite
+from onestride._numerics import Array, Float, monomials_in_hermite
 from onestride.problem import Problem, Step
 from onestride.result import Errors, Status
 from onestride.theory.assumptions import beyond_the_model
@@ -37,6 +37,11 @@ def window(exponent: float) -> float:
     return math.floor(x)
 
 
+def window_of(step: Step) -> float:
+    """The window of a step; 0 without one."""
+    return window(step.exponent) if step.constant > 0 else 0.0
+
+
 def failed_assumption(problem: Problem) -> str | None:
     """Which assumption of the limit theory fails for this problem, if any."""
     reason = beyond_the_model(problem)
@@ -52,7 +57,9 @@ def failed_assumption(problem: Problem) -> str | None:
     return None
 
 
-def fitted_polynomial(powers: list[int], weights: Array, t: Array) -> Array:
+def fitted_polynomial(
+    powers: list[int], weights: Float[Array, "*cells degrees"], t: Float[Array, "degrees"]
+) -> Float[Array, "*cells degrees"]:
     """The combination of x^k, k in `powers`, closest to Σ_i t_i h_i in the norm Σ_i weights_i (·)_i², h_i = H_i/√i!.
 
     `weights` has shape (…, degree + 1); so has the result. Solved by QR, not by normal equations.
@@ -99,7 +106,7 @@ def errors(problem: Problem, steps: list[Step], ridges: ArrayLike) -> Errors:
     C, dC = np.zeros(shape), np.zeros(shape)
     status, message = np.full(shape, Status.SOLVED, object), np.full(shape, Status.SOLVED.value, object)
     for i, step in enumerate(steps):
-        ell = 0.0 if step.constant == 0 else window(step.exponent)
+        ell = window_of(step)
         reason = failed_assumption(problem.replace(step=step))
         if math.isnan(ell):
             status[i], message[i] = Status.THRESHOLD, f"α = {step.exponent:g}: {Status.THRESHOLD.value}"

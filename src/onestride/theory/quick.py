@@ -21,7 +21,7 @@ from onestride.theory.direction import direction
 from onestride.theory.expansion import expansion_distance
 from onestride.theory.learned import DEGREE, learned, residual_moments, teacher_degrees
 from onestride.theory.outliers import crossing, real_path, special_eigenvalues, spike_profile
-from onestride.theory.plateau import window
+from onestride.theory.plateau import window_of
 from onestride.theory.predict import predict, predict_grid
 from onestride.theory.profile.equations import Solution, solve
 from onestride.theory.profile.errors import STRONG, errors, errors_at
@@ -162,7 +162,7 @@ def here(problem: Problem, quality: Quality) -> dict[str, Any]:
 
 def _expansion(problem: Problem, found: dict[str, Any] | None) -> dict[str, Any] | None:
     """‖F − F_ℓ‖/√n along the learned direction beside ‖F‖/√n = √(largest eigenvalue); None outside every window."""
-    ell = 0.0 if problem.eta == 0 else window(problem.step.exponent)
+    ell = window_of(problem.step)
     if not found or not math.isfinite(ell) or problem.sigma.coefficients[1] == 0:
         return None
     largest = max([found["edge"] or 0.0, *found["leading"]])
@@ -172,7 +172,7 @@ def _expansion(problem: Problem, found: dict[str, Any] | None) -> dict[str, Any]
 
 def facts(problem: Problem) -> dict[str, Any]:
     """What needs no equation to be solved: sizes, η, the window ℓ, coefficients, the direction β."""
-    ell = 0.0 if problem.step.constant == 0 else window(problem.step.exponent)
+    ell = window_of(problem.step)
     beta = direction(problem)
     return {
         "n": problem.n,

@@ -11,13 +11,13 @@ from typing import Any
 
 import numpy as np
 
-from onestride._numerics import Array
+from onestride._numerics import Array, Float
 from onestride.problem import Problem
 from onestride.result import Status, TheoryError, _plain
 from onestride.theory.assumptions import failed_assumption
 from onestride.theory.density import Law, atom_at_zero, band_grid, untrained_law
 from onestride.theory.outliers import Outliers, find_outliers
-from onestride.theory.plateau import active_powers, window
+from onestride.theory.plateau import active_powers, window_of
 from onestride.theory.profile.equations import Solution, newton
 from onestride.theory.profile.model import Profile, build_profile
 from onestride.theory.profile.strength import level_name
@@ -64,11 +64,11 @@ class Spectrum:
     untrained: Law = field(repr=False)
     trained: Law | None = field(repr=False)
     edge: float
-    leading: Array
-    overlaps: Array
-    teacher_overlaps: Array
-    power_overlaps: Array
-    on_direction: Array
+    leading: Float[Array, "outliers"]
+    overlaps: Float[Array, "outliers 5"]
+    teacher_overlaps: Float[Array, "outliers 5"]
+    power_overlaps: Float[Array, "outliers 4"]
+    on_direction: Float[Array, "outliers"]
     degrees: tuple[int, ...]
     expected: tuple[int, ...]
     strengths: dict[int, float]
@@ -116,7 +116,7 @@ def spectrum(problem: Problem, *, level: str = "isotropic", density: bool = True
     found = find_outliers(problem, level)
     if not found.converged:
         raise TheoryError("the profile equations were not solved above the spectrum, so its edge is not known")
-    ell = window(problem.step.exponent) if problem.eta > 0 else 0.0
+    ell = window_of(problem.step)
     expected = () if np.isnan(ell) else tuple(active_powers(problem, ell))
     strengths: dict[int, float] = {}
     for degree, value in zip(found.degrees, found.strengths, strict=True):
@@ -189,7 +189,7 @@ def trained_law(problem: Problem, level: str, untrained: Law, found: Outliers) -
     return Law(grid, density, tuple(zip(ends[::2], ends[1::2], strict=True)), atom)
 
 
-def _densities(profile: Profile, points: Array, far: float, atom: float) -> Array:
+def _densities(profile: Profile, points: Float[Array, "E"], far: float, atom: float) -> Float[Array, "E"]:
     """Σ_i w_i Im ρ_i/π at each E, NaN where no solution is found."""
     values, last = np.full(points.size, np.nan), None
     with np.errstate(all="ignore"):

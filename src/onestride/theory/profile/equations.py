@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from onestride._numerics import Array
+from onestride._numerics import Array, Float, Inexact
 from onestride._numerics import solve as linear_solve
 from onestride.theory.bulk import bulk_of
 from onestride.theory.profile.model import Profile
@@ -32,14 +32,14 @@ class Solution:
     """ρ_i and q_k at one λ, with the certificate: scaled residual, Newton steps taken, and whether that is enough."""
 
     lam: complex
-    rho: Array
-    q: Array
+    rho: Inexact[Array, "i"]
+    q: Inexact[Array, "k"]
     residual: float
     iterations: int
     converged: bool
-    jacobian: Array
+    jacobian: Inexact[Array, "m m"]
 
-    def tangent(self, row: Array | float) -> tuple[Array, Array]:
+    def tangent(self, row: Array | float) -> tuple[Inexact[Array, "i"], Inexact[Array, "k"]]:
         """dρ, dq when λ_i moves at speed `row`: 1 for ∂/∂λ, 1/ρ² for the leave-one-out direction."""
         size = self.rho.size
         rhs = np.concatenate([self.rho * row, np.zeros(self.q.size)])
@@ -47,14 +47,18 @@ class Solution:
         return self.rho * step[:size], self.q * step[size:]
 
 
-def linear_sector(profile: Profile, D: Array, q: Array, strength: Array) -> tuple[Array, Array]:
+def linear_sector(
+    profile: Profile, D: Inexact[Array, "i"], q: Inexact[Array, "k"], strength: Float[Array, "k"]
+) -> tuple[Inexact[Array, "i i"], Inexact[Array, "i i"]]:
     """V₀ and E = (I + D V₀)⁻¹ at one node of M's spectrum, given its column of G."""
     basis, across = profile.neuron_basis
     V0 = across.T @ ((basis.T * (profile.weight * q * strength / profile.psi)) @ basis) @ across
     return V0, linear_solve(np.eye(D.size) + D[:, None] * V0, np.eye(D.size))
 
 
-def residual_and_jacobian(profile: Profile, lam: Any, rho: Array, q: Array) -> tuple[Array, Array]:
+def residual_and_jacobian(
+    profile: Profile, lam: Any, rho: Inexact[Array, "i"], q: Inexact[Array, "k"]
+) -> tuple[Inexact[Array, "m"], Inexact[Array, "m m"]]:
     """Scaled residuals of all equations and their Jacobian in (log ρ, log q); λ may differ from row to row."""
     w, weight, K, K2 = profile.w, profile.weight, profile.K, profile.K2
     D, wq, inverse_r = w * rho, weight * q, 1 / profile.n_over_N
@@ -86,7 +90,14 @@ def residual_and_jacobian(profile: Profile, lam: Any, rho: Array, q: Array) -> t
 
 
 def newton(
-    profile: Profile, lam: Any, rho: Array, q: Array, *, tolerance: float = 1e-13, steps: int = 40, cap: float = 1.0
+    profile: Profile,
+    lam: Any,
+    rho: Inexact[Array, "i"],
+    q: Inexact[Array, "k"],
+    *,
+    tolerance: float = 1e-13,
+    steps: int = 40,
+    cap: float = 1.0,
 ) -> Solution:
     """Newton's method from (ρ, q) at λ (a number, or one per row)."""
     size, best, taken = rho.size, np.inf, 0

@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from onestride._numerics import Array
+from onestride._numerics import Array, Float
 from onestride.problem import Problem
 from onestride.result import Status
 from onestride.theory.assumptions import failed_assumption
@@ -39,23 +39,23 @@ class Profile:
     problem: Problem
     level: str
     learned: LearnedDirection
-    z: Array
-    w: Array
-    A: Array
-    theta: Array
-    weight: Array
-    v: Array
-    mu: Array
-    K: Array
-    K2: Array
-    e: Array
-    G: Array
-    pi: Array
-    G_teacher: Array
-    pi_teacher: Array
-    h0: Array
-    h1: Array
-    hr: Array
+    z: Float[Array, "i"]
+    w: Float[Array, "i"]
+    A: Float[Array, "k"]
+    theta: Float[Array, "k"]
+    weight: Float[Array, "k"]
+    v: Float[Array, "k"]
+    mu: Float[Array, "k i"]
+    K: Float[Array, "k i"]
+    K2: Float[Array, "k i"]
+    e: Float[Array, "k i"]
+    G: Float[Array, "k p"]
+    pi: Float[Array, "p"]
+    G_teacher: Float[Array, "k t"]
+    pi_teacher: Float[Array, "t"]
+    h0: Float[Array, "i"]
+    h1: Float[Array, "i"]
+    hr: Float[Array, "i"]
 
     @property
     def phi(self) -> float:
@@ -73,7 +73,7 @@ class Profile:
         return self.problem.n / self.problem.N
 
     @cached_property
-    def neuron_basis(self) -> tuple[Array, Array]:
+    def neuron_basis(self) -> tuple[Float[Array, "k r"], Float[Array, "r i"]]:
         """K as a product of few columns and rows (10 to 25, to rounding): k(θz) is smooth in θ."""
         if not np.isfinite(self.K).all():
             return self.K, np.eye(self.K.shape[1])
@@ -82,12 +82,12 @@ class Profile:
         return left[:, kept], values[kept, None] * right[kept]
 
     @property
-    def row_mean(self) -> Array:
+    def row_mean(self) -> Float[Array, "k ii"]:
         """b_k = [μ(θ_k z); √(2/d) e(θ_k z)], k × 2i."""
         return np.concatenate([self.mu, np.sqrt(2 / self.problem.d) * self.e], axis=1)
 
     @property
-    def length_mean(self) -> Array | None:
+    def length_mean(self) -> Float[Array, "k ii"] | None:
         """With Gaussian rows |w_j|² varies by √(2/d), which adds that much of e(θz) to neuron j's mean feature."""
         if self.problem.weights == "sphere":
             return None
@@ -160,7 +160,9 @@ def out_of_range(profile: Profile) -> str | None:
     )
 
 
-def _teacher(problem: Problem, overlap: float, z: Array, w: Array) -> tuple[Array, Array, Array]:
+def _teacher(
+    problem: Problem, overlap: float, z: Float[Array, "i"], w: Float[Array, "i"]
+) -> tuple[Float[Array, "i"], Float[Array, "i"], Float[Array, "i"]]:
     """h0, h1, hr on the nodes; E[h0² + h1² + hr] = E σ⋆² is imposed, since a kink at overlap 1 falls between nodes."""
     parts = smooth_directly(problem.target, overlap * z, 1 - overlap**2)
     h0, h1, hr = parts.mu, np.sqrt(1 - overlap**2) * parts.k, parts.k2

@@ -19,7 +19,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy.special import roots_hermitenorm
 
-from onestride._numerics import Array
+from onestride._numerics import Array, Float
 from onestride.problem import Problem
 from onestride.theory.direction import direction
 
@@ -40,9 +40,9 @@ class LearnedDirection:
 class Neurons(NamedTuple):
     """Nodes k of the joint law of (A, θ) with their weights."""
 
-    A: Array
-    theta: Array
-    weight: Array
+    A: Float[Array, "k"]
+    theta: Float[Array, "k"]
+    weight: Float[Array, "k"]
 
 
 def learned_direction(problem: Problem, *, through_output: bool | None = None) -> LearnedDirection:
@@ -61,7 +61,9 @@ def learned_direction(problem: Problem, *, through_output: bool | None = None) -
     return LearnedDirection(float(length / np.sqrt(problem.N)), float(overlap), True, float(tilt))
 
 
-def normal_rule(nodes: int, scale: float = 1.0, *, shift: float = 0.0) -> tuple[Array, Array]:
+def normal_rule(
+    nodes: int, scale: float = 1.0, *, shift: float = 0.0
+) -> tuple[Float[Array, "nodes"], Float[Array, "nodes"]]:
     """Nodes and probabilities for N(0, 1): the trapezoid rule in u, x = scale·sinh u, |x| ≤ 7.5.
 
     Nodes crowd near 0 on the given scale: functions of θz vary over |z| ~ 1/θ, which defeats Gauss-Hermite at large θ.
@@ -74,7 +76,9 @@ def normal_rule(nodes: int, scale: float = 1.0, *, shift: float = 0.0) -> tuple[
     return x, w / w.sum()
 
 
-def readout_rule(problem: Problem, nodes: int, *, shift: float = 0.0) -> tuple[Array, Array]:
+def readout_rule(
+    problem: Problem, nodes: int, *, shift: float = 0.0
+) -> tuple[Float[Array, "nodes"], Float[Array, "nodes"]]:
     """Nodes and probabilities for A = √N a."""
     if problem.readout == "constant":
         return np.ones(1), np.ones(1)

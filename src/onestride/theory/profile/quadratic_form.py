@@ -20,12 +20,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from onestride._numerics import Array, solve
+from onestride._numerics import Array, Inexact, solve
 from onestride.theory.profile.equations import Solution, linear_sector
 from onestride.theory.profile.model import Profile
 
 
-def mean_gram(profile: Profile, q: Array) -> Array:
+def mean_gram(profile: Profile, q: Inexact[Array, "k"]) -> Inexact[Array, "ii ii"]:
     """N Σ_k w_k q_k b_k b_kᵀ; for Gaussian rows with what their length adds."""
     weight = profile.problem.N * profile.weight * q
     b, extra = profile.row_mean, profile.length_mean
@@ -33,14 +33,18 @@ def mean_gram(profile: Profile, q: Array) -> Array:
     return plain if extra is None else plain + (extra.T * weight) @ extra
 
 
-def special_gram(profile: Profile, rho: Array, q: Array) -> Array:
+def special_gram(profile: Profile, rho: Inexact[Array, "i"], q: Inexact[Array, "k"]) -> Inexact[Array, "ii ii"]:
     """M of the special sector, 2i × 2i."""
     return gram_and_derivative(profile, rho, q, None, None)[0]
 
 
 def gram_and_derivative(
-    profile: Profile, rho: Array, q: Array, d_rho: Array | None, d_q: Array | None
-) -> tuple[Array, Array]:
+    profile: Profile,
+    rho: Inexact[Array, "i"],
+    q: Inexact[Array, "k"],
+    d_rho: Inexact[Array, "i"] | None,
+    d_q: Inexact[Array, "k"] | None,
+) -> tuple[Inexact[Array, "ii ii"], Inexact[Array, "ii ii"]]:
     """M and its derivative along (dρ, dq); the derivative is 0 when they are None."""
     N, weight, K, b = profile.problem.N, profile.weight, profile.K, profile.row_mean
     M = mean_gram(profile, q)
@@ -76,7 +80,9 @@ class Linear(NamedTuple):
     b: Array
 
 
-def response(profile: Profile, rho: Array, q: Array) -> tuple[Array, Array, list[Linear]]:
+def response(
+    profile: Profile, rho: Inexact[Array, "i"], q: Inexact[Array, "k"]
+) -> tuple[Inexact[Array, "ii"], Inexact[Array, "ii"], list[Linear]]:
     """What the resolvent makes of the teacher: x = (D₂⁻¹ + M)⁻¹h, b = h − Mx, and its linear part for every p."""
     D = profile.w * rho
     D2 = np.tile(D, 2)

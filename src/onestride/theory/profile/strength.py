@@ -19,7 +19,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from onestride._errors import InputError
-from onestride._numerics import Array
+from onestride._numerics import Array, Float
 from onestride.problem import Problem
 from onestride.theory.direction import direction
 from onestride.theory.profile.gradient_noise import SpectralNodes, gradient_noise
@@ -51,13 +51,13 @@ class Strength:
     teacher: SpectralNodes
     learned: SpectralNodes | None
 
-    def on(self, law: SpectralNodes, A: Array) -> Array:
+    def on(self, law: SpectralNodes, A: Float[Array, "k"]) -> Float[Array, "k p"]:
         """G, neurons × nodes of the law."""
         tau = self.problem.eta * A[:, None] / np.sqrt(self.problem.N)
         moved = (1 + self.quadratic * tau * law.eigenvalue) ** 2
         return (1 - 1 / self.problem.d) * (moved + self.higher * tau**2 * law.power)
 
-    def along_learned(self, A: Array) -> Array:
+    def along_learned(self, A: Float[Array, "k"]) -> Float[Array, "k"]:
         """The factor by which the step changes the variance of θ at fixed A."""
         return np.ones_like(A) if self.learned is None else self.on(self.learned, A) @ self.learned.weight
 
