@@ -29,6 +29,7 @@ LAYERS = [
     ("cli",),
 ]
 LEVEL = {part: level for level, row in enumerate(LAYERS) for part in row}
+MODULES = {"conventions", "estimator"}  # public names that are modules
 ROOT_FILES = {"__init__", "__main__"}  # the package's front door: lazy names, `python -m onestride`
 
 
@@ -174,3 +175,19 @@ def test_importlib_finds_every_module():
         if parts[-1] in ROOT_FILES or parts[0] in ("experiments", "plot", "report", "web", "estimator"):
             continue  # may need optional libraries
         importlib.import_module("onestride." + ".".join(parts))
+
+
+def test_type_checkers_see_every_public_name():
+    """The imports for type checkers and `_HOME`, which serves them at run time, name the same things in the same places."""
+    tree = ast.parse((ROOT / "__init__.py").read_text(encoding="utf-8"))
+    imports = [node for node in type_checking_only(tree) if isinstance(node, ast.ImportFrom)]
+    seen = {alias.asname: (node.module, alias.name) for node in imports for alias in node.names}
+    assert seen == {
+        name: ("onestride" if name in MODULES else f"onestride.{home}", name) for name, home in onestride._HOME.items()
+    }
+
+
+def test_a_public_function_stays_when_the_module_of_its_name_is_imported():
+    for name in {part_of(path) for path in FILES} & set(onestride._HOME):
+        module = importlib.import_module(f"onestride.{name}")
+        assert getattr(onestride, name) is (module if name in MODULES else getattr(module, name))

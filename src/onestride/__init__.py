@@ -8,6 +8,7 @@ from __future__ import annotations
 import sys
 from importlib import import_module
 from importlib.util import find_spec
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -89,6 +90,17 @@ def __getattr__(name: str) -> Any:
             raise
         raise AttributeError(str(error)) from error
     return module if name in ("conventions", "estimator") else getattr(module, name)
+
+
+class _Package(ModuleType):
+    """Keeps `onestride.compare` the function when the module of that name is imported."""
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if not (name in _HOME and isinstance(value, ModuleType)):
+            super().__setattr__(name, value)
+
+
+sys.modules[__name__].__class__ = _Package
 
 
 def __dir__() -> list[str]:

@@ -1,5 +1,7 @@
 """Wrong input and missing libraries, below everything so that every layer can raise them."""
 
+import difflib
+from collections.abc import Iterable
 from importlib.util import find_spec
 
 
@@ -9,6 +11,12 @@ class InputError(ValueError):
 
 class MissingLibrary(InputError, ImportError):
     """An optional library is not installed; the sentence has the command that installs it."""
+
+
+def did_you_mean(word: object, known: Iterable[str]) -> str:
+    """The known name closest to a wrong one, as a question; nothing when none is close."""
+    close = difflib.get_close_matches(str(word), list(known), n=1)
+    return f"did you mean {close[0]!r}?" if close else ""
 
 
 def require(*libraries: str, extra: str, what: str) -> None:

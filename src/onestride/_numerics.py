@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from math import factorial
+from typing import Any
 
 import numpy as np
 from jaxtyping import Bool as Bool
@@ -12,8 +13,9 @@ from jaxtyping import Float as Float
 from jaxtyping import Inexact as Inexact
 from jaxtyping import Int as Int
 from numpy.polynomial.legendre import leggauss, legvander
+from numpy.typing import NDArray
 
-Array = np.ndarray  # with its shape: Float[Array, "n d"], which the tests check at run time
+Array = NDArray[Any]  # with its shape: Float[Array, "n d"], which the tests check at run time
 
 _ORDER = 16  # Gauss-Legendre nodes on each panel
 _MAX_PANELS = 2048  # panels bisected at one level before the rule gives up refining
@@ -129,3 +131,9 @@ def solve(
         return np.linalg.solve(A, b)
     except np.linalg.LinAlgError:
         return np.full(b.shape, np.nan, np.result_type(A, b))
+
+
+def relative_gap(value: Array, reference: Array) -> Array:
+    """|value/reference − 1|; 0 where both are equal, also when both are 0."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return np.where(value == reference, 0.0, np.abs(value / reference - 1))

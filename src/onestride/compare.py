@@ -15,15 +15,14 @@ from __future__ import annotations
 
 import enum
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 from scipy.stats import t as student
 
 from onestride.functions import InputError
 from onestride.problem import Problem
-from onestride.result import QUANTITIES, Estimate, Prediction, Simulation, Status, TheoryError
+from onestride.result import GAINS, QUANTITIES, Estimate, Prediction, Result, Simulation, Status, TheoryError
 from onestride.simulation.run import Progress, seed_tuple, simulate
 from onestride.theory.predict import predict
 
@@ -140,8 +139,11 @@ def _rounded(seeds: int) -> int:
 
 
 @dataclass(frozen=True)
-class Pair:
+class Pair(Result):
     """One quantity: predicted beside measured ± standard error, with the check that decides."""
+
+    _told = ("quantity", "predicted", "measured", "stderr", "z", "gap", "tolerance", "check.interval", "outcome")
+    _told += ("agrees", "seeds_needed")
 
     quantity: str
     predicted: float
@@ -203,8 +205,12 @@ def agree(
 
 
 @dataclass(frozen=True)
-class Comparison:
+class Comparison(Result):
     """Theory beside simulation for one problem."""
+
+    _told = ("outcome", "agrees", "verdict", "prediction.method", "prediction.status", "simulation.seeds")
+    _told += ("seeds_needed", "confidence", "rows")
+    confidence = CONFIDENCE
 
     problem: Problem
     prediction: Prediction = field(repr=False)
@@ -228,19 +234,11 @@ class Comparison:
         needed = [row.seeds_needed for row in self.rows]
         return None if None in needed else max(n for n in needed if n is not None)
 
-    def to_dict(self) -> dict[str, Any]:
-        """Numbers and words, ready for JSON."""
-        words = {"outcome": self.outcome.name.lower(), "agrees": self.agrees, "verdict": self.verdict}
-        words |= {"method": self.prediction.method, "status": self.prediction.status.name.lower()}
-        words |= {"seeds": list(self.simulation.seeds), "seeds_needed": self.seeds_needed, "confidence": CONFIDENCE}
-        return words | {"rows": [_row_dict(row) for row in self.rows]}
-
-
-def _row_dict(row: Pair) -> dict[str, Any]:
-    numbers = {name: getattr(row, name) for name in ("predicted", "measured", "stderr", "z", "gap", "tolerance")}
-    plain = {name: x if math.isfinite(x) else None for name, x in numbers.items()}
-    words = {"outcome": row.outcome.name.lower(), "agrees": row.agrees, "seeds_needed": row.seeds_needed}
-    return {"quantity": row.quantity} | plain | {"interval": list(row.check.interval)} | words
+    def _lines(self) -> Iterator[tuple[str, str]]:
+        for row in self.rows:
+            measured = f"measured {row.measured:.4g} ± {row.stderr:.2g}, {row.outcome.name.lower()}"
+            yield row.quantity, f"predicted {row.predicted:.4g}, {measured}"
+        yield "verdict", self.verdict
 
 
 def compare(
@@ -263,7 +261,7 @@ def compare(
     if not math.isfinite(prediction.test_error):
         raise TheoryError(prediction.message)
     simulation = simulate(problem, chosen, device=device, progress=progress)
-    names = QUANTITIES if problem.step.constant == 0 else (*QUANTITIES, "train_gain", "test_gain")
+    names = QUANTITIES if problem.step.constant == 0 else (*QUANTITIES, *GAINS)
     rows = tuple(_compare_one(name, prediction, simulation, len(names)) for name in names)
     return Comparison(problem, prediction, simulation, rows, _verdict(prediction, rows, len(chosen)))
 

@@ -15,15 +15,17 @@ al. and Mei & Montanari do not.
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from operator import attrgetter
 from typing import Any
 
 import numpy as np
 
-from onestride.functions import InputError
+from onestride._errors import InputError, did_you_mean
 from onestride.problem import EXTENSIONS, Problem, Step
+
+Parameters = dict[str, Any]
 
 
 @dataclass(frozen=True)
@@ -35,32 +37,25 @@ class Conversion:
 
     problem: Problem
     paper: str
-    parameters: dict[str, Any]
+    parameters: Parameters
     words: tuple[str, ...]
     differences: tuple[str, ...]
-    noise_in_test_error: bool = field(default=True)
+    noise_in_test_error: bool = True
 
     def test_error(self, ours: float) -> float:
         """A test error of ours in the paper's definition, with or without the label noise."""
         return ours if self.noise_in_test_error else ours - self.problem.noise**2
 
     def __str__(self) -> str:
-        lines = [f"{TITLES[self.paper]}"]
+        lines = [_PAPERS[self.paper].title]
         lines += [f"  {name} = {_show(value)}" for name, value in self.parameters.items()]
         lines += [f"  {sentence}" for sentence in self.words]
         lines += [f"  not the same: {sentence}" for sentence in self.differences]
         return "\n".join(lines)
 
 
-TITLES = {
-    "moniri2024": "Moniri et al. 2024 (the scaling of this package)",
-    "ba2022": "Ba et al. 2022 (arXiv 2205.01445)",
-    "cui2024": "Cui et al. 2024 (arXiv 2402.04980)",
-    "dandi2024": "Dandi et al. 2024 (arXiv 2410.18938)",
-    "mei2022": "Mei & Montanari 2022 (arXiv 1908.05355)",
-}
-PAPERS = tuple(TITLES)
-_VOCABULARIES = {"constant": ((1.0,), (1.0,)), "rademacher": ((-1.0, 1.0), (0.5, 0.5))}
+def _show(value: Any) -> str:
+    return f"{value:.6g}" if isinstance(value, float) else str(value)
 
 
 def convert(problem: Problem, paper: str) -> Conversion:
@@ -70,7 +65,17 @@ def convert(problem: Problem, paper: str) -> Conversion:
     if changed:
         given = ", ".join(f"{k}={v!r}" for k, v in changed.items())
         raise InputError(f"the papers have Gaussian inputs, one step and one direction of the teacher, got {given}")
-    return _TO[_known(paper)](problem)
+    entry = _known(paper)
+    parameters = {name: read(problem) for name, read in entry.parameters.items()}
+    powers = {"linear": problem.target.coefficients[1] ** 2, "noise": problem.noise**2}
+    return Conversion(
+        problem,
+        paper,
+        {k: v for k, v in parameters.items() if v is not None or entry.optional.get(k) is None},
+        tuple(sentence.format(p=problem, **powers) for sentence in entry.words),
+        tuple(sentence.format(p=problem) for differs, sentence in entry.differences if differs(problem)),
+        entry.noise_in_test_error,
+    )
 
 
 def problem_from(paper: str, **parameters: Any) -> Problem:
@@ -79,278 +84,214 @@ def problem_from(paper: str, **parameters: Any) -> Problem:
     >>> problem_from("cui2024", d=1000, alpha=2, beta=1, alpha0=20, eta_tilde=3, lam=0.1, activation="tanh",
     ...              teacher="sin")
     """
-    maker = _FROM[_known(paper)]
-    names = maker.__code__.co_varnames[: maker.__code__.co_argcount + maker.__code__.co_kwonlyargcount]
-    optional = set(maker.__kwdefaults__ or {})
+    entry = _known(paper)
+    required = [name for name in entry.parameters if name not in entry.optional]
+    names = [*required, *entry.optional]
     unknown = [name for name in parameters if name not in names]
     if unknown:
-        close = difflib.get_close_matches(unknown[0], names, n=1)
-        hint = f"did you mean {close[0]!r}?" if close else f"known: {', '.join(names)}"
+        hint = did_you_mean(unknown[0], names) or f"known: {', '.join(names)}"
         raise InputError(f"{unknown[0]} is not a parameter of {paper}; {hint}")
-    missing = [name for name in names if name not in optional and name not in parameters]
+    missing = [name for name in required if name not in parameters]
     if missing:
-        raise InputError(
-            f"{', '.join(missing)} missing: {paper} needs {', '.join(n for n in names if n not in optional)}"
-        )
-    return maker(**parameters)
+        raise InputError(f"{', '.join(missing)} missing: {paper} needs {', '.join(required)}")
+    given = entry.optional | parameters
+    fields = {name: given[name] for name in ("d", "activation", "teacher", "noise")}
+    return Problem(**fields | entry.fields(given))
 
 
-def _known(paper: str) -> str:
-    if paper not in TITLES:
-        close = difflib.get_close_matches(str(paper), PAPERS, n=1)
-        hint = f"did you mean {close[0]!r}?" if close else ""
-        raise InputError(f"paper must be one of {', '.join(PAPERS)}, got {paper!r}; {hint}".rstrip("; "))
-    return paper
+def _known(paper: str) -> _Paper:
+    if paper not in _PAPERS:
+        sentence = f"paper must be one of {', '.join(PAPERS)}, got {paper!r}"
+        raise InputError("; ".join(filter(None, (sentence, did_you_mean(paper, PAPERS)))))
+    return _PAPERS[paper]
 
 
-def _show(value: Any) -> str:
-    return f"{value:.6g}" if isinstance(value, float) else str(value)
+# ---------------------------------------------------------------------- from a paper's parameters to our fields
 
 
-def _count(name: str, ratio: float, d: int) -> int:
-    """ratio·d as a whole number of samples or neurons."""
+def _number(value: Any) -> float:
     try:
-        value = float(ratio) * d
+        return float(value)
     except (TypeError, ValueError):
-        value = np.nan
+        return np.nan
+
+
+def _count(given: Parameters, name: str) -> int:
+    """A ratio times d as a whole number of samples or neurons."""
+    value = _number(given[name]) * _number(given["d"])
     if not (np.isfinite(value) and value >= 0.5):
-        raise InputError(f"{name} must be a number above 0 with {name}·d at least 1, got {ratio!r}")
+        raise InputError(f"{name} must be a number above 0 with {name}·d at least 1, got {given[name]!r}")
     return max(1, round(value))
 
 
-def _positive(name: str, value: Any) -> float:
-    try:
-        number = float(value)
-    except (TypeError, ValueError):
-        number = np.nan
+def _penalty(given: Parameters) -> float:
+    number = _number(given["lam"])
     if not (np.isfinite(number) and number > 0):
-        raise InputError(f"{name} must be a finite number above 0, got {value!r}")
+        raise InputError(f"lam must be a finite number above 0, got {given['lam']!r}")
     return number
 
 
-def _functions(problem: Problem) -> dict[str, Any]:
-    return {"activation": problem.activation, "teacher": problem.teacher, "noise": problem.noise}
+def _from_cui(given: Parameters) -> Parameters:
+    n, N = _count(given, "alpha"), _count(given, "beta")
+    step = Step(constant=given["eta_tilde"] * np.sqrt(N / n), exponent=0.5)
+    fields = {"n": n, "N": N, "ridge": _penalty(given) * N / n, "step": step, "n_step": _count(given, "alpha0")}
+    return fields | {"gradient": "labels", "readout": "constant"}
 
 
-# ---------------------------------------------------------------------- Moniri et al. 2024
-
-
-def _to_moniri(problem: Problem) -> Conversion:
-    fields = {name: getattr(problem, name) for name in type(problem).model_fields if name not in EXTENSIONS}
-    step = fields.pop("step")
-    parameters = fields | {"c": step.constant, "alpha": step.exponent}
-    words = (f"φ = d/n = {problem.phi:.4g}, ψ = d/N = {problem.psi:.4g}, η = c·n^α = {problem.eta:.4g}",)
-    differences = []
-    if problem.gradient == "full":
-        differences.append("their theory replaces the residual y − f₀ in the gradient by y; gradient='full' keeps f₀")
-    if problem.readout != "gaussian" or problem.weights != "sphere":
-        differences.append("they take a Gaussian readout and rows of W₀ on the unit sphere")
-    if problem.step_samples != problem.n:
-        differences.append("they use n samples for the step as well")
-    return Conversion(problem, "moniri2024", parameters, words, tuple(differences))
-
-
-def _from_moniri(
-    *,
-    n: int,
-    d: int,
-    N: int,
-    c: float = 0.0,
-    alpha: float = 0.0,
-    activation: Any = "relu",
-    teacher: Any = (0.0, 1.0),
-    noise: float = 0.0,
-    ridge: float = 0.1,
-    gradient: str = "full",
-    weights: str = "sphere",
-    readout: str = "gaussian",
-    n_step: int | None = None,
-    centred: bool = True,
-) -> Problem:
-    fields = {k: v for k, v in locals().items() if k not in ("c", "alpha")}
-    return Problem(**fields, step=Step(constant=c, exponent=alpha))
-
-
-# ---------------------------------------------------------------------- Ba et al. 2022
-
-
-def _to_ba(problem: Problem) -> Conversion:
-    parameters: dict[str, Any] = {"d": problem.d, "psi1": problem.n / problem.d, "psi2": problem.N / problem.d}
-    parameters |= {"eta": problem.eta, "lam": problem.ridge} | _functions(problem)
-    words = (
-        "ψ₁ = n/d and ψ₂ = N/d: the inverses of our φ and of our ψ",
-        "f has a factor 1/√N and the update is η√N·G₀, so ηG and λ are the same numbers as ours",
-        "their risk leaves out the label noise: subtract noise² from our test error",
-    )
-    differences = []
-    if problem.gradient == "full":
-        differences.append("their output is O(1/√N) at initialisation, so y stands for the residual: gradient='labels'")
-    if problem.weights == "sphere":
-        differences.append("their rows of W₀ are Gaussian with variance 1/d, ours lie on the sphere; equal as d → ∞")
-    if problem.readout != "gaussian":
-        differences.append("their readout is N(0, 1/N)")
-    if problem.step_samples != problem.n:
-        differences.append("they use n samples for the step as well")
-    return Conversion(problem, "ba2022", parameters, words, tuple(differences), noise_in_test_error=False)
-
-
-def _from_ba(
-    *, d: int, psi1: float, psi2: float, eta: float, lam: float, activation: Any, teacher: Any, noise: float = 0.0
-) -> Problem:
-    return Problem(
-        n=_count("psi1", psi1, d),
-        d=d,
-        N=_count("psi2", psi2, d),
-        activation=activation,
-        teacher=teacher,
-        noise=noise,
-        ridge=lam,
-        step=Step(constant=eta),
-        gradient="labels",
-        weights="gaussian",
-    )
-
-
-# ---------------------------------------------------------------------- Cui et al. 2024 and Dandi et al. 2024
-
-
-def _giant(problem: Problem) -> tuple[dict[str, Any], tuple[str, ...], list[str]]:
-    d = problem.d
-    parameters: dict[str, Any] = {"d": d, "alpha": problem.n / d, "beta": problem.N / d}
-    parameters |= {"alpha0": problem.step_samples / d, "eta_tilde": problem.eta / np.sqrt(problem.N)}
-    parameters |= {"lam": problem.ridge * problem.n / problem.N} | _functions(problem)
-    words = (
-        "α = n/d, β = p/d, α₀ = n₀/d: their α is a sample ratio, not the exponent of the step",
-        "their loss is a sum and f has a factor 1/√p, so λ_C = λ·n/N",
-        "η = η̃√p is the same number as our η; with α = 1/2 in ours, c = η̃√(N/n)",
-    )
-    differences = []
-    if problem.gradient == "full":
-        differences.append(
-            "their output is negligible at initialisation, so y stands for the residual: gradient='labels'"
-        )
-    return parameters, words, differences
-
-
-def _to_cui(problem: Problem) -> Conversion:
-    parameters, words, differences = _giant(problem)
-    if problem.readout != "constant":
-        differences.append(f"their readout is the constant 1/√p before the step, ours is {problem.readout}")
-    return Conversion(problem, "cui2024", parameters, words, tuple(differences))
-
-
-def _from_cui(
-    *,
-    d: int,
-    alpha: float,
-    beta: float,
-    alpha0: float,
-    eta_tilde: float,
-    lam: float,
-    activation: Any,
-    teacher: Any,
-    noise: float = 0.0,
-) -> Problem:
-    n, N = _count("alpha", alpha, d), _count("beta", beta, d)
-    return Problem(
-        n=n,
-        d=d,
-        N=N,
-        activation=activation,
-        teacher=teacher,
-        noise=noise,
-        ridge=_positive("lam", lam) * N / n,
-        step=Step(constant=eta_tilde * np.sqrt(N / n), exponent=0.5),
-        gradient="labels",
-        readout="constant",
-        n_step=_count("alpha0", alpha0, d),
-    )
-
-
-def _to_dandi(problem: Problem) -> Conversion:
-    parameters, words, differences = _giant(problem)
-    if problem.readout in _VOCABULARIES:
-        parameters["vocabulary"], parameters["weights"] = _VOCABULARIES[problem.readout]
-    else:
-        differences.append("their readout takes finitely many values; a Gaussian one has to be quantised")
-    if problem.step_samples < 10 * problem.d:
-        differences.append("their theory takes n₀ ≫ d")
-    return Conversion(problem, "dandi2024", parameters, words, tuple(differences))
-
-
-def _from_dandi(
-    *,
-    d: int,
-    alpha: float,
-    beta: float,
-    alpha0: float,
-    eta_tilde: float,
-    lam: float,
-    activation: Any,
-    teacher: Any,
-    noise: float = 0.0,
-    vocabulary: Any = (1.0,),
-    weights: Any = (1.0,),
-) -> Problem:
-    given = tuple(sorted(zip(map(float, vocabulary), map(float, weights), strict=False)))
-    for readout, (values, shares) in _VOCABULARIES.items():
-        if given == tuple(sorted(zip(values, shares, strict=True))):
-            problem = _from_cui(
-                d=d,
-                alpha=alpha,
-                beta=beta,
-                alpha0=alpha0,
-                eta_tilde=eta_tilde,
-                lam=lam,
-                activation=activation,
-                teacher=teacher,
-                noise=noise,
-            )
-            return problem.replace(readout=readout)
+def _from_dandi(given: Parameters) -> Parameters:
+    drawn = sorted(zip(map(float, given["vocabulary"]), map(float, given["weights"]), strict=False))
+    for readout, law in _VOCABULARIES.items():
+        if drawn == sorted(zip(*law, strict=True)):
+            return _from_cui(given) | {"readout": readout}
     raise InputError(
-        f"vocabulary must be (1,) or (-1, 1) with equal weights (readouts this package can draw), got {vocabulary!r} "
-        f"with weights {weights!r}"
+        f"vocabulary must be (1,) or (-1, 1) with equal weights (readouts this package can draw), got "
+        f"{given['vocabulary']!r} with weights {given['weights']!r}"
     )
 
 
-# ---------------------------------------------------------------------- Mei & Montanari 2022
+def _from_mei(given: Parameters) -> Parameters:
+    n, N = _count(given, "psi2"), _count(given, "psi1")
+    return {"n": n, "N": N, "ridge": _penalty(given) * N / _number(given["d"])}
 
 
-def _to_mei(problem: Problem) -> Conversion:
-    target = problem.target
-    parameters: dict[str, Any] = {"d": problem.d, "psi1": problem.N / problem.d, "psi2": problem.n / problem.d}
-    parameters |= {"lam": problem.ridge * problem.psi} | _functions(problem)
-    words = (
-        "ψ₁ = N/d and ψ₂ = n/d (Ba et al. use these letters the other way round)",
-        "their penalty is Nλ_MM/d, so λ_MM = λ·d/N",
-        f"F₁² = {target.coefficients[1] ** 2:.4g} (linear power of the teacher), F⋆² = {target.nonlinear_power:.4g} "
-        f"(nonlinear), τ² = {problem.noise**2:.4g} (noise)",
-        "their risk leaves out the label noise: subtract noise² from our test error",
-    )
-    differences = () if problem.eta == 0 else ("there is no step in their model: it is our problem with Step.none()",)
-    return Conversion(problem, "mei2022", parameters, words, differences, noise_in_test_error=False)
+# ---------------------------------------------------------------------- the table
 
 
-def _from_mei(
-    *, d: int, psi1: float, psi2: float, lam: float, activation: Any, teacher: Any, noise: float = 0.0
-) -> Problem:
-    n, N = _count("psi2", psi2, d), _count("psi1", psi1, d)
-    return Problem(
-        n=n, d=d, N=N, activation=activation, teacher=teacher, noise=noise, ridge=_positive("lam", lam) * N / d
-    )
+@dataclass(frozen=True)
+class _Paper:
+    """One paper: `parameters` says how each is read off a problem and `fields` gives the fields of `Problem` back;
+    `optional` are the parameters that may be left out, with their values then; each of the `differences` is said of a
+    problem for which its test is true.
+    """
+
+    title: str
+    parameters: dict[str, Callable[[Problem], Any]]
+    fields: Callable[[Parameters], Parameters]
+    words: tuple[str, ...]
+    differences: tuple[tuple[Callable[[Problem], bool], str], ...]
+    optional: Parameters
+    noise_in_test_error: bool = True
 
 
-_TO: dict[str, Callable[[Problem], Conversion]] = {
-    "moniri2024": _to_moniri,
-    "ba2022": _to_ba,
-    "cui2024": _to_cui,
-    "dandi2024": _to_dandi,
-    "mei2022": _to_mei,
+_OURS = {name: entry.default for name, entry in Problem.model_fields.items() if name not in ("step", *EXTENSIONS)}
+_FUNCTIONS = {name: attrgetter(name) for name in ("activation", "teacher", "noise")}
+_VOCABULARIES = {"constant": ((1.0,), (1.0,)), "rademacher": ((-1.0, 1.0), (0.5, 0.5))}
+_GIANT: dict[str, Callable[[Problem], Any]] = {
+    "d": lambda p: p.d,
+    "alpha": lambda p: p.n / p.d,
+    "beta": lambda p: p.N / p.d,
+    "alpha0": lambda p: p.step_samples / p.d,
+    "eta_tilde": lambda p: p.eta / np.sqrt(p.N),
+    "lam": lambda p: p.ridge * p.n / p.N,
+} | _FUNCTIONS
+_LAW: dict[str, Callable[[Problem], Any]] = {
+    "vocabulary": lambda p: _VOCABULARIES.get(p.readout, (None, None))[0],
+    "weights": lambda p: _VOCABULARIES.get(p.readout, (None, None))[1],
 }
-_FROM: dict[str, Callable[..., Problem]] = {
-    "moniri2024": _from_moniri,
-    "ba2022": _from_ba,
-    "cui2024": _from_cui,
-    "dandi2024": _from_dandi,
-    "mei2022": _from_mei,
+_GIANT_WORDS = (
+    "α = n/d, β = p/d, α₀ = n₀/d: their α is a sample ratio, not the exponent of the step",
+    "their loss is a sum and f has a factor 1/√p, so λ_C = λ·n/N",
+    "η = η̃√p is the same number as our η; with α = 1/2 in ours, c = η̃√(N/n)",
+)
+_NO_NOISE = "their risk leaves out the label noise: subtract noise² from our test error"
+
+
+def _full(p: Problem) -> bool:
+    return p.gradient == "full"
+
+
+_N_SAMPLES = (lambda p: p.step_samples != p.n, "they use n samples for the step as well")
+_SMALL = (_full, "their output is negligible at initialisation, so y stands for the residual: gradient='labels'")
+
+_PAPERS = {
+    "moniri2024": _Paper(
+        "Moniri et al. 2024 (the scaling of this package)",
+        {
+            name: attrgetter({"c": "step.constant", "alpha": "step.exponent"}.get(name, name))
+            for name in (*_OURS, "c", "alpha")
+        },
+        lambda q: {name: q[name] for name in _OURS} | {"step": Step(constant=q["c"], exponent=q["alpha"])},
+        ("φ = d/n = {p.phi:.4g}, ψ = d/N = {p.psi:.4g}, η = c·n^α = {p.eta:.4g}",),
+        (
+            (_full, "their theory replaces the residual y − f₀ in the gradient by y; gradient='full' keeps f₀"),
+            (
+                lambda p: p.readout != "gaussian" or p.weights != "sphere",
+                "they take a Gaussian readout and rows of W₀ on the unit sphere",
+            ),
+            _N_SAMPLES,
+        ),
+        {"c": 0.0, "alpha": 0.0} | {name: default for name, default in _OURS.items() if name not in ("n", "d", "N")},
+    ),
+    "ba2022": _Paper(
+        "Ba et al. 2022 (arXiv 2205.01445)",
+        {"d": lambda p: p.d, "psi1": lambda p: p.n / p.d, "psi2": lambda p: p.N / p.d}
+        | {"eta": lambda p: p.eta, "lam": lambda p: p.ridge}
+        | _FUNCTIONS,
+        lambda q: (
+            {"n": _count(q, "psi1"), "N": _count(q, "psi2"), "ridge": q["lam"], "step": Step(constant=q["eta"])}
+            | {"gradient": "labels", "weights": "gaussian"}
+        ),
+        (
+            "ψ₁ = n/d and ψ₂ = N/d: the inverses of our φ and of our ψ",
+            "f has a factor 1/√N and the update is η√N·G₀, so ηG and λ are the same numbers as ours",
+            _NO_NOISE,
+        ),
+        (
+            (_full, "their output is O(1/√N) at initialisation, so y stands for the residual: gradient='labels'"),
+            (
+                lambda p: p.weights == "sphere",
+                "their rows of W₀ are Gaussian with variance 1/d, ours lie on the sphere; equal as d → ∞",
+            ),
+            (lambda p: p.readout != "gaussian", "their readout is N(0, 1/N)"),
+            _N_SAMPLES,
+        ),
+        {"noise": 0.0},
+        noise_in_test_error=False,
+    ),
+    "cui2024": _Paper(
+        "Cui et al. 2024 (arXiv 2402.04980)",
+        _GIANT,
+        _from_cui,
+        _GIANT_WORDS,
+        (
+            _SMALL,
+            (
+                lambda p: p.readout != "constant",
+                "their readout is the constant 1/√p before the step, ours is {p.readout}",
+            ),
+        ),
+        {"noise": 0.0},
+    ),
+    "dandi2024": _Paper(
+        "Dandi et al. 2024 (arXiv 2410.18938)",
+        _GIANT | _LAW,
+        _from_dandi,
+        _GIANT_WORDS,
+        (
+            _SMALL,
+            (
+                lambda p: p.readout not in _VOCABULARIES,
+                "their readout takes finitely many values; a Gaussian one has to be quantised",
+            ),
+            (lambda p: p.step_samples < 10 * p.d, "their theory takes n₀ ≫ d"),
+        ),
+        {"noise": 0.0, "vocabulary": (1.0,), "weights": (1.0,)},
+    ),
+    "mei2022": _Paper(
+        "Mei & Montanari 2022 (arXiv 1908.05355)",
+        {"d": lambda p: p.d, "psi1": lambda p: p.N / p.d, "psi2": lambda p: p.n / p.d, "lam": lambda p: p.ridge * p.psi}
+        | _FUNCTIONS,
+        _from_mei,
+        (
+            "ψ₁ = N/d and ψ₂ = n/d (Ba et al. use these letters the other way round)",
+            "their penalty is Nλ_MM/d, so λ_MM = λ·d/N",
+            "F₁² = {linear:.4g} (linear power of the teacher), F⋆² = {p.target.nonlinear_power:.4g} (nonlinear), "
+            "τ² = {noise:.4g} (noise)",
+            _NO_NOISE,
+        ),
+        ((lambda p: p.eta != 0, "there is no step in their model: it is our problem with Step.none()"),),
+        {"noise": 0.0},
+        noise_in_test_error=False,
+    ),
 }
+PAPERS = tuple(_PAPERS)

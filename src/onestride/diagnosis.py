@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
 from onestride.problem import Problem
-from onestride.result import Prediction, Status, TheoryError
+from onestride.result import Prediction, Result, Status, TheoryError
 from onestride.theory.assumptions import failed_assumption
 from onestride.theory.optimal import optimal_ridge
 from onestride.theory.outliers import find_outliers
@@ -38,8 +38,10 @@ class Finding:
 
 
 @dataclass(frozen=True)
-class Diagnosis:
+class Diagnosis(Result):
     """All findings, gravest first; none means that nothing known to go wrong does."""
+
+    _told = ("summary", "findings")
 
     problem: Problem
     findings: tuple[Finding, ...]
@@ -53,9 +55,9 @@ class Diagnosis:
     def __str__(self) -> str:
         return "\n".join([self.summary, *map(str, self.findings)])
 
-    def to_dict(self) -> dict[str, Any]:
-        """Numbers and words, ready for JSON."""
-        return {"summary": self.summary, "findings": [vars(f) for f in self.findings]}
+    def _lines(self) -> Iterator[tuple[str, str]]:
+        yield "summary", self.summary
+        yield from ((f.cause, f"{f.sentence}. {f.change}.") for f in self.findings)
 
 
 def diagnose(problem: Problem) -> Diagnosis:

@@ -6,7 +6,6 @@ by default**: c_0 is subtracted from the value, so E f(Z) = 0, as the theory ass
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
@@ -16,6 +15,7 @@ from numpy.polynomial import hermite_e
 
 from onestride._backend import apply_special, current, namespace
 from onestride._errors import InputError as InputError
+from onestride._errors import did_you_mean
 from onestride._numerics import Array, Float, adapted_rule, gauss_density, hermite_table, root_factorials
 
 ScalarMap = Callable[[Array], Array]
@@ -227,9 +227,12 @@ def resolve(spec: str | tuple[float, ...] | ScalarMap, centred: bool) -> Functio
     """Look up a name, build a polynomial, or wrap and check a callable."""
     if isinstance(spec, str):
         if spec not in _REGISTRY:
-            close = difflib.get_close_matches(spec, _REGISTRY, n=1)
-            hint = f"; did you mean {close[0]!r}?" if close else ";"
-            raise InputError(f"no function is called {spec!r}{hint} known: {', '.join(_REGISTRY)}")
+            hints = (
+                f"no function is called {spec!r};",
+                did_you_mean(spec, _REGISTRY),
+                f"known: {', '.join(_REGISTRY)}",
+            )
+            raise InputError(" ".join(filter(None, hints)))
         f = _REGISTRY[spec]
         return f if f.centred == centred else replace(f, centred=centred)
     if isinstance(spec, Function):

@@ -9,12 +9,12 @@ ridge      min_a (1/n)‖ỹ − Fa‖² + λ‖a‖²,  F = σ(X̃Wᵀ),  X̃ f
 
 from __future__ import annotations
 
-import difflib
 import json
 import math
 import operator
 import tomllib
-from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Self, cast
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -22,6 +22,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, ValidationError, Va
 from pydantic_core import PydanticCustomError
 
 from onestride import functions
+from onestride._errors import did_you_mean
 from onestride._numerics import Array, Float
 from onestride.functions import Function, InputError
 
@@ -40,7 +41,7 @@ def _whole(value: Any) -> int:
     return number
 
 
-def _real(allowed: str, test: Any) -> Any:
+def _real(allowed: str, test: Callable[[float], bool]) -> BeforeValidator:
     def check(value: Any) -> float:
         try:
             number = float(value) if not isinstance(value, str | bool) else math.nan
@@ -81,14 +82,13 @@ class _Frozen(BaseModel):
 
 
 def _sentences(model: type[BaseModel], error: ValidationError) -> str:
-    lines = []
+    lines: list[str] = []
     for item in error.errors():
         name = (
             ".".join(str(part) for part in item["loc"] if not str(part).startswith(("function-", "tuple["))) or "step"
         )
         if item["type"] == "extra_forbidden":
-            close = difflib.get_close_matches(str(item["loc"][-1]), model.model_fields, n=1)
-            hint = f"did you mean {close[0]!r}?" if close else f"known: {', '.join(model.model_fields)}"
+            hint = did_you_mean(item["loc"][-1], model.model_fields) or f"known: {', '.join(model.model_fields)}"
             lines.append(f"{name} is not an argument of {model.__name__}; {hint}")
         elif item["type"] == "missing":
             lines.append(f"{name} is missing")
@@ -199,7 +199,7 @@ class Problem(_Frozen):
     @classmethod
     def _known_teacher(cls, spec: Any) -> Any:
         functions.teacher(spec)
-        if isinstance(spec, tuple) and spec[0] != 0:
+        if not (isinstance(spec, str) or callable(spec)) and spec[0] != 0:
             raise InputError(
                 f"the first Hermite coefficient is the mean of the labels and must be 0 (teachers are centred), "
                 f"got {spec[0]:g}"
@@ -283,26 +283,26 @@ class Problem(_Frozen):
     @classmethod
     def from_json(cls, text: str) -> Problem:
         """Read JSON text."""
-        try:
-            data = json.loads(text)
-        except (ValueError, RecursionError) as error:  # also lists nested too deeply, or thousands of digits
-            raise InputError(f"this is not valid JSON: {error}") from None
-        return cls._from_parsed(data, "JSON")
+        return cls._from_text(text, json.loads, "JSON")
 
     @classmethod
     def from_toml(cls, text: str) -> Problem:
         """Read TOML text."""
+        return cls._from_text(text, tomllib.loads, "TOML")
+
+    @classmethod
+    def _from_text(cls, text: str, parse: Callable[[str], Any], kind: str) -> Problem:
         try:
-            data = tomllib.loads(text)
-        except (ValueError, RecursionError) as error:
-            raise InputError(f"this is not valid TOML: {error}") from None
-        return cls._from_parsed(data, "TOML")
+            data = parse(text)
+        except (ValueError, RecursionError) as error:  # also lists nested too deeply, or thousands of digits
+            raise InputError(f"this is not valid {kind}: {error}") from None
+        return cls._from_parsed(data, kind)
 
     @classmethod
     def _from_parsed(cls, data: Any, kind: str) -> Problem:
         if not isinstance(data, dict):
             raise InputError(f"a problem in {kind} is a table of named values, got {type(data).__name__}")
-        return cls(**data)
+        return cls(**cast("dict[str, Any]", data))
 
 
 def _spec(value: Any, callables: bool) -> Any:

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import enum
-from dataclasses import dataclass, field
-from typing import Any
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, fields, is_dataclass
+from html import escape
+from operator import attrgetter
+from typing import Any, ClassVar, cast
 
 import numpy as np
 
@@ -13,6 +16,7 @@ from onestride._numerics import Array, Float
 from onestride.problem import Problem
 
 QUANTITIES = ("train_loss", "train_mse", "test_error")
+GAINS = ("train_gain", "test_gain")
 
 
 class Status(enum.Enum):
@@ -29,13 +33,85 @@ class TheoryError(ValueError):
     """There is no (converged) theory value for this problem; the sentence says why."""
 
 
+class Result:
+    """What every result can do: tell its numbers and words as JSON, and show itself in a notebook.
+
+    `_told` names what is told, fields or properties; of `prediction.method` it is `method`.
+    """
+
+    _told: ClassVar[tuple[str, ...]]
+    _if_any: ClassVar[tuple[str, ...]] = ("spot_check", "trained", "untrained")  # left out when there is none
+
+    def to_dict(self) -> dict[str, Any]:
+        """Numbers and words, ready for JSON: NaN becomes None, an estimate its mean and standard error."""
+        told = {name.rpartition(".")[2]: attrgetter(name)(self) for name in self._told}
+        return {name: plain(value) for name, value in told.items() if value is not None or name not in self._if_any}
+
+    def within(self) -> dict[str, Any]:
+        """What is told of it as a part of another result."""
+        return self.to_dict()
+
+    def _lines(self) -> Iterator[tuple[str, str]]:
+        """Names and values of the table in a notebook."""
+        return ((name, _text(value)) for name, value in self.to_dict().items())
+
+    def _repr_html_(self) -> str:
+        cells = (f"<tr><th>{escape(name)}</th><td>{escape(text)}</td></tr>" for name, text in self._lines())
+        return f"<table><caption>{type(self).__name__}</caption>{''.join(cells)}</table>"
+
+
+def plain(value: Any) -> Any:
+    """`value` as JSON has it: nested lists, None where a number is not finite, names in small letters for outcomes."""
+    if isinstance(value, Result):
+        return value.within()
+    if isinstance(value, Estimate):
+        return {"mean": plain(value.mean), "stderr": plain(value.stderr)}
+    if isinstance(value, enum.Enum):
+        return value.name.lower()
+    if isinstance(value, Mapping):
+        return {str(key): plain(one) for key, one in cast("Mapping[Any, Any]", value).items()}
+    if is_dataclass(value):
+        return {part.name: plain(getattr(value, part.name)) for part in fields(value)}
+    if value is None or isinstance(value, str | bool | int):
+        return value
+    if isinstance(value, np.ndarray) and value.ndim:
+        return [plain(one) for one in value]
+    if isinstance(value, tuple | list):
+        return [plain(one) for one in cast("Iterable[Any]", value)]
+    number = cast("float", value)
+    return float(number) if np.isfinite(number) else None
+
+
+_plain = plain
+
+
+def _text(value: Any) -> str:
+    """A plain value in a few words: a number with four digits, mean ± standard error, the size of what is long."""
+    if isinstance(value, float):
+        return f"{value:.4g}"
+    if isinstance(value, list):
+        parts = cast("list[Any]", value)
+        long = len(parts) > 8 or any(isinstance(one, list) for one in parts)
+        return f"{' × '.join(map(str, np.shape(parts)))} values" if long else ", ".join(map(_text, parts))
+    if isinstance(value, dict):
+        named = cast("dict[str, Any]", value)
+        if "stderr" in named and np.ndim(named["mean"]) == 1:
+            return _text([{"mean": m, "stderr": e} for m, e in zip(named["mean"], named["stderr"], strict=True)])
+        if "stderr" in named:
+            return f"{_text(named['mean'])} ± {_text(named['stderr'])}"
+        return ", ".join(f"{name} {_text(one)}" for name, one in named.items())
+    return "–" if value is None else str(value)
+
+
 @dataclass(frozen=True)
-class Prediction:
+class Prediction(Result):
     """What a theory says about one problem.
 
     `train_loss` is the ridge objective (1/n)‖ỹ − Fâ‖² + λ‖â‖², `train_mse` its first term, `test_error` the error on
     fresh labels (noise included). `residual` and `iterations` certify the solution of the theory's equations.
     """
+
+    _told = (*QUANTITIES, *GAINS, "residual", "method", "status", "message", "accuracy", "iterations", "untrained")
 
     problem: Problem
     method: str
@@ -59,16 +135,9 @@ class Prediction:
         """Fall of the test error due to the step."""
         return 0.0 if self.untrained is None else self.untrained.test_error - self.test_error
 
-    def to_dict(self) -> dict[str, Any]:
-        """Numbers and words, ready for JSON (NaN becomes None)."""
-        row: dict[str, Any] = {
-            name: _number(getattr(self, name)) for name in (*QUANTITIES, "train_gain", "test_gain", "residual")
-        }
-        row |= {"method": self.method, "status": self.status.name.lower(), "message": self.message}
-        row |= {"accuracy": self.accuracy, "iterations": self.iterations}
-        if self.untrained is not None:
-            row["untrained"] = {name: _number(getattr(self.untrained, name)) for name in QUANTITIES}
-        return row
+    def within(self) -> dict[str, Any]:
+        """Beside the prediction with the step, its numbers."""
+        return {name: plain(getattr(self, name)) for name in QUANTITIES}
 
 
 @dataclass(frozen=True)
@@ -85,8 +154,10 @@ class Errors:
 
 
 @dataclass(frozen=True)
-class PredictionGrid:
+class PredictionGrid(Result):
     """Predictions over exponents (rows) and penalties (columns); index it to get one `Prediction`."""
+
+    _told = ("method", "exponents", "ridges", *QUANTITIES, *GAINS, "status", "accuracy")
 
     problem: Problem
     method: str
@@ -179,8 +250,10 @@ class Estimate:
 
 
 @dataclass(frozen=True)
-class Simulation:
+class Simulation(Result):
     """Measured errors; the names of `Prediction`, each an `Estimate`. For a grid the estimates have two more axes."""
+
+    _told = ("seeds", "spot_check", "untrained")
 
     problem: Problem
     seeds: tuple[int, ...]
@@ -192,18 +265,22 @@ class Simulation:
     ridges: Array | None = None
     spot_check: float | None = None  # float32 only: largest relative difference of one cell from float64
 
-    def cell(self, i: int, j: int) -> Simulation:
+    def __getitem__(self, cell: tuple[int, int]) -> Simulation:
         """One exponent and penalty of a grid."""
         if self.exponents is None or self.ridges is None:
             raise IndexError("this simulation is a single cell, not a grid")
+        i, j = cell
         problem = self.problem.at(exponent=float(self.exponents[i]), ridge=float(self.ridges[j]))
 
         def one(s: Simulation, base: Simulation | None) -> Simulation:
-            at = (i, j)
-            errors = (s.train_loss[at], s.train_mse[at], s.test_error[at])
+            errors = (s.train_loss[cell], s.train_mse[cell], s.test_error[cell])
             return Simulation(problem, s.seeds, *errors, untrained=base, spot_check=s.spot_check)
 
         return one(self, None if self.untrained is None else one(self.untrained, None))
+
+    def cell(self, i: int, j: int) -> Simulation:
+        """The same as `self[i, j]`."""
+        return self[i, j]
 
     @property
     def train_gain(self) -> Estimate:
@@ -223,27 +300,10 @@ class Simulation:
 
     def to_dict(self) -> dict[str, Any]:
         """Means, standard errors and values, ready for JSON."""
-        row: dict[str, Any] = {"seeds": list(self.seeds)}
-        if self.spot_check is not None:
-            row["spot_check"] = self.spot_check
-        for name in QUANTITIES if self.untrained is None else (*QUANTITIES, "train_gain", "test_gain"):
-            estimate: Estimate = getattr(self, name)
-            row[name] = {
-                "mean": _plain(estimate.mean),
-                "stderr": _plain(estimate.stderr),
-                "values": _plain(estimate.values),
-            }
-        if self.untrained is not None:
-            row["untrained"] = {name: {"mean": _plain(getattr(self.untrained, name).mean)} for name in QUANTITIES}
-        return row
+        names = QUANTITIES if self.untrained is None else (*QUANTITIES, *GAINS)
+        estimates: dict[str, Estimate] = {name: getattr(self, name) for name in names}
+        return super().to_dict() | {name: plain(e) | {"values": plain(e.values)} for name, e in estimates.items()}
 
-
-def _number(x: float) -> float | None:
-    return float(x) if np.isfinite(x) else None
-
-
-def _plain(x: Any) -> Any:
-    """Nested lists with None where a number is not finite: JSON has no NaN."""
-    if isinstance(x, np.ndarray) and x.ndim:
-        return [_plain(v) for v in x]
-    return _number(float(x))
+    def within(self) -> dict[str, Any]:
+        """Beside the simulation with the step, its means."""
+        return {name: {"mean": plain(getattr(self, name).mean)} for name in QUANTITIES}

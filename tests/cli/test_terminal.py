@@ -186,12 +186,12 @@ def test_plot_asks_for_what_it_knows_before_it_reads(capsys, monkeypatch, words)
         (
             RecursionError("deep"),
             70,
-            "a mistake of onestride itself, please report it: RecursionError in test_cli_term",
+            "a mistake of onestride itself, please report it: RecursionError in test_term",
         ),
         (
             ZeroDivisionError("x"),
             70,
-            "a mistake of onestride itself, please report it: ZeroDivisionError in test_cli_t",
+            "a mistake of onestride itself, please report it: ZeroDivisionError in test_t",
         ),
         (OSError(), 2, "onestride: OSError"),
     ],

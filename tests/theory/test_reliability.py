@@ -233,22 +233,30 @@ def test_theory_runs_on_one_blas_thread_and_gives_the_others_back(monkeypatch):
     assert blas_threads() == before
 
 
-def test_the_last_thread_to_leave_lifts_the_limit():
-    """One caller enters while another is inside and leaves after it: the limit must hold for both and end with the last."""
-    before, inside, leave = blas_threads(), threading.Event(), threading.Event()
+def test_threads_that_overlap_are_all_limited_and_all_let_go():
+    """One caller enters while another is inside and leaves after it; afterwards old and new threads have what they had."""
+    before, inside, leave, seen = blas_threads(), threading.Event(), threading.Event(), []
 
     def other():
         with one_thread():
+            seen.append(blas_threads())
             inside.set()
             leave.wait(300)
+        seen.append(blas_threads())
 
     with one_thread():
         thread = threading.Thread(target=other)
         thread.start()
         assert inside.wait(300)
-    assert blas_threads() == {1}
+        with one_thread():
+            pass
+        assert blas_threads() == {1}
     leave.set()
     thread.join(300)
+    late = threading.Thread(target=lambda: seen.append(blas_threads()))
+    late.start()
+    late.join(300)
+    assert seen == [{1}, before, before]
     assert blas_threads() == before
 
 

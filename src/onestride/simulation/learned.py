@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from math import factorial
-from typing import Any
 
 import numpy as np
 
@@ -13,8 +12,7 @@ from onestride._backend import current, map_tiles, using
 from onestride._numerics import Array, hermite_table
 from onestride.functions import InputError
 from onestride.problem import Problem
-from onestride.result import Estimate
-from onestride.result import _plain as plain
+from onestride.result import Estimate, Result
 from onestride.simulation.features import feature_rows
 from onestride.simulation.memory import learned_memory, require_room
 from onestride.simulation.network import draw_batch, draw_network, draw_teacher, held_out_tiles, trained_weights
@@ -25,7 +23,7 @@ DEGREE = 4  # components H_1 … H_4; the constant is kept out of "unexplained" 
 
 
 @dataclass(frozen=True)
-class MeasuredLearned:
+class MeasuredLearned(Result):
     """Measured components; the names of `theory.learned.Learned`, each an `Estimate`, plus the same without the step.
 
     degrees
@@ -36,20 +34,14 @@ class MeasuredLearned:
         Axis (seeds): E f̂² outside the span of H_0 … H_4 of β⋆ᵀx; what the predictor says that is not about the teacher.
     """
 
+    _told = ("seeds", "degrees", "fraction", "unexplained")
+
     problem: Problem
     seeds: tuple[int, ...]
     degrees: tuple[int, ...]
     fraction: Estimate
     unexplained: Estimate
     untrained: MeasuredLearned | None = None
-
-    def to_dict(self) -> dict[str, Any]:
-        """Means and standard errors, ready for JSON."""
-        row: dict[str, Any] = {"seeds": list(self.seeds), "degrees": list(self.degrees)}
-        for name in ("fraction", "unexplained"):
-            e: Estimate = getattr(self, name)
-            row[name] = {"mean": plain(e.mean), "stderr": plain(e.stderr)}
-        return row
 
 
 def measure_learned(

@@ -13,8 +13,7 @@ from onestride._backend import current, stream, using
 from onestride._numerics import Array, gauss_density, hermite_table
 from onestride.functions import InputError
 from onestride.problem import Problem
-from onestride.result import Estimate
-from onestride.result import _plain as plain
+from onestride.result import Estimate, Result
 from onestride.simulation.features import feature_rows
 from onestride.simulation.krylov import lanczos_quadrature, leading_eigenpairs
 from onestride.simulation.memory import density_memory, require_room, spectrum_memory
@@ -44,7 +43,7 @@ _VALUES = (
 
 
 @dataclass(frozen=True)
-class MeasuredSpectrum:
+class MeasuredSpectrum(Result):
     """The spectrum of FFᵀ/n; the names of `theory.spectrum.Spectrum`, each an `Estimate` with seeds on the first axis.
 
     eigenvalues, untrained_eigenvalues
@@ -62,6 +61,8 @@ class MeasuredSpectrum:
     alignment
         β⋆ᵀβ/|β| of the draw.
     """
+
+    _told = ("seeds", *_VALUES[2:], "untrained_edge", "outliers")
 
     problem: Problem
     seeds: tuple[int, ...]
@@ -88,14 +89,6 @@ class MeasuredSpectrum:
         """
         above = self.leading.values > self.untrained_eigenvalues.values[:, -1:]
         return Estimate((above & (self.on_direction.values > 0.5)).sum(1).astype(float))
-
-    def to_dict(self) -> dict[str, Any]:
-        """Means and standard errors of the leading eigenvalues and their overlaps, ready for JSON."""
-        row: dict[str, Any] = {"seeds": list(self.seeds)}
-        for name in (*_VALUES[2:], "untrained_edge", "outliers"):
-            e: Estimate = getattr(self, name)
-            row[name] = {"mean": plain(e.mean), "stderr": plain(e.stderr)}
-        return row
 
 
 def measure_spectrum(

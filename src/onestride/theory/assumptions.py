@@ -26,7 +26,8 @@ def beyond_the_model(problem: Problem) -> str | None:
         )
     with np.errstate(all="ignore"):
         sizes = {"λ": problem.ridge, "1/λ": 1 / problem.ridge, "the noise": problem.noise}
-        sizes |= {"E σ²": problem.sigma.second_moment, "E σ⋆²": problem.target.second_moment}
+        powers = {"E σ²": problem.sigma.second_moment, "E σ⋆²": problem.target.second_moment}
+        sizes |= powers | {f"1/{name}": 1 / power for name, power in powers.items() if power > 0}
     for name, size in sizes.items():
         if not size <= LARGEST:
             return f"the theory computes in double precision and needs {name} of at most {LARGEST:g}, got {size:g}"

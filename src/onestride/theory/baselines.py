@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
 from onestride.functions import InputError
 from onestride.problem import Problem, Step
-from onestride.result import Status, _number
+from onestride.result import Result, Status
 from onestride.theory.assumptions import beyond_the_model
 from onestride.theory.direction import direction
 from onestride.theory.predict import predict
@@ -18,19 +17,16 @@ BASELINES = ("random-features", "linear-ridge", "best-linear", "kernel", "direct
 
 
 @dataclass(frozen=True)
-class Baseline:
+class Baseline(Result):
     """The test error of a reference predictor and a sentence on what it is; the names of `Prediction`."""
+
+    _told = ("method", "test_error", "status", "message")
 
     problem: Problem
     method: str
     test_error: float
     status: Status
     message: str
-
-    def to_dict(self) -> dict[str, Any]:
-        """Numbers and words, ready for JSON."""
-        row = {"method": self.method, "test_error": _number(self.test_error)}
-        return row | {"status": self.status.name.lower(), "message": self.message}
 
 
 def baselines(problem: Problem) -> dict[str, Baseline]:

@@ -18,13 +18,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from math import comb
-from typing import Any
 
 import numpy as np
 
 from onestride._numerics import Array, Float, hermite_table
 from onestride.problem import Problem, Step
-from onestride.result import Status, TheoryError, _plain
+from onestride.result import Result, Status, TheoryError
 from onestride.theory.profile.equations import Solution, solve
 from onestride.theory.profile.errors import errors_at
 from onestride.theory.profile.model import Profile, Verdict, try_profile
@@ -37,13 +36,15 @@ DEGREE = 4
 
 
 @dataclass(frozen=True)
-class Learned:
+class Learned(Result):
     """Predicted components of f̂; `untrained` holds those without the step.
 
     degrees: the k ≤ 4 with c⋆_k ≠ 0. fraction: E[f̂ H_k(β⋆ᵀx)]/(c⋆_k k!) for each; 1 is fully learned. unexplained: E f̂²
     outside the span of H_0 … H_4 of β⋆ᵀx. status: `INACCURATE` where the theory's errors are known to be off by more than
     5 %, with the sentence in `message`.
     """
+
+    _told = ("degrees", "fraction", "level", "unexplained", "status", "message")
 
     problem: Problem
     level: str
@@ -53,12 +54,6 @@ class Learned:
     status: Status
     message: str
     untrained: Learned | None = field(default=None, repr=False)
-
-    def to_dict(self) -> dict[str, Any]:
-        """Numbers, ready for JSON."""
-        row = {"degrees": list(self.degrees), "fraction": _plain(self.fraction), "level": self.level}
-        row |= {"unexplained": _plain(self.unexplained)}
-        return row | {"status": self.status.name.lower(), "message": self.message}
 
 
 @one_thread()

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
 from onestride._numerics import Array
 from onestride.functions import InputError
 from onestride.problem import Problem
-from onestride.result import Prediction, TheoryError
+from onestride.result import Prediction, Result, TheoryError
 from onestride.theory.predict import predict
 from onestride.theory.registry import choose
 from onestride.theory.threads import one_thread
@@ -20,8 +19,10 @@ _REFINEMENTS = (9, 7)  # points of each further look, between the neighbours of 
 
 
 @dataclass(frozen=True)
-class OptimalRidge:
+class OptimalRidge(Result):
     """The best penalty found, the prediction there, and whether it lies at the end of the range searched."""
+
+    _told = ("ridge", "test_error", "at_boundary", "message")
 
     problem: Problem
     ridge: float
@@ -33,11 +34,6 @@ class OptimalRidge:
     def test_error(self) -> float:
         """Predicted test error at the best penalty."""
         return self.prediction.test_error
-
-    def to_dict(self) -> dict[str, Any]:
-        """Numbers and words, ready for JSON."""
-        row = {"ridge": self.ridge, "test_error": self.test_error}
-        return row | {"at_boundary": self.at_boundary, "message": self.message}
 
 
 @one_thread()

@@ -14,7 +14,7 @@ import numpy as np
 
 from onestride._numerics import Array
 from onestride.problem import Problem, Step
-from onestride.result import QUANTITIES, Status, TheoryError, _plain
+from onestride.result import QUANTITIES, Status, TheoryError, plain
 from onestride.theory.baselines import closed_baselines
 from onestride.theory.density import largest_possible, untrained_density
 from onestride.theory.direction import direction
@@ -122,16 +122,16 @@ def curves(problem: Problem, quality: Quality) -> dict[str, Any]:
     columns = np.array([cell.errors for cell in cells])
     degrees, closed = teacher_degrees(problem), closed_baselines(problem)
     return {
-        "alpha": _plain(alphas),
-        **{name: _plain(columns[:, i]) for i, name in enumerate(QUANTITIES)},
+        "alpha": plain(alphas),
+        **{name: plain(columns[:, i]) for i, name in enumerate(QUANTITIES)},
         "degrees": degrees,
-        "fraction": {str(k): _plain(np.array([cell.fraction[k - 1] for cell in cells])) for k in degrees},
-        "untrained": dict(zip(QUANTITIES, map(_plain, before.errors), strict=True)),
+        "fraction": {str(k): plain(np.array([cell.fraction[k - 1] for cell in cells])) for k in degrees},
+        "untrained": dict(zip(QUANTITIES, map(plain, before.errors), strict=True)),
         "untrained_status": before.verdict.status.name.lower(),
         "untrained_message": before.verdict.message,
-        "untrained_fraction": {str(k): _plain(before.fraction[k - 1]) for k in degrees},
+        "untrained_fraction": {str(k): plain(before.fraction[k - 1]) for k in degrees},
         "limit": _plateaus(problem),
-        "baselines": {name: _plain(closed[name]) for name in BASELINES},
+        "baselines": {name: plain(closed[name]) for name in BASELINES},
         "status": [cell.verdict.status.name.lower() for cell in cells],
         "messages": [cell.verdict.message for cell in cells],
         "message": next((cell.verdict.message for cell in cells if cell.verdict.message), ""),
@@ -146,7 +146,7 @@ def _plateaus(problem: Problem) -> dict[str, Any]:
     ends = [((ell - 1) / (2 * ell), ell / (2 * ell + 2)) for ell in ells]
     middles = [(a + b) / 2 if problem.step.constant else problem.step.exponent for a, b in ends]
     grid = predict_grid(problem, middles, [problem.ridge], method="plateau")
-    return {"windows": ends} | {name: _plain(getattr(grid, name)[:, 0]) for name in ("train_loss", "test_error")}
+    return {"windows": ends} | {name: plain(getattr(grid, name)[:, 0]) for name in ("train_loss", "test_error")}
 
 
 # ---------------------------------------------------------------------- at the chosen α
@@ -167,7 +167,7 @@ def _expansion(problem: Problem, found: dict[str, Any] | None) -> dict[str, Any]
         return None
     largest = max([found["edge"] or 0.0, *found["leading"]])
     distance = expansion_distance(problem, int(ell))
-    return {"ell": int(ell), "distance": _plain(distance), "norm": _plain(math.sqrt(largest))}
+    return {"ell": int(ell), "distance": plain(distance), "norm": plain(math.sqrt(largest))}
 
 
 def facts(problem: Problem) -> dict[str, Any]:
@@ -181,20 +181,20 @@ def facts(problem: Problem) -> dict[str, Any]:
         "eta": problem.eta,
         "window": None if not math.isfinite(ell) else int(ell),
         "threshold": math.isnan(ell),
-        "activation": _plain(problem.sigma.coefficients[:7]),
-        "teacher": _plain(problem.target.coefficients[:7]),
-        "teacher_power": _plain(problem.target.second_moment),
-        "overlap": _plain(beta.overlap),
-        "length": _plain(beta.s),
-        "residual_power": _plain(beta.residual_power),
+        "activation": plain(problem.sigma.coefficients[:7]),
+        "teacher": plain(problem.target.coefficients[:7]),
+        "teacher_power": plain(problem.target.second_moment),
+        "overlap": plain(beta.overlap),
+        "length": plain(beta.s),
+        "residual_power": plain(beta.residual_power),
     }
 
 
 def _here_quick(problem: Problem) -> dict[str, Any]:
     cell, _ = _cell(problem, QUICK, None)
     return {
-        **dict(zip(QUANTITIES, map(_plain, cell.errors), strict=True)),
-        "fraction": {str(k): _plain(cell.fraction[k - 1]) for k in teacher_degrees(problem)},
+        **dict(zip(QUANTITIES, map(plain, cell.errors), strict=True)),
+        "fraction": {str(k): plain(cell.fraction[k - 1]) for k in teacher_degrees(problem)},
         "status": cell.verdict.status.name.lower(),
         "message": cell.verdict.message,
         "spectrum": None if math.isnan(cell.errors[2]) else _quick_spectrum(problem),
@@ -213,7 +213,7 @@ def _quick_spectrum(problem: Problem) -> dict[str, Any]:
     leading: list[float] = []
     if problem.eta > 0:
         leading = _rough_outliers(spike_profile(problem, QUICK.level, QUICK.nodes), edge)
-    law = {"grid": _plain(grid), "density": _plain(density)}
+    law = {"grid": plain(grid), "density": plain(density)}
     return {"untrained": law, "trained": None, "leading": leading, "degrees": [], "edge": edge, "message": ""}
 
 
@@ -236,7 +236,7 @@ def _rough_outliers(profile: Profile, edge: float) -> list[float]:
 
 def _here_full(problem: Problem) -> dict[str, Any]:
     prediction = predict(problem, throw=False)
-    row: dict[str, Any] = {name: _plain(getattr(prediction, name)) for name in QUANTITIES}
+    row: dict[str, Any] = {name: plain(getattr(prediction, name)) for name in QUANTITIES}
     status = prediction.status
     row |= {"status": status.name.lower(), "message": "" if status is Status.SOLVED else prediction.message}
     row |= {"accuracy": prediction.accuracy, "fraction": {}, "spectrum": None}
@@ -244,7 +244,7 @@ def _here_full(problem: Problem) -> dict[str, Any]:
         return row
     try:
         shares = learned(problem)
-        row["fraction"] = {str(k): _plain(v) for k, v in zip(shares.degrees, shares.fraction, strict=True)}
+        row["fraction"] = {str(k): plain(v) for k, v in zip(shares.degrees, shares.fraction, strict=True)}
         found = spectrum(problem)
     except TheoryError as error:
         return row | {"message": row["message"] or str(error)}

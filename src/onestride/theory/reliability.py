@@ -19,7 +19,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from onestride._numerics import Array, gauss_density
+from onestride._numerics import Array, gauss_density, relative_gap
 from onestride.functions import Function
 from onestride.problem import Problem, Step
 from onestride.result import QUANTITIES, Errors, Status
@@ -73,13 +73,8 @@ def _plain(problem: Problem) -> Array:
 
 def _suspect(problem: Problem, plain: Array, resolved: Array) -> Array:
     """Where δ(1 + 2θ) > 5 %, δ = max |plain/resolved − 1| over the three errors; n, N ≳ d²/2 where δ is not known."""
-    gap = _gap(plain, resolved).max(0)
+    gap = relative_gap(plain, resolved).max(0)
     return np.where(np.isfinite(gap), gap * (1 + _WITH_STEP * _amplitude(problem)) > KNOWN_OFF, _few_inputs(problem))
-
-
-def _gap(plain: Array, resolved: Array) -> Array:
-    with np.errstate(divide="ignore", invalid="ignore"):
-        return np.where(plain == resolved, 0.0, np.abs(plain / resolved - 1))
 
 
 def _amplitude(problem: Problem) -> float:
@@ -93,7 +88,7 @@ def _few_inputs(problem: Problem) -> bool:
 
 def _by_degrees(problem: Problem, plain: Array, resolved: Array) -> str:
     sizes = f"n = {problem.n}, N = {problem.N}, d²/2 = {problem.d**2 / 2:.3g}"
-    gap = _gap(plain, resolved)
+    gap = relative_gap(plain, resolved)
     if not np.isfinite(gap).all():
         return f"degree two of the inputs is learned and no longer noise when n or N is of order d²/2 ({sizes})"
     worst = int(np.argmax(gap))

@@ -7,13 +7,12 @@ Before the step: `density`. After it the bulk density is Σ_i w_i Im ρ_i/π of 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 
 from onestride._numerics import Array, Float
 from onestride.problem import Problem
-from onestride.result import Status, TheoryError, _plain
+from onestride.result import Result, Status, TheoryError
 from onestride.theory.assumptions import failed_assumption
 from onestride.theory.density import Law, atom_at_zero, band_grid, untrained_law
 from onestride.theory.outliers import Outliers, find_outliers
@@ -33,7 +32,7 @@ _HEAVY = 0.02  # share of the mass between two points above which one is put bet
 
 
 @dataclass(frozen=True)
-class Spectrum:
+class Spectrum(Result):
     """The predicted spectrum of FFᵀ/n.
 
     untrained, trained
@@ -58,6 +57,9 @@ class Spectrum:
     status, message
         `INACCURATE` where the theory's errors are known to be off by more than 5 %: its spectrum is then no better.
     """
+
+    _told = ("leading", "overlaps", "teacher_overlaps", "power_overlaps", "on_direction", "edge", "untrained_edge")
+    _told += ("outliers", "degrees", "expected", "message", "status", "strengths", "level", "untrained", "trained")
 
     problem: Problem
     level: str
@@ -84,20 +86,6 @@ class Spectrum:
     def outliers(self) -> int:
         """How many eigenvalues leave the bulk."""
         return int(self.leading.size)
-
-    def to_dict(self) -> dict[str, Any]:
-        """Numbers and words, ready for JSON."""
-        names = ("leading", "overlaps", "teacher_overlaps", "power_overlaps", "on_direction")
-        row: dict[str, Any] = {name: _plain(getattr(self, name)) for name in names}
-        row |= {"edge": self.edge, "untrained_edge": self.untrained_edge, "outliers": self.outliers}
-        row |= {"degrees": list(self.degrees), "expected": list(self.expected), "message": self.message}
-        row |= {"status": self.status.name.lower()}
-        row |= {"strengths": {str(k): v for k, v in self.strengths.items()}, "level": self.level}
-        for name, law in (("untrained", self.untrained), ("trained", self.trained)):
-            if law is not None:
-                row[name] = {"grid": _plain(law.grid), "density": _plain(law.density)}
-                row[name] |= {"bands": [list(b) for b in law.bands], "atom": law.atom}
-        return row
 
 
 @one_thread()

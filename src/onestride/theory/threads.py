@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import lru_cache
-from threading import Lock
+from threading import Lock, local
 from typing import Any
 
 _lock = Lock()
 _inside = 0  # calls under way, in any Python thread
-_limited: Any = None
+_found: Any = None
+_here = local()
 
 
 @lru_cache(maxsize=1)
@@ -22,16 +23,24 @@ def _controller() -> Any:
 
 @contextmanager
 def one_thread() -> Iterator[None]:
-    """Limit BLAS to one thread; the first to enter sets the limit and the last to leave lifts it."""
-    global _inside, _limited
+    """Limit BLAS to one thread. Some builds keep that number for each thread of Python, some for the whole process.
+
+    So every thread sets its own limit, and each goes back to the numbers that the first found: those of a thread that
+    comes while another is inside may already be the limit.
+    """
+    global _inside, _found
+    if getattr(_here, "limited", False):
+        yield
+        return
     with _lock:
-        if _inside == 0:
-            _limited = _controller().limit(limits=1, user_api="blas")
+        limit = _controller().limit(limits=1, user_api="blas")
+        _found = limit if _inside == 0 else _found
         _inside += 1
+    _here.limited = True
     try:
         yield
     finally:
+        _here.limited = False
         with _lock:
             _inside -= 1
-            if _inside == 0:
-                _limited.restore_original_limits()
+            _found.restore_original_limits()

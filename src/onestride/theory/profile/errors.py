@@ -11,7 +11,7 @@ from functools import partial
 import numpy as np
 from numpy.typing import ArrayLike
 
-from onestride._numerics import Array
+from onestride._numerics import Array, relative_gap
 from onestride.problem import Problem, Step
 from onestride.result import Errors, Status
 from onestride.theory.assumptions import failed_assumption
@@ -46,7 +46,7 @@ def errors(
             finer = build_profile(stepped, level, nodes=round(1.5 * nodes))
             coarse = values[:, i].copy()
             values[:, i], residual[i], iterations[i], message[i] = _walk(finer, lam)
-            change = np.abs(values[:, i] / coarse - 1).max(0)
+            change = relative_gap(values[:, i], coarse).max(0)
             for j in np.flatnonzero(change > NODE_TOLERANCE):
                 message[i, j] = (
                     f"the step is so strong that {nodes} quadrature nodes are too few: more of them change the answer "
