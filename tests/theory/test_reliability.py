@@ -220,10 +220,10 @@ def blas_threads():
 
 
 def test_theory_runs_on_one_blas_thread_and_gives_the_others_back(monkeypatch):
-    seen, real = [], predict_module.profile.errors
+    seen, real = [], predict_module.profile.errors_at
     monkeypatch.setattr(
         predict_module.profile,
-        "errors",
+        "errors_at",
         lambda *args, **kwargs: (seen.append(blas_threads()), real(*args, **kwargs))[1],
     )
     before = blas_threads()
