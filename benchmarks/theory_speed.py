@@ -8,7 +8,10 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 import numpy as np
 
 import onestride as one
-from onestride.theory.profile import LEVELS, build_profile, errors_at, solve
+from onestride.theory.profile.equations import solve
+from onestride.theory.profile.errors import errors_at
+from onestride.theory.profile.model import build_profile
+from onestride.theory.profile.strength import LEVELS
 
 
 def timed(f, repeats=1):

@@ -67,10 +67,10 @@ def simulate(path: Path, n: int, seeds: int, workers: int, every: int) -> None:
 
 
 THEORIES = {
-    "profile, T2S (default)": {"method": "profile"},
-    "profile, T2M": {"method": "profile", "level": "T2M"},
-    "profile, T2i": {"method": "profile", "level": "T2i"},
-    "profile, T2": {"method": "profile", "level": "T2"},
+    "profile, full (default)": {"method": "profile"},
+    "profile, resolved": {"method": "profile", "level": "resolved"},
+    "profile, isotropic": {"method": "profile", "level": "isotropic"},
+    "profile, rank-one": {"method": "profile", "level": "rank-one"},
     "finite-step": {"method": "finite-step"},
     "plateau (limit)": {"method": "plateau"},
 }

@@ -18,7 +18,7 @@ from waiting import LIMIT, Gate, HeldWork
 LONG = {  # files and tests with the marker `long`
     "cli/test_terminal.py",
     "test_dependencies.py",
-    "test_diagnose.py",
+    "test_diagnosis.py",
     "simulation/test_memory.py",
     "sweeps/test_faults.py",
     "docs/test_pages.py",
@@ -34,7 +34,7 @@ LONG = {  # files and tests with the marker `long`
     "web/test_browser.py",
     "web/test_page.py",
     "web/test_server.py",
-    "web/test_theory.py",
+    "theory/test_quick.py",
     "cli/test_commands.py::test_json_is_strict_json",
     "simulation/test_streamed.py::test_row_blocks_run_on_a_real_dask_cluster",
     "simulation/test_cost.py::test_the_plan_names_the_method_and_needs_no_run",

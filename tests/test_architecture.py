@@ -22,7 +22,7 @@ LAYERS = [
     ("problem",),
     ("result", "conventions"),
     ("theory", "simulation"),
-    ("compare", "store"),
+    ("compare", "diagnosis", "store"),
     ("plot", "sweeps", "estimator"),
     ("experiments",),
     ("web", "report"),

@@ -30,7 +30,7 @@ def resized(n: int) -> one.Problem:
 
 gains = np.array(
     [
-        one.predict_grid(resized(n), exponents, [0.1], level="T2").test_gain[:, 0]
+        one.predict_grid(resized(n), exponents, [0.1], level="rank-one").test_gain[:, 0]
         for n in sizes
     ]
 )

@@ -32,7 +32,7 @@ for i, label in enumerate(("no step", *(f"η = n^{a:g}" for a in alphas))):
     curve = theory.untrained.test_error[0] if i == 0 else theory.test_error[i - 1]
     found = measured.untrained.test_error[0] if i == 0 else measured.test_error[i - 1]
     step = one.Step.none() if i == 0 else one.Step(exponent=alphas[i - 1])
-    best = one.optimal_ridge(problem.replace(step=step), level="T2i")
+    best = one.optimal_ridge(problem.replace(step=step), level="isotropic")
     print(
         f"{label}: best penalty {best.ridge:.2f}, test error there {best.test_error:.3f}"
     )

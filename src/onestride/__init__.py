@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from onestride import conventions as conventions
     from onestride import estimator as estimator
     from onestride.compare import compare as compare
+    from onestride.diagnosis import diagnose as diagnose
     from onestride.estimator import OneStepClassifier as OneStepClassifier
     from onestride.estimator import OneStepFeatures as OneStepFeatures
     from onestride.estimator import OneStepRegressor as OneStepRegressor
@@ -33,7 +34,6 @@ if TYPE_CHECKING:
     from onestride.store import Store as Store
     from onestride.sweeps.drive import sweep as sweep
     from onestride.theory.baselines import baselines as baselines
-    from onestride.theory.diagnose import diagnose as diagnose
     from onestride.theory.giant_step import giant_step as giant_step
     from onestride.theory.learned import learned as learned
     from onestride.theory.optimal import optimal_ridge as optimal_ridge
@@ -64,7 +64,7 @@ _HOME = {
     "measure_learned": "simulation.learned",
     "baselines": "theory.baselines",
     "optimal_ridge": "theory.optimal",
-    "diagnose": "theory.diagnose",
+    "diagnose": "diagnosis",
     "giant_step": "theory.giant_step",
     "sweep": "sweeps.drive",
     "Store": "store",

@@ -204,7 +204,7 @@ def test_plot_asks_for_what_it_knows_before_it_reads(capsys, monkeypatch, words)
         (["plan"], "onestride.simulation.cost.plan"),
         (["compare"], "onestride.compare.compare"),
         (["spectrum"], "onestride.theory.spectrum.spectrum"),
-        (["diagnose"], "onestride.theory.diagnose.diagnose"),
+        (["diagnose"], "onestride.diagnosis.diagnose"),
         (["functions"], "onestride.functions.function_names"),
         (["reproduce"], "onestride.experiments.reproduce.reproduce"),
         (["experiment", "staircase"], "onestride.experiments.catalogue.run_experiment"),

@@ -15,6 +15,7 @@ import pytest
 import onestride
 from onestride import functions
 from onestride.experiments.catalogue import QUESTIONS
+from onestride.theory import registry
 from places import DOCS
 from snippets import called, code_blocks
 
@@ -48,8 +49,10 @@ def printed(code: str, names: dict[str, object]) -> list[str]:
 
 @pytest.fixture(autouse=True)
 def _registry(monkeypatch):
-    """Functions that a snippet registers are forgotten after it."""
+    """Functions and theories that a snippet registers are forgotten after it."""
     monkeypatch.setattr(functions, "_REGISTRY", dict(functions._REGISTRY))
+    importlib.import_module("onestride.theory.predict")  # fills the registry
+    monkeypatch.setattr(registry, "_THEORIES", dict(registry._THEORIES))
     yield
     functions.resolve.cache_clear()
 

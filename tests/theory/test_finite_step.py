@@ -1,4 +1,4 @@
-"""The finite-step theory (T1), and the smoothed functions all finite-n theories share."""
+"""The finite-step theory, and the smoothed functions all finite-n theories share."""
 
 from __future__ import annotations
 
@@ -10,10 +10,11 @@ import onestride as one
 from onestride import Problem, Step
 from onestride.functions import resolve
 from onestride.result import Status
-from onestride.theory import finite_step, plateau, profile
+from onestride.theory import finite_step, plateau
 from onestride.theory.direction import direction
 from onestride.theory.expansion import expansion_distance
-from onestride.theory.smoothing import LARGEST_REACH, smooth, smooth_directly
+from onestride.theory.profile import errors as profile
+from onestride.theory.profile.smoothing import LARGEST_REACH, smooth, smooth_directly
 from tolerances import EXACT, assert_close
 
 TEACHER = (0.0, 1.0, 2**-0.5)
@@ -80,7 +81,7 @@ def test_smoothed_mean_is_the_hermite_series_at_unit_variance():
 
 # ------------------------------------------------------------------ the theory
 
-# reference values of T1 (train, test) at n = 1500 from an independent prototype, to the digits it printed
+# reference values of the theory (train, test) at n = 1500 from an independent prototype, to the digits it printed
 PUBLISHED = [
     ("softplus", "labels", (0.5, 1.5), 0.0, 0.2, 1e-2, "0.2322", "2.158"),
     ("softplus", "labels", (0.5, 1.5), 0.0, 0.5, 1e-1, "0.5116", "1.28"),

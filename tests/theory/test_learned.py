@@ -18,7 +18,9 @@ from onestride.simulation.network import (
     step_gradient,
 )
 from onestride.theory.learned import residual_moments
-from onestride.theory.profile import build_profile, quadratic_form, solve
+from onestride.theory.profile.equations import solve
+from onestride.theory.profile.model import build_profile
+from onestride.theory.profile.quadratic_form import quadratic_form
 from tolerances import assert_agrees, assert_close, seeds_from
 
 

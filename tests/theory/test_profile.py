@@ -11,13 +11,17 @@ import onestride as one
 from onestride import InputError, Problem, Step, TheoryError
 from onestride.result import Status
 from onestride.simulation.run import simulate_grid
-from onestride.theory import finite_step, plateau, profile
+from onestride.theory import finite_step, plateau
 from onestride.theory.bulk import solve_bulk
 from onestride.theory.direction import direction
-from onestride.theory.gradient_noise import gradient_noise, residual_law
-from onestride.theory.profile import build_profile, errors_at, quadratic_form, solve
-from onestride.theory.profile_equations import newton, residual_and_jacobian
-from onestride.theory.smoothing import smooth
+from onestride.theory.profile.equations import newton, residual_and_jacobian, solve
+from onestride.theory.profile.errors import errors as profile_errors
+from onestride.theory.profile.errors import errors_at
+from onestride.theory.profile.gradient_noise import gradient_noise, residual_law
+from onestride.theory.profile.model import build_profile
+from onestride.theory.profile.quadratic_form import quadratic_form
+from onestride.theory.profile.smoothing import smooth
+from onestride.theory.profile.strength import LEVELS
 from tolerances import K, assert_agrees, assert_close, false_alarm_rate, seeds_from, stratified
 
 TEACHER = (0.0, 1.0, 2**-0.5)
@@ -50,7 +54,7 @@ def test_plateau_is_the_limit_of_large_n_inside_a_window(gradient):
     gaps = []
     for n in (10**8, 10**12, 10**16):
         p = problem(n=n, gradient=gradient, step=Step(exponent=0.2))
-        a, b = profile.errors(p, [p.step], [0.1], level="T2"), plateau.errors(p, [p.step], [0.1])
+        a, b = profile_errors(p, [p.step], [0.1], level="T2"), plateau.errors(p, [p.step], [0.1])
         gaps.append(max(abs(a.train_loss / b.train_loss - 1).item(), abs(a.test_error / b.test_error - 1).item()))
     assert gaps[0] > gaps[1] > gaps[2]
     assert gaps[2] < 1e-3
@@ -69,7 +73,7 @@ def test_both_forms_of_the_learned_direction_agree(activation):
 
 def test_levels_agree_when_the_step_vanishes():
     p = problem(step=Step(constant=1e-6, exponent=0.0), gradient="full")
-    values = [one.predict(p, level=level).test_error for level in profile.LEVELS]
+    values = [one.predict(p, level=level).test_error for level in LEVELS]
     assert_close(values, values[0], rel=1e-6)
 
 
@@ -174,7 +178,7 @@ def test_doubling_the_nodes_changes_nothing(activation, level, constant, toleran
 def test_warm_start_and_cold_start_agree():
     p = problem(step=Step(exponent=0.45), gradient="full")
     lam = np.array([0.3, 1e-4, 1.0, 0.01])
-    grid = profile.errors(p, [p.step], lam)
+    grid = profile_errors(p, [p.step], lam)
     for j, value in enumerate(lam):
         model = build_profile(p)
         assert_close(grid.test_error[0, j], errors_at(model, solve(model, value))[2], rel=1e-9)

@@ -13,7 +13,7 @@ from onestride.problem import Step
 from onestride.result import QUANTITIES, Status
 from onestride.theory import predict as predict_module
 from onestride.theory.baselines import linear_ridge
-from onestride.theory.profile_equations import MOST_STEPS
+from onestride.theory.profile.equations import MOST_STEPS
 from onestride.theory.reliability import fluctuation, nonlinear_tails
 from onestride.theory.threads import one_thread
 from onestride.theory.yardstick import untrained_errors
@@ -220,10 +220,10 @@ def blas_threads():
 
 
 def test_theory_runs_on_one_blas_thread_and_gives_the_others_back(monkeypatch):
-    seen, real = [], predict_module.profile.errors
+    seen, real = [], predict_module.profile.errors_at
     monkeypatch.setattr(
         predict_module.profile,
-        "errors",
+        "errors_at",
         lambda *args, **kwargs: (seen.append(blas_threads()), real(*args, **kwargs))[1],
     )
     before = blas_threads()

@@ -134,7 +134,7 @@ def spectrum(
 @app.command
 def diagnose(*, options: ProblemOptions = AS_IN_README, json_: Json = False) -> None:
     """Say why a problem shows no spike or generalises poorly, with the numbers behind it and what to change."""
-    from onestride.theory.diagnose import diagnose as run
+    from onestride.diagnosis import diagnose as run
 
     diagnosis = run(options.build())
     if not emit(diagnosis.to_dict(), json_):

@@ -42,28 +42,38 @@ def baselines(problem: Problem) -> dict[str, Baseline]:
     reason = beyond_the_model(problem.replace(step=Step.none()))
     if reason is not None:
         raise InputError(reason)
-    noise, nonlinear = problem.noise**2, problem.target.nonlinear_power
     found = direction(problem).overlap
     untrained = predict(problem.replace(step=Step.none()), throw=False)
-    rows = {
-        "random-features": (untrained.test_error, "the untrained network's features with the same ridge regression"),
-        "linear-ridge": (linear_ridge(problem), "ridge regression on the inputs with its best penalty, n samples"),
-        "best-linear": (nonlinear + noise, "the best linear function of the inputs, infinitely many samples"),
+    values = {"random-features": untrained.test_error} | closed_baselines(problem)
+    words = {
+        "random-features": "the untrained network's features with the same ridge regression",
+        "linear-ridge": "ridge regression on the inputs with its best penalty, n samples",
+        "best-linear": "the best linear function of the inputs, infinitely many samples",
         "kernel": (
-            nonlinear + noise,
             "no kernel or random-features method goes below this while n, d, N are of the same order: "
-            "the teacher's nonlinear power plus the noise",
+            "the teacher's nonlinear power plus the noise"
         ),
         "direction-only": (
-            direction_only(problem),
-            f"the best function of βᵀx alone, the direction the gradient finds (overlap {found:.3g} with the teacher)",
+            f"the best function of βᵀx alone, the direction the gradient finds (overlap {found:.3g} with the teacher)"
         ),
-        "bayes": (noise, "the teacher itself: only the label noise is left"),
+        "bayes": "the teacher itself: only the label noise is left",
     }
     status = {"random-features": untrained.status}
     return {
-        name: Baseline(problem, name, float(value), status.get(name, Status.SOLVED), sentence)
-        for name, (value, sentence) in rows.items()
+        name: Baseline(problem, name, float(values[name]), status.get(name, Status.SOLVED), words[name])
+        for name in BASELINES
+    }
+
+
+def closed_baselines(problem: Problem) -> dict[str, float]:
+    """Test errors of the baselines that need no equation to be solved, by name."""
+    noise, nonlinear = problem.noise**2, problem.target.nonlinear_power
+    return {
+        "linear-ridge": linear_ridge(problem),
+        "best-linear": nonlinear + noise,
+        "kernel": nonlinear + noise,
+        "direction-only": direction_only(problem),
+        "bayes": noise,
     }
 
 
@@ -88,7 +98,6 @@ def linear_ridge(problem: Problem, ridge: float | None = None) -> float:
 def direction_only(problem: Problem) -> float:
     """E Var(y | βᵀx): the risk of the best predictor that sees only the direction found by the gradient."""
     target, overlap = problem.target, direction(problem).overlap
-    c = target.coefficients
-    factorials = np.cumprod(np.maximum(np.arange(c.size), 1.0))
-    seen = float(np.sum(c**2 * factorials * overlap ** (2 * np.arange(c.size))))
+    c = target.normalised
+    seen = float(np.sum(c**2 * overlap ** (2 * np.arange(c.size))))
     return max(target.second_moment - seen, 0.0) + problem.noise**2

@@ -18,6 +18,8 @@ from numpy.typing import ArrayLike
 from scipy.optimize.elementwise import find_root
 
 from onestride._numerics import Array
+from onestride.problem import Problem
+from onestride.result import Errors, Status
 
 RESIDUAL_TOLERANCE = 1e-11
 
@@ -91,6 +93,27 @@ def solve_bulk(ridge: ArrayLike, phi: ArrayLike, psi: ArrayLike, c1: float, nonl
         np.abs(1 - q * (1 + rho * cg2 + c1sq * U)),
     )
     return Bulk(lam, rho, q, U, d_rho, d_q, d_U, residuals, np.asarray(root.nit), r)
+
+
+def bulk_of(problem: Problem, ridge: ArrayLike) -> Bulk:
+    """The bulk of a problem's untrained network."""
+    return solve_bulk(ridge, problem.phi, problem.psi, problem.sigma.coefficients[1], problem.sigma.nonlinear_power)
+
+
+def bulk_errors(bulk: Bulk, Y: Array, dY: Array, status: Array, message: Array) -> Errors:
+    """Ridge objective λY, training error −λ²Y' and test error −Y'/ρ² (leave-one-out), Y and Y' on steps × penalties."""
+    unsolved = ~(bulk.residual <= RESIDUAL_TOLERANCE) & (status == Status.SOLVED)
+    status[unsolved], message[unsolved] = Status.NOT_CONVERGED, Status.NOT_CONVERGED.value
+    valid = np.where(status == Status.SOLVED, 1.0, np.nan)
+    return Errors(
+        train_loss=valid * bulk.ridge * Y,
+        train_mse=valid * -(bulk.ridge**2) * dY,
+        test_error=valid * -dY / bulk.rho**2,
+        residual=np.broadcast_to(bulk.residual, Y.shape),
+        iterations=np.broadcast_to(bulk.iterations, Y.shape),
+        status=status,
+        message=message,
+    )
 
 
 def _q_and_V(rho: Array, psi: Array, c1sq: float, cg2: float) -> tuple[Array, Array]:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from onestride._numerics import Array
+from onestride._numerics import Array, Float
 from onestride.problem import Problem
 from onestride.result import TheoryError
 
@@ -26,8 +26,8 @@ _BAND_POINTS = 500
 class Law:
     """A law on [0, ∞): density on a grid that resolves the band edges, bands (lower, upper) and the atom at 0."""
 
-    grid: Array
-    density: Array
+    grid: Float[Array, "E"]
+    density: Float[Array, "E"]
     bands: tuple[tuple[float, float], ...]
     atom: float
 
@@ -151,7 +151,7 @@ def untrained_law(problem: Problem) -> Law:
     return Law(grid, density, bands, atom_at_zero(problem))
 
 
-def band_grid(lower: float, upper: float, points: int = _BAND_POINTS) -> Array:
+def band_grid(lower: float, upper: float, points: int = _BAND_POINTS) -> Float[Array, "points"]:
     """Points of a band, dense at both ends, where densities start like a square root or, at a hard edge, diverge.
 
     Wide bands are spaced in log E.

@@ -6,7 +6,7 @@ At finite n two parts of F − F_ℓ are not small: what the step does along β,
 
     Δ(z, A) = μ(θz; v) − Σ_{k≤ℓ} c_k (θz)^k,    θ = c₁ηs A/√N,    ‖·‖/√n = √N · ‖Δ‖ in L²(z) × L²(A),
 
-and the gradient's fluctuations, which make a pre-activation's variance v = 1 + τ²φ₀ E r² Var σ' (level T2i).
+and the gradient's fluctuations, which make a pre-activation's variance v = 1 + τ²φ₀ E r² Var σ' (the isotropic level).
 """
 
 from __future__ import annotations
@@ -15,8 +15,9 @@ import numpy as np
 
 from onestride.problem import Problem
 from onestride.theory.direction import direction
-from onestride.theory.neurons import normal_rule, readout_rule
-from onestride.theory.smoothing import smooth
+from onestride.theory.profile.neurons import normal_rule, readout_rule
+from onestride.theory.profile.smoothing import smooth
+from onestride.theory.profile.strength import isotropic_noise
 
 _NODES = 31
 
@@ -28,8 +29,7 @@ def expansion_distance(problem: Problem, ell: int) -> float:
     A, weight = readout_rule(problem, _NODES)
     theta = c[1] * eta * beta.s * A / np.sqrt(problem.N)
     z, w = normal_rule(_NODES, 1 / max(1.0, float(np.abs(theta).max()) / 3))
-    noise = (problem.d / problem.step_samples) * beta.residual_power * problem.sigma.derivative_variance
-    v = 1 + noise * (eta * A) ** 2 / problem.N
+    v = 1 + isotropic_noise(problem) * (eta * A) ** 2 / problem.N
     u = theta[:, None] * z
     powers = np.array([u**k for k in range(1, ell + 1)]).reshape(ell, *u.shape)
     spikes = np.tensordot(c[1 : ell + 1], powers, 1)

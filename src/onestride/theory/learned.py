@@ -17,21 +17,18 @@ error, L = E σ⋆² − 2E[σ⋆f̂] + E f̂² + σ_ε².
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from math import factorial
+from math import comb
 
 import numpy as np
 
-from onestride._numerics import Array, hermite_table
-from onestride._numerics import solve as linear_solve
-from onestride.functions import InputError
+from onestride._numerics import Array, Float, hermite_table
 from onestride.problem import Problem, Step
 from onestride.result import Result, Status, TheoryError
-from onestride.theory.assumptions import failed_assumption
-from onestride.theory.profile import build_profile, out_of_range, solve
-from onestride.theory.profile import errors_at as profile_errors_at
-from onestride.theory.profile_equations import Solution, linear_sector
-from onestride.theory.profile_model import BEST_LEVEL, LEVELS, Profile
-from onestride.theory.profile_quadratic import special_gram
+from onestride.theory.profile.equations import Solution, solve
+from onestride.theory.profile.errors import errors_at
+from onestride.theory.profile.model import Profile, Verdict, try_profile
+from onestride.theory.profile.quadratic_form import response
+from onestride.theory.profile.strength import BEST_LEVEL, level_name
 from onestride.theory.reliability import known_off
 from onestride.theory.threads import one_thread
 
@@ -52,7 +49,7 @@ class Learned(Result):
     problem: Problem
     level: str
     degrees: tuple[int, ...]
-    fraction: Array
+    fraction: Float[Array, "degrees"]
     unexplained: float
     status: Status
     message: str
@@ -65,84 +62,70 @@ def learned(problem: Problem, *, level: str = BEST_LEVEL) -> Learned:
 
     Degree k ≥ 2 off the learned direction counts as noise, which needs n ≪ d²/2; `status` says where that is known to fail.
     """
-    if level not in LEVELS:
-        raise InputError(f"level must be one of {', '.join(LEVELS)}, got {level!r}")
+    level = level_name(level)
     before = _components(problem.replace(step=Step.none()), level)
     after = before if problem.eta == 0 else _components(problem, level)
-    degrees = tuple(k for k in range(1, DEGREE + 1) if problem.target.coefficients[k] != 0)
+    degrees = tuple(teacher_degrees(problem))
 
     def wrap(stepped: Problem, found: tuple[Array, float], untrained: Learned | None) -> Learned:
         components, unexplained = found
-        scale = np.array([problem.target.coefficients[k] * np.sqrt(factorial(k)) for k in degrees])
         reason = known_off(stepped)
         status = Status.SOLVED if reason is None else Status.INACCURATE
         message = status.value if reason is None else f"{status.value}: {reason}"
-        fraction = components[list(degrees)] / scale
+        fraction = components[list(degrees)] / problem.target.normalised[list(degrees)]
         return Learned(problem, level, degrees, fraction, unexplained, status, message, untrained)
 
     return wrap(problem, after, wrap(problem.replace(step=Step.none()), before, None))
 
 
+def teacher_degrees(problem: Problem) -> list[int]:
+    """The k ≤ 4 with c⋆_k ≠ 0."""
+    return [k for k in range(1, DEGREE + 1) if problem.target.coefficients[k] != 0]
+
+
 def _components(problem: Problem, level: str) -> tuple[Array, float]:
     """E[f̂ h_k], k = 0 … 4, and the power of f̂ outside their span."""
-    reason = failed_assumption(problem)
-    if reason is not None:
-        raise TheoryError(reason)
-    profile = build_profile(problem, level)
-    reason = out_of_range(profile)
-    if reason is not None:
-        raise TheoryError(reason)
+    profile = try_profile(problem, level)
+    if isinstance(profile, Verdict):
+        raise TheoryError(profile.message)
     solution = solve(profile, problem.ridge)
     if not solution.converged:
         raise TheoryError(f"the profile equations were not solved: residual {solution.residual:.1e}")
-    left_over = residual_moments(profile, solution)
-    target = problem.target
-    c = target.coefficients[: DEGREE + 1] * np.sqrt([float(factorial(k)) for k in range(DEGREE + 1)])
-    components = c - left_over[:-1]
-    test_error = profile_errors_at(profile, solution)[2]
+    left_over, target = residual_moments(profile, solution), problem.target
+    components = target.normalised[: DEGREE + 1] - left_over[:-1]
+    test_error = errors_at(profile, solution)[2]
     # L − σ_ε² = E(σ⋆ − f̂)², and left_over[-1] = E[σ⋆(y − f̂)] = E σ⋆² − E[σ⋆f̂]
     power = test_error - problem.noise**2 - target.second_moment + 2 * (target.second_moment - left_over[-1])
     return components, float(max(power - (components**2).sum(), 0.0))
 
 
-def residual_moments(profile: Profile, solution: Solution) -> Array:
+def residual_moments(profile: Profile, solution: Solution) -> Float[Array, "6"]:
     """E[g(x)(y − f̂(x))] for g = h_0 … h_4 of β⋆ᵀx, and last for g = σ⋆(β⋆ᵀx)."""
-    rho, q, w = np.real(solution.rho), np.real(solution.q), profile.w
-    D, size = w * rho, w.size
-    D2 = np.tile(D, 2)
-    root = np.sqrt(D2)
-    h = np.concatenate([profile.h0, np.zeros(size)])
-    M = special_gram(profile, rho, q)
-    special = (root * linear_solve(np.eye(2 * size) + root[:, None] * M * root, root * h))[:size]
-    linear = np.zeros(size)
-    for p, probability in enumerate(profile.pi_teacher):
-        _, E = linear_sector(profile, D, q, profile.G_teacher[:, p])
-        linear += probability * (E @ (D * profile.h1))
+    rho, size = np.real(solution.rho), profile.w.size
+    x, _, parts = response(profile, rho, np.real(solution.q))
+    linear = sum(part.probability * part.x for part in parts)
     g0, g1, rest = _split_probes(profile)
-    return (g0 / rho) @ special + (g1 / rho) @ linear + rest @ w
+    return (g0 / rho) @ x[:size] + (g1 / rho) @ linear + rest @ profile.w
 
 
 def _split_probes(profile: Profile) -> tuple[Array, Array, Array]:
     """g0 and g1 on the nodes and Cov(rest_g, rest_y | z), for the probes h_0 … h_4 and σ⋆."""
-    overlap, z, c = profile.learned.overlap, profile.z, profile.problem.target.coefficients
+    overlap, c = profile.learned.overlap, profile.problem.target.normalised
     aside = np.sqrt(1 - overlap**2)
-    h = hermite_table(z, DEGREE)
+    table = hermite_table(profile.z, c.size - 1)
+    h = table[: DEGREE + 1]
     k = np.arange(DEGREE + 1)
     g0 = overlap ** k[:, None] * h
     g1 = np.zeros_like(g0)
     g1[1:] = (np.sqrt(k[1:]) * overlap ** k[:-1] * aside)[:, None] * h[:-1]
     # rest of h_k: Σ_{j≥2} √C(k,j) ϱ^{k−j} aside^j h_{k−j}(z) h_j(ζ), and the same for the teacher: match each h_j(ζ)
-    count = c.size
-    roots = np.sqrt([float(factorial(i)) for i in range(count)])
-    table = hermite_table(z, count - 1)
     rest = np.zeros_like(g0)
     for j in range(2, DEGREE + 1):
-        teacher_j = _component(c * roots, j, overlap, aside, table)
+        teacher_j = _component(c, j, overlap, aside, table)
         for degree in range(j, DEGREE + 1):
-            weight = np.sqrt(_choose(degree, j)) * overlap ** (degree - j) * aside**j
+            weight = np.sqrt(comb(degree, j)) * overlap ** (degree - j) * aside**j
             rest[degree] += weight * table[degree - j] * teacher_j
-    append = (profile.h0, profile.h1, profile.hr)
-    return tuple(np.vstack([g, own]) for g, own in zip((g0, g1, rest), append, strict=True))  # pyright: ignore
+    return np.vstack([g0, profile.h0]), np.vstack([g1, profile.h1]), np.vstack([rest, profile.hr])
 
 
 def _component(c: Array, j: int, overlap: float, aside: float, table: Array) -> Array:
@@ -150,9 +133,5 @@ def _component(c: Array, j: int, overlap: float, aside: float, table: Array) -> 
     out = np.zeros(table.shape[1])
     for m in range(j, c.size):
         if c[m] != 0:
-            out += c[m] * np.sqrt(_choose(m, j)) * overlap ** (m - j) * aside**j * table[m - j]
+            out += c[m] * np.sqrt(comb(m, j)) * overlap ** (m - j) * aside**j * table[m - j]
     return out
-
-
-def _choose(m: int, j: int) -> float:
-    return factorial(m) / (factorial(j) * factorial(m - j))

@@ -10,7 +10,9 @@ from onestride._numerics import Array
 from onestride.functions import InputError
 from onestride.problem import Problem
 from onestride.result import Prediction, Result, TheoryError
-from onestride.theory.predict import predict, predict_grid
+from onestride.theory.predict import predict
+from onestride.theory.registry import choose
+from onestride.theory.threads import one_thread
 
 _COARSE = 0.5  # decades between the first penalties tried
 _REFINEMENTS = (9, 7)  # points of each further look, between the neighbours of the best so far
@@ -34,6 +36,7 @@ class OptimalRidge(Result):
         return self.prediction.test_error
 
 
+@one_thread()
 def optimal_ridge(
     problem: Problem,
     *,
@@ -49,22 +52,31 @@ def optimal_ridge(
     number is one that is known to be off, unless `throw=False`.
     """
     low, high = _checked(bounds)
+    theory = choose(problem, method, level)
+
+    def test_errors(ridges: Array) -> Array:
+        return theory.errors(problem, [problem.step], ridges).test_error[0]
+
+    def result(ridge: float, at_boundary: bool, text: str) -> OptimalRidge:
+        there = problem.at(ridge=ridge)
+        return OptimalRidge(there, ridge, predict(there, method=method, level=level, throw=throw), at_boundary, text)
+
     points = np.geomspace(low, high, max(5, int(np.ceil(np.log10(high / low) / _COARSE)) + 1))
-    values = _test_errors(problem, points, method, level)
+    values = test_errors(points)
     if not np.isfinite(values).any():
         raise TheoryError(predict(problem, method=method, level=level, throw=False).message)
     at = int(np.nanargmin(values))
     if at in (0, points.size - 1):
         end, side = ("lower", "smaller") if at == 0 else ("upper", "larger")
         text = f"the test error still falls towards {side} penalties at the {end} end, λ = {points[at]:g}"
-        return _result(problem, float(points[at]), True, text, method, level, throw)
+        return result(float(points[at]), True, text)
     for count in _REFINEMENTS:
         left, right = points[max(at - 1, 0)], points[min(at + 1, points.size - 1)]
         points = np.geomspace(left, right, count)
-        values = _test_errors(problem, points, method, level)
+        values = test_errors(points)
         at = int(np.nanargmin(values))
     best = _vertex(np.log(points), values, at)
-    return _result(problem, best, False, f"the test error is smallest at λ = {best:.3g}", method, level, throw)
+    return result(best, False, f"the test error is smallest at λ = {best:.3g}")
 
 
 def _checked(bounds: tuple[float, float]) -> tuple[float, float]:
@@ -75,17 +87,6 @@ def _checked(bounds: tuple[float, float]) -> tuple[float, float]:
     if not (np.isfinite(high) and 0 < low < high):
         raise InputError(f"bounds must be two finite penalties, 0 < lower < upper, got {bounds!r}")
     return low, high
-
-
-def _test_errors(problem: Problem, ridges: Array, method: str, level: str | None) -> Array:
-    return predict_grid(problem, [problem.step.exponent], ridges, method=method, level=level).test_error[0]
-
-
-def _result(
-    problem: Problem, ridge: float, at_boundary: bool, text: str, method: str, level: str | None, throw: bool
-) -> OptimalRidge:
-    there = problem.at(ridge=ridge)
-    return OptimalRidge(there, ridge, predict(there, method=method, level=level, throw=throw), at_boundary, text)
 
 
 def _vertex(x: Array, y: Array, at: int) -> float:

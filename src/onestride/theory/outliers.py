@@ -10,6 +10,9 @@ The residue of (D₂⁻¹ + M)⁻¹ at the outlier gives the overlaps: with x th
 δ = vᵀ(∂/∂λ)(D₂⁻¹ + M)v, the squared overlap of the unit left singular vector with f(z), E f² = 1, is
 
     (Σ_i v_i f(z_i))²/δ.
+
+This module holds the rule for what a spike is: an eigenvalue whose strength exceeds 1 (`crossing`, `Outliers.visible`),
+named by the Hermite degree that dominates its vector (`dominant_degree`).
 """
 
 from __future__ import annotations
@@ -20,12 +23,13 @@ from typing import Any
 import numpy as np
 from scipy.optimize import brentq
 
-from onestride._numerics import Array, hermite_table, monomials_in_hermite
+from onestride._numerics import Array, Float, hermite_table, monomials_in_hermite
 from onestride.problem import Problem
 from onestride.theory.direction import direction
-from onestride.theory.profile_equations import Solution, newton
-from onestride.theory.profile_model import Profile, build_profile
-from onestride.theory.profile_quadratic import gram_and_derivative, special_gram
+from onestride.theory.profile.equations import Solution, newton
+from onestride.theory.profile.model import Profile, build_profile
+from onestride.theory.profile.quadratic_form import gram_and_derivative, special_gram
+from onestride.theory.profile.strength import level_name
 
 HIGHEST_OVERLAP = 4  # overlaps are given with H_0 … H_4
 _ALL_DEGREES = 40  # enough for sums over every degree
@@ -39,33 +43,62 @@ class Outliers:
     """Predicted outliers of FFᵀ/n, largest first.
 
     edge: upper end of the bulk. leading: positions. overlaps, teacher_overlaps (outliers × 5): squared overlaps with
-    H_k(β̂ᵀx) and H_k(β⋆ᵀx), k = 0 … 4. power_overlaps (outliers × 4): with (βᵀx)^k, k = 1 … 4. on_direction: squared length on all functions of β̂ᵀx. strengths: what the
-    special sector reaches at the edge, 1 being the threshold, separated or not, with the degree of each in `degrees`
-    (0: about the norm of x or a constant, not about a direction).
+    H_k(β̂ᵀx) and H_k(β⋆ᵀx), k = 0 … 4. power_overlaps (outliers × 4): with (βᵀx)^k, k = 1 … 4. on_direction: squared
+    length on all functions of β̂ᵀx. strengths: what the special sector reaches at the edge, 1 being the threshold,
+    separated or not, with the degree of each in `degrees` (0: about the norm of x or a constant, not about a direction).
     """
 
     edge: float
-    leading: Array
-    overlaps: Array
-    teacher_overlaps: Array
-    power_overlaps: Array
-    on_direction: Array
-    strengths: Array
+    leading: Float[Array, "outliers"]
+    overlaps: Float[Array, "outliers 5"]
+    teacher_overlaps: Float[Array, "outliers 5"]
+    power_overlaps: Float[Array, "outliers 4"]
+    on_direction: Float[Array, "outliers"]
+    strengths: Float[Array, "strengths"]
     degrees: tuple[int, ...]
     converged: bool
 
+    @property
+    def leading_degrees(self) -> tuple[int, ...]:
+        """The Hermite degree that dominates each outlier."""
+        return tuple(dominant_degree(row) for row in self.overlaps)
 
-def find_outliers(problem: Problem, level: str = "T2i", *, nodes: int = 41) -> Outliers:
+    def visible(self, degree: int) -> bool:
+        """Whether a spike of this degree leaves the bulk."""
+        pairs = zip(self.strengths, self.degrees, strict=True)
+        return self.converged and any(value > 1 and k == degree for value, k in pairs)
+
+
+def dominant_degree(overlaps: Array) -> int:
+    """The degree with the largest of the squared overlaps with H_0, H_1, …, besides the constant.
+
+    0 for a spike that is the constant (features that are not centred). The second spike is z², so H_0 comes with H_2.
+    """
+    return 0 if overlaps[0] > 10 * overlaps[1:].max() else int(np.argmax(overlaps[1:])) + 1
+
+
+def crossing(values: Array) -> int | None:
+    """Between which point of the walk down in E and the next an eigenvalue of the special sector reaches 1, if it does."""
+    at = np.flatnonzero((values[:-1] < 1) & (values[1:] >= 1))
+    return int(at[0]) if at.size else None
+
+
+def spike_profile(problem: Problem, level: str, nodes: int) -> Profile:
+    """The profile for spikes and the edge: without neurons that a real network of N has none of."""
+    return build_profile(problem, level, nodes=nodes, min_weight=_RARE / problem.N)
+
+
+def find_outliers(problem: Problem, level: str = "isotropic", *, nodes: int = 41) -> Outliers:
     """Positions and overlaps of the outliers after the step, by the profile theory at `level`.
 
     Levels that resolve the spectrum of M do so on a few nodes, which leave gaps inside the bulk; their walk ends at the
-    edge of level T2i at the latest.
+    edge of the isotropic level at the latest.
     """
-    floor, rare = 0.0, _RARE / problem.N
-    if level not in ("T2", "T2i"):
-        isotropic = real_path(build_profile(problem, "T2i", nodes=nodes, min_weight=rare))
+    floor = 0.0
+    if level_name(level) not in ("rank-one", "isotropic"):
+        isotropic = real_path(spike_profile(problem, "isotropic", nodes))
         floor = _energy(isotropic[-1]) if isotropic else 0.0
-    profile = build_profile(problem, level, nodes=nodes, min_weight=rare)
+    profile = spike_profile(problem, level, nodes)
     path = real_path(profile, floor)
     spectra, found = _crossings(profile, path)
     if not path or found is None:
@@ -75,7 +108,7 @@ def find_outliers(problem: Problem, level: str = "T2i", *, nodes: int = 41) -> O
     # the part of a vector that is h_k(t̂ᵀx) has inner product cos^k with h_k(uᵀx), cos = uᵀt̂
     amplitudes = np.array([a for _, a, _ in found]).reshape(-1, _ALL_DEGREES + 1)
     k = np.arange(_ALL_DEGREES + 1)
-    along_beta = amplitudes * direction_cosine(problem, profile) ** k
+    along_beta = amplitudes * direction_cosine(profile) ** k
     along_teacher = amplitudes * profile.learned.overlap**k
     same = not profile.learned.through_output
     kept = slice(0, HIGHEST_OVERLAP + 1)
@@ -89,7 +122,7 @@ def find_outliers(problem: Problem, level: str = "T2i", *, nodes: int = 41) -> O
         power_overlaps=(along_beta[:, kept] @ powers.T) ** 2,
         on_direction=np.array([total for _, _, total in found]) if same else (along_beta**2).sum(1),
         strengths=spectra[-1],
-        degrees=tuple(_degree(profile, path[-1], k) for k in range(spectra.shape[1])),
+        degrees=_degrees(profile, path[-1], spectra.shape[1]),
         converged=True,
     )
 
@@ -103,23 +136,22 @@ def _crossings(profile: Profile, path: list[Solution]) -> tuple[Array, list[tupl
     try:
         spectra = np.array([special_eigenvalues(profile, s)[:_STRENGTHS] for s in path])
         for k in range(spectra.shape[1] if path else 0):
-            crossing = np.flatnonzero((spectra[:-1, k] < 1) & (spectra[1:, k] >= 1))
-            if crossing.size:
+            at = crossing(spectra[:, k])
+            if at is not None:
                 with np.errstate(all="ignore"):
-                    found.append(_refine(profile, path[crossing[0]], path[crossing[0] + 1], k))
+                    found.append(_refine(profile, path[at], path[at + 1], k))
     except (np.linalg.LinAlgError, ValueError):
         return spectra, None
     return spectra, found if all(np.isfinite(amplitudes).all() for _, amplitudes, _ in found) else None
 
 
-def direction_cosine(problem: Problem, profile: Profile) -> float:
-    """β̂ᵀt̂ of the profile's direction: 1 when that is β, else t = (1 − c₁²η)p + c₁η(β + c₁p) and βᵀp = −c₁ (full)."""
+def direction_cosine(profile: Profile) -> float:
+    """β̂ᵀt̂ of the profile's direction: 1 when that is β, else t = (1 − c₁²η)p + c₁η(β + c₁p) and βᵀp = −c₁."""
     if not profile.learned.through_output:
         return 1.0
-    c1, s, eta = problem.sigma.coefficients[1], direction(problem).s, profile.eta
+    problem = profile.problem
+    c1, s, eta = problem.sigma.coefficients[1], direction(problem).s, problem.eta
     length = profile.learned.amplitude * np.sqrt(problem.N)
-    if problem.gradient == "labels":
-        return float(c1 * eta * s / length)
     return float((c1 * eta * (s * s - c1**2) - c1 * (1 - c1**2 * eta)) / (length * s))
 
 
@@ -198,12 +230,10 @@ def _refine(profile: Profile, above: Solution, below: Solution, k: int) -> tuple
     return E, amplitudes, float(np.sum(on_z**2 / profile.w) / residue)
 
 
-def _degree(profile: Profile, s: Solution, k: int) -> int:
-    """The Hermite degree ≥ 1 that dominates the k-th eigenvector; 0 when it is constant or about |x|, g·f(z)."""
+def _degrees(profile: Profile, s: Solution, count: int) -> tuple[int, ...]:
+    """Of the leading eigenvectors, the Hermite degree that dominates; 0 when it is constant or about |x|, g·f(z)."""
     root, matrix = _symmetric(profile, s)
-    x = np.linalg.eigh(matrix)[1][:, -1 - k]
-    size = profile.w.size
-    if np.sum(x[:size] ** 2) < 0.5:
-        return 0
-    overlaps = (hermite_table(profile.z, 8) @ (root * x)[:size]) ** 2
-    return 0 if overlaps[0] > 10 * overlaps[1:].max() else int(np.argmax(overlaps[1:])) + 1
+    leading, size = np.linalg.eigh(matrix)[1][:, ::-1][:, :count], profile.w.size
+    overlaps = (hermite_table(profile.z, 8) @ (root[:, None] * leading)[:size]) ** 2
+    on_z = np.sum(leading[:size] ** 2, axis=0)
+    return tuple(0 if on_z[k] < 0.5 else dominant_degree(overlaps[:, k]) for k in range(count))

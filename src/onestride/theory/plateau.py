@@ -15,12 +15,13 @@ import math
 import numpy as np
 from numpy.typing import ArrayLike
 
-from onestride._numerics import Array, monomials_in_hermite
+from onestride._numerics import Array, Float, monomials_in_hermite
 from onestride.problem import Problem, Step
 from onestride.result import Errors, Status
 from onestride.theory.assumptions import beyond_the_model
-from onestride.theory.bulk import RESIDUAL_TOLERANCE, Bulk, solve_bulk
+from onestride.theory.bulk import Bulk, bulk_errors, bulk_of
 from onestride.theory.direction import direction
+from onestride.theory.registry import Theory
 
 HIGHEST_DEGREE = 24  # monomials beyond this are numerically dependent; windows ℓ > 24 (α > 0.479) say so
 
@@ -34,6 +35,11 @@ def window(exponent: float) -> float:
     if nearest >= 1 and abs(x - nearest) < 1e-9 * nearest:
         return math.nan
     return math.floor(x)
+
+
+def window_of(step: Step) -> float:
+    """The window of a step; 0 without one."""
+    return window(step.exponent) if step.constant > 0 else 0.0
 
 
 def failed_assumption(problem: Problem) -> str | None:
@@ -51,7 +57,9 @@ def failed_assumption(problem: Problem) -> str | None:
     return None
 
 
-def fitted_polynomial(powers: list[int], weights: Array, t: Array) -> Array:
+def fitted_polynomial(
+    powers: list[int], weights: Float[Array, "*cells degrees"], t: Float[Array, "degrees"]
+) -> Float[Array, "*cells degrees"]:
     """The combination of x^k, k in `powers`, closest to Σ_i t_i h_i in the norm Σ_i weights_i (·)_i², h_i = H_i/√i!.
 
     `weights` has shape (…, degree + 1); so has the result. Solved by QR, not by normal equations.
@@ -90,41 +98,33 @@ def active_powers(problem: Problem, ell: float) -> list[int]:
 
 def errors(problem: Problem, steps: list[Step], ridges: ArrayLike) -> Errors:
     """Train and test errors on steps × penalties, each step replaced by the plateau of its window."""
-    lam = np.asarray(ridges, float)
-    sigma, target = problem.sigma, problem.target
-    bulk = solve_bulk(lam, problem.phi, problem.psi, sigma.coefficients[1], sigma.nonlinear_power)
-    beta = direction(problem)
+    bulk, target, overlap = bulk_of(problem, ridges), problem.target, direction(problem).overlap
     linear, rest = target.coefficients[1] ** 2, target.nonlinear_power + problem.noise**2
     Y = linear * bulk.U + rest * bulk.rho
     dY = linear * bulk.d_U + rest * bulk.d_rho
-    roots = np.sqrt([float(math.factorial(k)) for k in range(target.coefficients.size)])
-
-    shape = (len(steps), lam.size)
+    shape = (len(steps), bulk.ridge.size)
     C, dC = np.zeros(shape), np.zeros(shape)
-    status = np.full(shape, Status.SOLVED, object)
-    message = np.full(shape, Status.SOLVED.value, object)
+    status, message = np.full(shape, Status.SOLVED, object), np.full(shape, Status.SOLVED.value, object)
     for i, step in enumerate(steps):
-        ell = 0.0 if step.constant == 0 else window(step.exponent)
+        ell = window_of(step)
         reason = failed_assumption(problem.replace(step=step))
         if math.isnan(ell):
             status[i], message[i] = Status.THRESHOLD, f"α = {step.exponent:g}: {Status.THRESHOLD.value}"
         elif math.isinf(ell):
             reason = f"the plateau theory needs α < 1/2, got α = {step.exponent:g}"
         else:
-            C[i], dC[i] = captured(bulk, active_powers(problem, ell), target.coefficients * roots, beta.overlap)
+            C[i], dC[i] = captured(bulk, active_powers(problem, ell), target.normalised, overlap)
             if ell > HIGHEST_DEGREE:
                 message[i] = f"solved; of the {ell:g} powers of this window those above {HIGHEST_DEGREE} are left out"
         if reason is not None:
             status[i], message[i] = Status.ASSUMPTION, reason
-    unsolved = np.broadcast_to(~(bulk.residual <= RESIDUAL_TOLERANCE), shape) & (status == Status.SOLVED)
-    status[unsolved], message[unsolved] = Status.NOT_CONVERGED, Status.NOT_CONVERGED.value
-    valid = np.where(status == Status.SOLVED, 1.0, np.nan)
-    return Errors(
-        train_loss=valid * lam * (Y - C),
-        train_mse=valid * -(lam**2) * (dY - dC),
-        test_error=valid * -(dY - dC) / bulk.rho**2,
-        residual=np.broadcast_to(bulk.residual, shape),
-        iterations=np.broadcast_to(bulk.iterations, shape),
-        status=status,
-        message=message,
-    )
+    return bulk_errors(bulk, Y - C, dY - dC, status, message)
+
+
+THEORY = Theory(
+    "plateau",
+    errors,
+    "the n → ∞ limit inside a window; at realistic n gains are off by tens of percent",
+    failed_assumption,
+    limit=True,
+)

@@ -23,9 +23,10 @@ from onestride._numerics import Array, gauss_density, relative_gap
 from onestride.functions import Function
 from onestride.problem import Problem, Step
 from onestride.result import QUANTITIES, Errors, Status
-from onestride.theory import profile
-from onestride.theory.direction import direction
-from onestride.theory.neurons import learned_direction
+from onestride.theory.assumptions import beyond_the_model
+from onestride.theory.profile.errors import errors as profile_errors
+from onestride.theory.profile.neurons import learned_direction
+from onestride.theory.profile.strength import isotropic_noise
 from onestride.theory.yardstick import untrained_errors
 
 KNOWN_OFF = 0.05
@@ -39,7 +40,7 @@ _UNCHECKED = 0.1  # of n or N over d²/2, where the yardstick has no solution to
 def mark(problem: Problem, steps: list[Step], ridges: Array, errors: Errors, untrained: Errors) -> Errors:
     """`errors` with the solved cells that are known to be off by more than 5 % marked as such; numbers stay."""
     status, message = errors.status.copy(), errors.message.copy()
-    if not (status == Status.SOLVED).any():
+    if not (status == Status.SOLVED).any() or beyond_the_model(problem.replace(step=Step.none())) is not None:
         return errors
     resolved = untrained_errors(problem, tuple(map(float, ridges)))
     plain = np.stack([getattr(untrained, name)[0] for name in QUANTITIES])
@@ -66,7 +67,7 @@ def known_off(problem: Problem) -> str | None:
 
 @lru_cache(maxsize=256)
 def _plain(problem: Problem) -> Array:
-    errors = profile.errors(problem, [Step.none()], [problem.ridge])
+    errors = profile_errors(problem, [Step.none()], [problem.ridge])
     return np.array([getattr(errors, name)[0, 0] for name in QUANTITIES])
 
 
@@ -78,7 +79,7 @@ def _suspect(problem: Problem, plain: Array, resolved: Array) -> Array:
 
 def _amplitude(problem: Problem) -> float:
     """θ: how far the step moves a neuron along the learned direction, in units of its length."""
-    return abs(learned_direction(problem, problem.eta).amplitude) if problem.eta else 0.0
+    return abs(learned_direction(problem).amplitude) if problem.eta else 0.0
 
 
 def _few_inputs(problem: Problem) -> bool:
@@ -142,8 +143,5 @@ def nonlinear_tails(sigma: Function, spread: float) -> tuple[float, float]:
 
 
 def fluctuation(problem: Problem) -> float:
-    """Squared length f = η² φ₀ E r² Var σ'/N that the gradient's fluctuations add to a neuron (level T2i's)."""
-    if problem.eta == 0:
-        return 0.0
-    phi0, power = problem.d / problem.step_samples, direction(problem).residual_power
-    return problem.eta**2 * phi0 * power * problem.sigma.derivative_variance / problem.N
+    """Squared length f = η² φ₀ E r² Var σ'/N that the gradient's fluctuations add to a neuron (the isotropic level's)."""
+    return problem.eta**2 * isotropic_noise(problem) / problem.N if problem.eta else 0.0

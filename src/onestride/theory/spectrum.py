@@ -10,16 +10,16 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from onestride._numerics import Array
-from onestride.functions import InputError
+from onestride._numerics import Array, Float
 from onestride.problem import Problem
 from onestride.result import Result, Status, TheoryError
 from onestride.theory.assumptions import failed_assumption
 from onestride.theory.density import Law, atom_at_zero, band_grid, untrained_law
 from onestride.theory.outliers import Outliers, find_outliers
-from onestride.theory.plateau import active_powers, window
-from onestride.theory.profile_equations import Solution, newton
-from onestride.theory.profile_model import LEVELS, Profile, build_profile
+from onestride.theory.plateau import active_powers, window_of
+from onestride.theory.profile.equations import Solution, newton
+from onestride.theory.profile.model import Profile, build_profile
+from onestride.theory.profile.strength import level_name
 from onestride.theory.reliability import known_off
 from onestride.theory.threads import one_thread
 
@@ -66,11 +66,11 @@ class Spectrum(Result):
     untrained: Law = field(repr=False)
     trained: Law | None = field(repr=False)
     edge: float
-    leading: Array
-    overlaps: Array
-    teacher_overlaps: Array
-    power_overlaps: Array
-    on_direction: Array
+    leading: Float[Array, "outliers"]
+    overlaps: Float[Array, "outliers 5"]
+    teacher_overlaps: Float[Array, "outliers 5"]
+    power_overlaps: Float[Array, "outliers 4"]
+    on_direction: Float[Array, "outliers"]
     degrees: tuple[int, ...]
     expected: tuple[int, ...]
     strengths: dict[int, float]
@@ -89,15 +89,14 @@ class Spectrum(Result):
 
 
 @one_thread()
-def spectrum(problem: Problem, *, level: str = "T2i", density: bool = True) -> Spectrum:
+def spectrum(problem: Problem, *, level: str = "isotropic", density: bool = True) -> Spectrum:
     """Predict bulk, outliers and overlaps of FFᵀ/n.
 
-    `level` is that of the profile theory: T2i for the literal gradient (its fluctuations move the second outlier by
-    tens of percent), T2 for an exact rank-one step. `density=False` skips the bulk density after the step, the slow
+    `level` is that of the profile theory: isotropic for the literal gradient (its fluctuations move the second outlier
+    by tens of percent), rank-one for an exact rank-one step. `density=False` skips the bulk density after the step, the slow
     part. For α ≥ 0.45 the real edge is soft: a few eigenvalues lie above the predicted one.
     """
-    if level not in LEVELS:
-        raise InputError(f"level must be one of {', '.join(LEVELS)}, got {level!r}")
+    level = level_name(level)
     reason = failed_assumption(problem)
     if reason is not None:
         raise TheoryError(reason)
@@ -105,7 +104,7 @@ def spectrum(problem: Problem, *, level: str = "T2i", density: bool = True) -> S
     found = find_outliers(problem, level)
     if not found.converged:
         raise TheoryError("the profile equations were not solved above the spectrum, so its edge is not known")
-    ell = window(problem.step.exponent) if problem.eta > 0 else 0.0
+    ell = window_of(problem.step)
     expected = () if np.isnan(ell) else tuple(active_powers(problem, ell))
     strengths: dict[int, float] = {}
     for degree, value in zip(found.degrees, found.strengths, strict=True):
@@ -113,7 +112,7 @@ def spectrum(problem: Problem, *, level: str = "T2i", density: bool = True) -> S
             strengths.setdefault(degree, float(value))
     for degree, value in zip(expected, found.strengths, strict=False):  # one that is too weak to be told apart
         strengths.setdefault(degree, float(value))
-    degrees = tuple(_named(row) for row in found.overlaps)
+    degrees = found.leading_degrees
     message = _sentence(problem, found, degrees, expected, ell)
     trained = trained_law(problem, level, untrained, found) if density else None
     if trained is not None and not abs(trained.mass() + trained.atom - 1) < _DEFECT:
@@ -143,13 +142,13 @@ def spectrum(problem: Problem, *, level: str = "T2i", density: bool = True) -> S
 def trained_law(problem: Problem, level: str, untrained: Law, found: Outliers) -> Law:
     """The bulk density after the step, each E from its neighbour's solution, else continued from a large imaginary part.
 
-    It is computed at level T2i at most: the finer levels take twenty times as long and differ in its far tail only.
+    It is computed at the isotropic level at most: the finer levels take twenty times as long and differ in its far tail only.
     The upper tail is made by neurons of large |A|, and after a strong step each node of A has an island of its own there.
     Nodes at 1/8 and 3/8 of their distance put |A| = |−A| on a rule four times as fine, and the islands grow together.
     """
     if not untrained.bands:
         return untrained
-    nodes, chosen = {"nodes": _NODES, "min_weight": 1e-7}, level if level == "T2" else "T2i"
+    nodes, chosen = {"nodes": _NODES, "min_weight": 1e-7}, level if level == "rank-one" else "isotropic"
     profiles = [build_profile(problem, chosen, **nodes, shift=shift) for shift in _SHIFTS]
     edge = max(found.edge, untrained.edge)
     lower = max(untrained.bands[0][0] / 4, 1e-7 * edge)
@@ -178,7 +177,7 @@ def trained_law(problem: Problem, level: str, untrained: Law, found: Outliers) -
     return Law(grid, density, tuple(zip(ends[::2], ends[1::2], strict=True)), atom)
 
 
-def _densities(profile: Profile, points: Array, far: float, atom: float) -> Array:
+def _densities(profile: Profile, points: Float[Array, "E"], far: float, atom: float) -> Float[Array, "E"]:
     """Σ_i w_i Im ρ_i/π at each E, NaN where no solution is found."""
     values, last = np.full(points.size, np.nan), None
     with np.errstate(all="ignore"):
@@ -216,11 +215,6 @@ def _from_far(profile: Profile, lam: complex, far: float) -> Solution | None:
         if found is not None:
             return found
     return None
-
-
-def _named(overlaps: Array) -> int:
-    """The dominant degree besides the constant; 0 for a spike that is the constant (features that are not centred)."""
-    return 0 if overlaps[0] > 10 * overlaps[1:].max() else int(np.argmax(overlaps[1:])) + 1
 
 
 def _sentence(

@@ -25,6 +25,7 @@ from onestride._errors import InputError
 from onestride.functions import function_names
 from onestride.problem import Problem
 from onestride.store import StoreError
+from onestride.theory.quick import QUALITIES
 from onestride.web.background import BusyError, Simulations
 from onestride.web.browse import browse
 from onestride.web.figures import write_figure
@@ -32,7 +33,6 @@ from onestride.web.guard import LARGEST_BODY, Guard
 from onestride.web.presets import PRESETS
 from onestride.web.query import DEFAULTS, copies, read_problem, write_query
 from onestride.web.simulation import check_seeds
-from onestride.web.theory import QUALITIES
 from onestride.web.workers import Workers
 
 STATIC = Path(__file__).parent / "static"

@@ -59,7 +59,7 @@ def start_theory() -> None:
     """A process for theory: one BLAS thread, and the tables of the default activation filled."""
     from threadpoolctl import threadpool_limits
 
-    import onestride.web.theory as theory
+    import onestride.theory.quick as theory
 
     start_worker()
     threadpool_limits(1)
@@ -88,7 +88,7 @@ def time_limit(seconds: float) -> Iterator[None]:
 
 def lasting_answer(task: str, fields: dict[str, Any], quality: str) -> bytes:
     """One answer as JSON, made in a worker and good for ever; `Overtime` or `MemoryError` when there is none today."""
-    import onestride.web.theory as theory
+    import onestride.theory.quick as theory
 
     problem, chosen = Problem.from_dict(fields), theory.QUALITIES[quality]
     try:

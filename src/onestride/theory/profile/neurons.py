@@ -14,11 +14,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from scipy.special import roots_hermitenorm
 
-from onestride._numerics import Array
+from onestride._numerics import Array, Float
 from onestride.problem import Problem
 from onestride.theory.direction import direction
 
@@ -27,7 +28,7 @@ _OFFSETS = 5  # Gauss-Hermite nodes in O; they spread θ by 1/√d only
 
 
 @dataclass(frozen=True)
-class Learned:
+class LearnedDirection:
     """The learned direction: θ = amplitude·A + O/√d, and its overlap with β⋆."""
 
     amplitude: float
@@ -36,32 +37,33 @@ class Learned:
     tilt: float  # its cosine with p = W₀ᵀa
 
 
-@dataclass(frozen=True)
-class Neurons:
+class Neurons(NamedTuple):
     """Nodes k of the joint law of (A, θ) with their weights."""
 
-    A: Array
-    theta: Array
-    weight: Array
+    A: Float[Array, "k"]
+    theta: Float[Array, "k"]
+    weight: Float[Array, "k"]
 
 
-def learned_direction(problem: Problem, eta: float, *, through_output: bool | None = None) -> Learned:
-    """Amplitude and overlap of the learned direction for a step of size η.
+def learned_direction(problem: Problem, *, through_output: bool | None = None) -> LearnedDirection:
+    """Amplitude and overlap of the learned direction.
 
     `through_output` chooses the form by hand: in labels mode both are right, t = p + c₁ηβ then, and differ by O(1/d).
     """
     beta, c1, teacher_c1 = direction(problem), problem.sigma.coefficients[1], problem.target.coefficients[1]
-    full = problem.gradient == "full"
+    eta, full = problem.eta, problem.gradient == "full"
     if not (full if through_output is None else through_output):
-        return Learned(c1 * eta * beta.s / np.sqrt(problem.N), beta.overlap, False, 0.0)
+        return LearnedDirection(c1 * eta * beta.s / np.sqrt(problem.N), beta.overlap, False, 0.0)
     kept = 1 - c1**2 * eta if full else 1.0  # what is left of p = W₀ᵀa
     length = np.hypot(kept, c1 * eta * np.sqrt(max(beta.s**2 - (c1**2 if full else 0.0), 0.0)))
     overlap = np.clip(c1 * eta * teacher_c1 / length, -1, 1) if length > 0 else 0.0  # rounding may pass 1
     tilt = abs(kept) / length if length > 0 else 0.0
-    return Learned(float(length / np.sqrt(problem.N)), float(overlap), True, float(tilt))
+    return LearnedDirection(float(length / np.sqrt(problem.N)), float(overlap), True, float(tilt))
 
 
-def normal_rule(nodes: int, scale: float = 1.0, *, shift: float = 0.0) -> tuple[Array, Array]:
+def normal_rule(
+    nodes: int, scale: float = 1.0, *, shift: float = 0.0
+) -> tuple[Float[Array, "nodes"], Float[Array, "nodes"]]:
     """Nodes and probabilities for N(0, 1): the trapezoid rule in u, x = scale·sinh u, |x| ≤ 7.5.
 
     Nodes crowd near 0 on the given scale: functions of θz vary over |z| ~ 1/θ, which defeats Gauss-Hermite at large θ.
@@ -74,7 +76,9 @@ def normal_rule(nodes: int, scale: float = 1.0, *, shift: float = 0.0) -> tuple[
     return x, w / w.sum()
 
 
-def readout_rule(problem: Problem, nodes: int, *, shift: float = 0.0) -> tuple[Array, Array]:
+def readout_rule(
+    problem: Problem, nodes: int, *, shift: float = 0.0
+) -> tuple[Float[Array, "nodes"], Float[Array, "nodes"]]:
     """Nodes and probabilities for A = √N a."""
     if problem.readout == "constant":
         return np.ones(1), np.ones(1)
@@ -85,7 +89,7 @@ def readout_rule(problem: Problem, nodes: int, *, shift: float = 0.0) -> tuple[A
 
 def neuron_nodes(
     problem: Problem,
-    learned: Learned,
+    learned: LearnedDirection,
     nodes: int,
     *,
     min_weight: float,

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
-from math import factorial
 
 import numpy as np
 
@@ -15,7 +14,7 @@ from onestride.theory.assumptions import failed_assumption
 from onestride.theory.optimal import optimal_ridge
 from onestride.theory.outliers import find_outliers
 from onestride.theory.plateau import window
-from onestride.theory.predict import predict, predict_grid
+from onestride.theory.predict import predict_grid
 from onestride.theory.spectrum import Spectrum, spectrum
 
 DEGREES = 4  # Hermite degrees of the teacher that are looked at
@@ -81,29 +80,36 @@ def diagnose(problem: Problem) -> Diagnosis:
 
 
 def _with_theory(problem: Problem, findings: list[Finding]) -> Diagnosis:
-    findings = list(findings)
     seen = spectrum(problem, density=False)
+    exponents, here = [problem.step.exponent], 0
     if problem.eta > 0:
-        findings += _spikes(problem, seen)
-    here = predict(problem, throw=False)
-    if here.status is Status.INACCURATE:
-        findings.insert(0, Finding("theory-inaccurate", here.message, {}, "Simulate it, or do not rely on the numbers"))
-    elif here.status is not Status.SOLVED:
-        raise TheoryError(here.message)
+        findings = findings + _spikes(problem, seen)
+        # a factor m of the step's size is log m/log n more in its exponent
+        exponents = problem.step.exponent + np.log(STEP_FACTORS) / np.log(problem.n)
+        here = int(np.flatnonzero(STEP_FACTORS == 1)[0])
+    grid = predict_grid(problem, exponents, [problem.ridge])
+    tried = [grid[i, 0] for i in range(len(exponents))]
+    predicted = tried[here]
+    if predicted.status is Status.INACCURATE:
+        unreliable = Finding("theory-inaccurate", predicted.message, {}, "Simulate it, or do not rely on the numbers")
+        findings = [unreliable, *findings]
+    elif predicted.status is not Status.SOLVED:
+        raise TheoryError(predicted.message)
     else:
-        findings += _penalty(problem, here.test_error)
+        findings = findings + _penalty(problem, predicted.test_error)
     if problem.eta > 0:
-        findings += _step_size(problem, here)
-    gain = (
-        f"the step lowers the predicted test error from {here.test_error + here.test_gain:.4g} to {here.test_error:.4g}"
-    )
-    if here.test_gain <= 0 and problem.eta > 0:
-        gain = (
-            f"the step does not help: test error {here.test_error:.4g}, {here.test_error + here.test_gain:.4g} without"
-        )
-    if problem.eta == 0 or here.status is Status.INACCURATE:
+        findings = findings + _step_size(problem, predicted, tried)
+    if problem.eta == 0 or predicted.status is Status.INACCURATE:
         return Diagnosis(problem, tuple(findings), seen.message)
-    return Diagnosis(problem, tuple(findings), f"{seen.message}; {gain}")
+    return Diagnosis(problem, tuple(findings), f"{seen.message}; {_gain(predicted)}")
+
+
+def _gain(here: Prediction) -> str:
+    """What the step is worth, in words."""
+    before = here.test_error + here.test_gain
+    if here.test_gain <= 0:
+        return f"the step does not help: test error {here.test_error:.4g}, {before:.4g} without"
+    return f"the step lowers the predicted test error from {before:.4g} to {here.test_error:.4g}"
 
 
 def _structural(problem: Problem) -> list[Finding]:
@@ -198,10 +204,7 @@ def needed_constant(problem: Problem, degree: int, *, largest: float = 1e3) -> f
 
     def visible(factor: float) -> bool:
         step = problem.step.replace(constant=c * factor)
-        found = find_outliers(problem.replace(step=step), nodes=25)
-        return found.converged and any(
-            value > 1 and k == degree for value, k in zip(found.strengths, found.degrees, strict=True)
-        )
+        return find_outliers(problem.replace(step=step), nodes=25).visible(degree)
 
     low, high = 1.0, 1.5
     while not visible(high):
@@ -231,11 +234,9 @@ def _penalty(problem: Problem, here: float) -> list[Finding]:
     ]
 
 
-def _step_size(problem: Problem, predicted: Prediction) -> list[Finding]:
-    """Compare with steps of other sizes at the same penalty; a factor m is log m/log n more in the exponent."""
-    exponents = problem.step.exponent + np.log(STEP_FACTORS) / np.log(problem.n)
-    grid = predict_grid(problem, exponents, [problem.ridge])
-    tried = [grid[i, 0] for i in range(exponents.size)] + [predicted.untrained or predicted]
+def _step_size(problem: Problem, predicted: Prediction, sizes: list[Prediction]) -> list[Finding]:
+    """Compare with steps of other sizes at the same penalty, and with none."""
+    tried = [*sizes, predicted.untrained or predicted]
     # only a number that is not known to be off can be better
     errors = np.array([p.test_error if p.status is Status.SOLVED else np.nan for p in tried])
     factors = np.append(STEP_FACTORS, 0.0)
@@ -265,6 +266,5 @@ def _teacher_degrees(problem: Problem) -> list[int]:
 
 def _share(problem: Problem, k: int) -> float:
     """Share of the teacher's power in degree k."""
-    target = problem.target
-    power = target.second_moment
-    return float(target.coefficients[k] ** 2 * factorial(k) / power) if power else 0.0
+    power = problem.target.second_moment
+    return float(problem.target.normalised[k] ** 2 / power) if power else 0.0

@@ -22,7 +22,7 @@ from functools import lru_cache
 import numpy as np
 from scipy.special import roots_hermitenorm
 
-from onestride._numerics import Array, gauss_density
+from onestride._numerics import Array, Complex, Float, gauss_density
 from onestride.functions import Function
 from onestride.problem import Problem
 from onestride.theory.direction import direction
@@ -36,33 +36,33 @@ _RESIDUALS = 160  # nodes kept of the law of r
 class SpectralNodes:
     """Nodes of a spectral law of M: eigenvalue, probability, and the mean of S there."""
 
-    eigenvalue: Array
-    weight: Array
-    power: Array
+    eigenvalue: Float[Array, "p"]
+    weight: Float[Array, "p"]
+    power: Float[Array, "p"]
 
 
 @dataclass(frozen=True)
 class ResidualLaw:
     """Nodes of the residual: r, r z⋆, r z⋆² and r² averaged over each, and probabilities."""
 
-    r: Array
-    rz: Array
-    rzz: Array
-    rr: Array
-    weight: Array
+    r: Float[Array, "r"]
+    rz: Float[Array, "r"]
+    rzz: Float[Array, "r"]
+    rr: Float[Array, "r"]
+    weight: Float[Array, "r"]
 
 
 @dataclass(frozen=True)
 class GradientNoise:
     """Transforms of M on a grid x + i0 of the real line, the mean of S along it, and the length of β."""
 
-    x: Array
-    bulk: Array
-    star: Array
-    cross: Array
-    beta: Array
-    projected: Array
-    local_power: Array
+    x: Float[Array, "x"]
+    bulk: Complex[Array, "x"]
+    star: Complex[Array, "x"]
+    cross: Complex[Array, "x"]
+    beta: Complex[Array, "x"]
+    projected: Complex[Array, "x"]
+    local_power: Float[Array, "x"]
     sd: float
     power: float
     overlap: float
@@ -75,7 +75,7 @@ class GradientNoise:
         return SpectralNodes(eigenvalue, law.weight, law.power * (self.power / (law.weight @ law.power)))
 
     def projected_teacher_law(self) -> SpectralNodes:
-        """The law seen by the teacher's unlearned direction when M is first projected off β (level T2M)."""
+        """The law seen by the teacher's unlearned direction when M is first projected off β (the resolved level)."""
         return _bins(self.x, np.imag(self.projected), self.local_power, self.sd)
 
     def teacher_law(self, tilt: float) -> SpectralNodes:

@@ -11,11 +11,11 @@ import onestride as one
 from onestride.result import Status
 from onestride.simulation.equivalent import spikes
 from onestride.simulation.network import draw_batch, draw_network, step_gradient
+from onestride.theory import quick as theory
 from onestride.theory.baselines import baselines
-from onestride.web import theory
+from onestride.theory.quick import FULL, QUICK, _cell, curves, here
 from onestride.web.figures import BASELINES, EXPONENT, panels
 from onestride.web.query import read_problem
-from onestride.web.theory import FULL, QUICK, _cell, curves, here
 from onestride.web.workers import lasting_answer
 
 PROBLEM = read_problem({"exponent": "0.4"})

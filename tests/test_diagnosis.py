@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import onestride as one
-from onestride.theory.diagnose import _penalty, needed_constant
+from onestride.diagnosis import _penalty, needed_constant
 from tolerances import assert_close
 
 

@@ -1,32 +1,31 @@
-"""The numbers behind the page: curves against α, and everything at the chosen α.
+"""Curves against α and everything at the chosen α, at two qualities: what the explorer draws.
 
-Two qualities. `QUICK` answers while a slider moves: level T2i of the profile theory on a coarse quadrature, the bulk as
-it was before the step. `FULL` is what `predict`, `learned` and `spectrum` return, a second or two later.
+`QUICK` answers while a slider moves: the isotropic level of the profile theory on a coarse quadrature, the bulk as it was
+before the step. `FULL` is what `predict`, `learned` and `spectrum` return, a second or two later.
 """
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from onestride._numerics import Array
 from onestride.problem import Problem, Step
-from onestride.result import Status, TheoryError, _plain
-from onestride.theory.assumptions import failed_assumption
-from onestride.theory.baselines import direction_only, linear_ridge
+from onestride.result import QUANTITIES, Status, TheoryError, plain
+from onestride.theory.baselines import closed_baselines
 from onestride.theory.density import largest_possible, untrained_density
 from onestride.theory.direction import direction
 from onestride.theory.expansion import expansion_distance
-from onestride.theory.learned import DEGREE, learned, residual_moments
-from onestride.theory.outliers import real_path, special_eigenvalues
-from onestride.theory.plateau import window
+from onestride.theory.learned import DEGREE, learned, residual_moments, teacher_degrees
+from onestride.theory.outliers import crossing, real_path, special_eigenvalues, spike_profile
+from onestride.theory.plateau import window_of
 from onestride.theory.predict import predict, predict_grid
-from onestride.theory.profile import STRONG, errors, errors_at, out_of_range
-from onestride.theory.profile_equations import Solution, solve
-from onestride.theory.profile_model import Profile, build_profile
+from onestride.theory.profile.equations import Solution, solve
+from onestride.theory.profile.errors import STRONG, errors, errors_at
+from onestride.theory.profile.model import Profile, Verdict, try_profile
 from onestride.theory.reliability import known_off
 from onestride.theory.spectrum import spectrum
 
@@ -43,27 +42,22 @@ class Quality:
 
 
 QUICK = Quality(
-    "quick", "T2i", 13, 7, "Quick theory while you move: level T2i, coarse quadrature, bulk as before the step."
+    "quick",
+    "isotropic",
+    13,
+    7,
+    "Quick theory while you move: isotropic level, coarse quadrature, bulk as before the step.",
 )
-FULL = Quality("full", "T2S", 21, 26, "Profile theory, level T2S: what one.predict returns.")
+FULL = Quality("full", "full", 21, 26, "Profile theory, full level: what one.predict returns.")
 QUALITIES = {q.name: q for q in (QUICK, FULL)}
+BASELINES = ("best-linear", "linear-ridge", "direction-only", "bayes")  # that are drawn
 HIGHEST_WINDOW = 6  # plateaus and thresholds are drawn up to this ℓ
-LIMIT_NAMES = ("train_loss", "test_error")
+SOLVED = Verdict(Status.SOLVED, "")
 
 
 def exponents(problem: Problem, quality: Quality) -> Array:
     """Where a curve is computed: 0 to 1/2, further down when α is negative."""
     return np.linspace(min(0.0, max(problem.step.exponent, -1.0)), 0.5, quality.points)
-
-
-class Verdict(NamedTuple):
-    """A status of `predict` and its sentence."""
-
-    status: Status
-    message: str
-
-
-SOLVED = Verdict(Status.SOLVED, "")
 
 
 @dataclass(frozen=True)
@@ -75,24 +69,20 @@ class _Cell:
     verdict: Verdict = SOLVED
 
 
-def _nothing(status: Status, reason: str) -> _Cell:
-    return _Cell((math.nan, math.nan, math.nan), np.full(DEGREE, np.nan), Verdict(status, reason))
-
-
 def _cell(problem: Problem, quality: Quality, start: Solution | None) -> tuple[_Cell, Solution | None]:
     """One step size: errors and learned shares from one solution of the profile equations."""
-    reason = failed_assumption(problem)
-    if reason is not None:
-        return _nothing(Status.ASSUMPTION, reason), None
-    profile = build_profile(problem, quality.level, nodes=quality.nodes)
-    reason = out_of_range(profile)
-    if reason is not None:
-        return _nothing(Status.NOT_CONVERGED, reason), None
+
+    def nothing(verdict: Verdict) -> tuple[_Cell, None]:
+        return _Cell((math.nan, math.nan, math.nan), np.full(DEGREE, np.nan), verdict), None
+
+    profile = try_profile(problem, quality.level, nodes=quality.nodes)
+    if isinstance(profile, Verdict):
+        return nothing(profile)
     same = start is not None and start.rho.size == profile.w.size and start.q.size == profile.theta.size
     solution = solve(profile, problem.ridge, start if same else None)
     if not solution.converged:
         words = f"the equations were not solved: residual {solution.residual:.1e}"
-        return _nothing(Status.NOT_CONVERGED, words), None
+        return nothing(Verdict(Status.NOT_CONVERGED, words))
     values, verdict = _errors(problem, profile, solution, quality)
     reason = known_off(problem)
     if verdict is SOLVED and reason is not None:
@@ -107,13 +97,15 @@ def _errors(
         return errors_at(profile, solution), SOLVED
     checked = errors(problem, [problem.step], [problem.ridge], level=quality.level)  # with its check of the quadrature
     status: Status = checked.status[0, 0]
-    values = (float(checked.train_loss[0, 0]), float(checked.train_mse[0, 0]), float(checked.test_error[0, 0]))
-    return values, SOLVED if status is Status.SOLVED else Verdict(status, str(checked.message[0, 0]))
+    train_loss, train_mse, test_error = (float(getattr(checked, name)[0, 0]) for name in QUANTITIES)
+    return (train_loss, train_mse, test_error), SOLVED if status is Status.SOLVED else Verdict(
+        status, str(checked.message[0, 0])
+    )
 
 
 def _fractions(problem: Problem, profile: Profile, solution: Solution) -> Array:
     """1 − E[H_k(y − f̂)]/(c⋆_k k!) for k = 1 … 4; NaN for degrees the teacher does not have."""
-    c = problem.target.coefficients[1 : DEGREE + 1] * np.sqrt([float(math.factorial(k)) for k in range(1, DEGREE + 1)])
+    c = problem.target.normalised[1 : DEGREE + 1]
     left = residual_moments(profile, solution)[1 : DEGREE + 1]
     with np.errstate(divide="ignore", invalid="ignore"):
         return np.where(c != 0, 1 - left / c, np.nan)
@@ -127,20 +119,19 @@ def curves(problem: Problem, quality: Quality) -> dict[str, Any]:
         cell, last = _cell(problem.at(exponent=float(alpha)), quality, last)
         cells.append(cell)
     before, _ = _cell(problem.replace(step=Step.none()), quality, None)
-    names = ("train_loss", "train_mse", "test_error")
     columns = np.array([cell.errors for cell in cells])
-    degrees = _degrees(problem)
+    degrees, closed = teacher_degrees(problem), closed_baselines(problem)
     return {
-        "alpha": _plain(alphas),
-        **{name: _plain(columns[:, i]) for i, name in enumerate(names)},
+        "alpha": plain(alphas),
+        **{name: plain(columns[:, i]) for i, name in enumerate(QUANTITIES)},
         "degrees": degrees,
-        "fraction": {str(k): _plain(np.array([cell.fraction[k - 1] for cell in cells])) for k in degrees},
-        "untrained": dict(zip(names, map(_plain, before.errors), strict=True)),
+        "fraction": {str(k): plain(np.array([cell.fraction[k - 1] for cell in cells])) for k in degrees},
+        "untrained": dict(zip(QUANTITIES, map(plain, before.errors), strict=True)),
         "untrained_status": before.verdict.status.name.lower(),
         "untrained_message": before.verdict.message,
-        "untrained_fraction": {str(k): _plain(before.fraction[k - 1]) for k in degrees},
+        "untrained_fraction": {str(k): plain(before.fraction[k - 1]) for k in degrees},
         "limit": _plateaus(problem),
-        "baselines": _baselines(problem),
+        "baselines": {name: plain(closed[name]) for name in BASELINES},
         "status": [cell.verdict.status.name.lower() for cell in cells],
         "messages": [cell.verdict.message for cell in cells],
         "message": next((cell.verdict.message for cell in cells if cell.verdict.message), ""),
@@ -149,29 +140,13 @@ def curves(problem: Problem, quality: Quality) -> dict[str, Any]:
     }
 
 
-def _degrees(problem: Problem) -> list[int]:
-    return [k for k in range(1, DEGREE + 1) if problem.target.coefficients[k] != 0]
-
-
 def _plateaus(problem: Problem) -> dict[str, Any]:
     """Both errors in every window ℓ = 1 … 6 as n → ∞, and the ends of the windows."""
     ells = range(1, HIGHEST_WINDOW + 1)
     ends = [((ell - 1) / (2 * ell), ell / (2 * ell + 2)) for ell in ells]
     middles = [(a + b) / 2 if problem.step.constant else problem.step.exponent for a, b in ends]
     grid = predict_grid(problem, middles, [problem.ridge], method="plateau")
-    return {"windows": ends} | {name: _plain(getattr(grid, name)[:, 0]) for name in LIMIT_NAMES}
-
-
-def _baselines(problem: Problem) -> dict[str, float | None]:
-    """Test errors of simpler predictors; the names of `baselines`."""
-    noise = problem.noise**2
-    values = {
-        "best-linear": problem.target.nonlinear_power + noise,
-        "linear-ridge": linear_ridge(problem),
-        "direction-only": direction_only(problem),
-        "bayes": noise,
-    }
-    return {name: _plain(value) for name, value in values.items()}
+    return {"windows": ends} | {name: plain(getattr(grid, name)[:, 0]) for name in ("train_loss", "test_error")}
 
 
 # ---------------------------------------------------------------------- at the chosen α
@@ -187,17 +162,17 @@ def here(problem: Problem, quality: Quality) -> dict[str, Any]:
 
 def _expansion(problem: Problem, found: dict[str, Any] | None) -> dict[str, Any] | None:
     """‖F − F_ℓ‖/√n along the learned direction beside ‖F‖/√n = √(largest eigenvalue); None outside every window."""
-    ell = 0.0 if problem.eta == 0 else window(problem.step.exponent)
+    ell = window_of(problem.step)
     if not found or not math.isfinite(ell) or problem.sigma.coefficients[1] == 0:
         return None
     largest = max([found["edge"] or 0.0, *found["leading"]])
     distance = expansion_distance(problem, int(ell))
-    return {"ell": int(ell), "distance": _plain(distance), "norm": _plain(math.sqrt(largest))}
+    return {"ell": int(ell), "distance": plain(distance), "norm": plain(math.sqrt(largest))}
 
 
 def facts(problem: Problem) -> dict[str, Any]:
     """What needs no equation to be solved: sizes, η, the window ℓ, coefficients, the direction β."""
-    ell = 0.0 if problem.step.constant == 0 else window(problem.step.exponent)
+    ell = window_of(problem.step)
     beta = direction(problem)
     return {
         "n": problem.n,
@@ -206,22 +181,20 @@ def facts(problem: Problem) -> dict[str, Any]:
         "eta": problem.eta,
         "window": None if not math.isfinite(ell) else int(ell),
         "threshold": math.isnan(ell),
-        "activation": _plain(problem.sigma.coefficients[:7]),
-        "teacher": _plain(problem.target.coefficients[:7]),
-        "teacher_power": _plain(problem.target.second_moment),
-        "overlap": _plain(beta.overlap),
-        "length": _plain(beta.s),
-        "residual_power": _plain(beta.residual_power),
+        "activation": plain(problem.sigma.coefficients[:7]),
+        "teacher": plain(problem.target.coefficients[:7]),
+        "teacher_power": plain(problem.target.second_moment),
+        "overlap": plain(beta.overlap),
+        "length": plain(beta.s),
+        "residual_power": plain(beta.residual_power),
     }
 
 
 def _here_quick(problem: Problem) -> dict[str, Any]:
     cell, _ = _cell(problem, QUICK, None)
     return {
-        "train_loss": _plain(cell.errors[0]),
-        "train_mse": _plain(cell.errors[1]),
-        "test_error": _plain(cell.errors[2]),
-        "fraction": {str(k): _plain(cell.fraction[k - 1]) for k in _degrees(problem)},
+        **dict(zip(QUANTITIES, map(plain, cell.errors), strict=True)),
+        "fraction": {str(k): plain(cell.fraction[k - 1]) for k in teacher_degrees(problem)},
         "status": cell.verdict.status.name.lower(),
         "message": cell.verdict.message,
         "spectrum": None if math.isnan(cell.errors[2]) else _quick_spectrum(problem),
@@ -239,9 +212,8 @@ def _quick_spectrum(problem: Problem) -> dict[str, Any]:
     edge = float(grid[min(bright[-1] + 1, grid.size - 1)]) if bright.size else 0.0
     leading: list[float] = []
     if problem.eta > 0:
-        profile = build_profile(problem, QUICK.level, nodes=QUICK.nodes, min_weight=0.03 / problem.N)
-        leading = _rough_outliers(profile, edge)
-    law = {"grid": _plain(grid), "density": _plain(density)}
+        leading = _rough_outliers(spike_profile(problem, QUICK.level, QUICK.nodes), edge)
+    law = {"grid": plain(grid), "density": plain(density)}
     return {"untrained": law, "trained": None, "leading": leading, "degrees": [], "edge": edge, "message": ""}
 
 
@@ -251,22 +223,20 @@ def _rough_outliers(profile: Profile, edge: float) -> list[float]:
     if len(path) < 2:
         return []
     energy = np.log([-float(np.real(s.lam)) for s in path])
-    values = np.log(np.maximum([special_eigenvalues(profile, s)[:6] for s in path], 1e-300))
+    values = np.maximum([special_eigenvalues(profile, s)[:6] for s in path], 1e-300)
     found = []
     for column in values.T:
-        at = np.flatnonzero((column[:-1] < 0) & (column[1:] >= 0))
-        if at.size:
-            i = at[0]
-            t = column[i] / (column[i] - column[i + 1])
+        i = crossing(column)
+        if i is not None:
+            above, below = np.log(column[i : i + 2])
+            t = above / (above - below)
             found.append(float(np.exp(energy[i] + t * (energy[i + 1] - energy[i]))))
     return sorted(found, reverse=True)
 
 
 def _here_full(problem: Problem) -> dict[str, Any]:
     prediction = predict(problem, throw=False)
-    row: dict[str, Any] = {
-        name: _plain(getattr(prediction, name)) for name in ("train_loss", "train_mse", "test_error")
-    }
+    row: dict[str, Any] = {name: plain(getattr(prediction, name)) for name in QUANTITIES}
     status = prediction.status
     row |= {"status": status.name.lower(), "message": "" if status is Status.SOLVED else prediction.message}
     row |= {"accuracy": prediction.accuracy, "fraction": {}, "spectrum": None}
@@ -274,7 +244,7 @@ def _here_full(problem: Problem) -> dict[str, Any]:
         return row
     try:
         shares = learned(problem)
-        row["fraction"] = {str(k): _plain(v) for k, v in zip(shares.degrees, shares.fraction, strict=True)}
+        row["fraction"] = {str(k): plain(v) for k, v in zip(shares.degrees, shares.fraction, strict=True)}
         found = spectrum(problem)
     except TheoryError as error:
         return row | {"message": row["message"] or str(error)}

@@ -1,10 +1,12 @@
-"""The profile theory: errors at finite n for every step from 0 to c√n (levels T2, T2i, T2M, T2S).
+"""Errors of the profile theory on steps × penalties.
 
 `build_profile` sets the equations up, `solve` solves them at one λ, `quadratic_form` reads errors off the solution;
 `errors` does so on a grid, walking down in λ with the tangent of each solution as the start of the next.
 """
 
 from __future__ import annotations
+
+from functools import partial
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -13,25 +15,11 @@ from onestride._numerics import Array, relative_gap
 from onestride.problem import Problem, Step
 from onestride.result import Errors, Status
 from onestride.theory.assumptions import failed_assumption
-from onestride.theory.profile_equations import Solution, solve
-from onestride.theory.profile_model import BEST_LEVEL, LEVELS, NODES, Profile, build_profile
-from onestride.theory.profile_quadratic import gram_and_derivative, quadratic_form, special_gram
-from onestride.theory.smoothing import LARGEST_REACH
-
-__all__ = [
-    "BEST_LEVEL",
-    "LEVELS",
-    "Profile",
-    "Solution",
-    "build_profile",
-    "errors",
-    "gram_and_derivative",
-    "out_of_range",
-    "quadratic_form",
-    "solve",
-    "special_gram",
-]
-
+from onestride.theory.profile.equations import Solution, solve
+from onestride.theory.profile.model import NODES, Profile, Verdict, build_profile, try_profile
+from onestride.theory.profile.quadratic_form import quadratic_form
+from onestride.theory.profile.strength import BEST_LEVEL, level_name
+from onestride.theory.registry import Theory
 
 STRONG = 3.0  # of a row's length: for weaker steps the default nodes are accurate to 1e-4 or much better
 NODE_TOLERANCE = 0.01
@@ -48,14 +36,9 @@ def errors(
     status, message = np.full(shape, Status.SOLVED, object), np.full(shape, Status.SOLVED.value, object)
     for i, step in enumerate(steps):
         stepped = problem.replace(step=step)
-        reason = failed_assumption(stepped)
-        if reason is not None:
-            status[i], message[i] = Status.ASSUMPTION, reason
-            continue
-        profile = build_profile(stepped, level, nodes=nodes)
-        reason = out_of_range(profile)
-        if reason is not None:
-            status[i], message[i] = Status.NOT_CONVERGED, reason
+        profile = try_profile(stepped, level, nodes=nodes)
+        if isinstance(profile, Verdict):
+            status[i], message[i] = profile
             continue
         values[:, i], residual[i], iterations[i], message[i] = _walk(profile, lam)
         if profile.learned.amplitude > STRONG and np.isfinite(values[:, i]).any():
@@ -104,14 +87,41 @@ def errors_at(profile: Profile, solution: Solution) -> tuple[float, float, float
     return float(np.real(lam * Y)), float(np.real(-(lam**2) * by_lam)), float(np.real(-by_leaving_out))
 
 
-def out_of_range(profile: Profile) -> str | None:
-    """Why the smoothed activation or teacher could not be computed, if so."""
-    if all(np.isfinite(x).all() for x in (profile.mu, profile.K, profile.K2, profile.e)):
-        if all(np.isfinite(x).all() for x in (profile.h0, profile.h1, profile.hr)):
-            return None
-        return f"the teacher {profile.problem.target.name!r} is too large to be averaged over the unlearned directions"
-    reach = float(np.abs(profile.theta).max() * profile.z.max() + 20 * np.sqrt(profile.v.max()))
+_ACCURACY = {
+    "rank-one": (
+        "finite n, the step's rank-one part only: against the literal gradient step median 0.7 % (train) and 0.5 % "
+        "(test), at worst 8 % at α = 1/2, over 1,440 cells of simulation at n = 1,500, c = 1"
+    ),
+    "isotropic": (
+        "finite n, gradient fluctuations taken as isotropic: within 1–3 % of simulation almost everywhere for c up to "
+        "4, 10–12 % off for a large prefactor with a mostly quadratic teacher"
+    ),
+    "resolved": (
+        "finite n: against simulation median 0.7 % (train) and 0.4 % (test), at worst 3 %, over 1,440 cells at "
+        "n = 1,500, c = 1, α ≤ 1/2, λ from 0.001 to 1; for c = 3 at α = 1/2 the training error can be 4–12 % low"
+    ),
+}
+
+
+def _accuracy_of_the_best(problem: Problem) -> str:
+    """What simulations of problems like this one say about the full level."""
+    usual = problem.readout == "gaussian" and problem.weights == "sphere" and problem.step_samples == problem.n
+    if usual and problem.step.constant <= 1 and 0.25 <= problem.phi <= 1 and 0.5 <= problem.N / problem.n <= 1.5:
+        return (
+            "finite n: of 13,824 numbers simulated at n = 1,000 (c = 1, α ≤ 1/2, λ from 0.001 to 1) 98.6 % lie within 3 "
+            "standard errors or 2 %"
+        )
     return (
-        f"the step is so large that pre-activations reach {reach:.2g}, where activation "
-        f"{profile.problem.sigma.name!r} overflows or which is beyond the {LARGEST_REACH:.0f} this theory tabulates"
+        "finite n: of 11,391 numbers simulated for problems of every kind (n from 200 to 2,048, c from 0.5 to 12) and not "
+        "marked as inaccurate 97.6 % lie within 3 standard errors or 2 %"
     )
+
+
+def at_level(level: str) -> Theory:
+    """The profile theory at one of its levels."""
+    level = level_name(level)
+    accuracy = _ACCURACY.get(level, _accuracy_of_the_best)
+    return Theory("profile", partial(errors, level=level), accuracy, failed_assumption, at_level=at_level)
+
+
+THEORY = at_level(BEST_LEVEL)

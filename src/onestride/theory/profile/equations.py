@@ -18,10 +18,10 @@ from typing import Any
 
 import numpy as np
 
-from onestride._numerics import Array
+from onestride._numerics import Array, Float, Inexact
 from onestride._numerics import solve as linear_solve
-from onestride.theory.bulk import solve_bulk
-from onestride.theory.profile_model import Profile
+from onestride.theory.bulk import bulk_of
+from onestride.theory.profile.model import Profile
 
 TOLERANCE = 1e-10  # on the scaled residual
 MOST_STEPS = 300  # of Newton's method on the way to one λ; a continuation that needs more has gone astray
@@ -32,14 +32,14 @@ class Solution:
     """ρ_i and q_k at one λ, with the certificate: scaled residual, Newton steps taken, and whether that is enough."""
 
     lam: complex
-    rho: Array
-    q: Array
+    rho: Inexact[Array, "i"]
+    q: Inexact[Array, "k"]
     residual: float
     iterations: int
     converged: bool
-    jacobian: Array
+    jacobian: Inexact[Array, "m m"]
 
-    def tangent(self, row: Array | float) -> tuple[Array, Array]:
+    def tangent(self, row: Array | float) -> tuple[Inexact[Array, "i"], Inexact[Array, "k"]]:
         """dρ, dq when λ_i moves at speed `row`: 1 for ∂/∂λ, 1/ρ² for the leave-one-out direction."""
         size = self.rho.size
         rhs = np.concatenate([self.rho * row, np.zeros(self.q.size)])
@@ -47,14 +47,18 @@ class Solution:
         return self.rho * step[:size], self.q * step[size:]
 
 
-def linear_sector(profile: Profile, D: Array, q: Array, strength: Array) -> tuple[Array, Array]:
+def linear_sector(
+    profile: Profile, D: Inexact[Array, "i"], q: Inexact[Array, "k"], strength: Float[Array, "k"]
+) -> tuple[Inexact[Array, "i i"], Inexact[Array, "i i"]]:
     """V₀ and E = (I + D V₀)⁻¹ at one node of M's spectrum, given its column of G."""
     basis, across = profile.neuron_basis
     V0 = across.T @ ((basis.T * (profile.weight * q * strength / profile.psi)) @ basis) @ across
     return V0, linear_solve(np.eye(D.size) + D[:, None] * V0, np.eye(D.size))
 
 
-def residual_and_jacobian(profile: Profile, lam: Any, rho: Array, q: Array) -> tuple[Array, Array]:
+def residual_and_jacobian(
+    profile: Profile, lam: Any, rho: Inexact[Array, "i"], q: Inexact[Array, "k"]
+) -> tuple[Inexact[Array, "m"], Inexact[Array, "m m"]]:
     """Scaled residuals of all equations and their Jacobian in (log ρ, log q); λ may differ from row to row."""
     w, weight, K, K2 = profile.w, profile.weight, profile.K, profile.K2
     D, wq, inverse_r = w * rho, weight * q, 1 / profile.n_over_N
@@ -86,7 +90,14 @@ def residual_and_jacobian(profile: Profile, lam: Any, rho: Array, q: Array) -> t
 
 
 def newton(
-    profile: Profile, lam: Any, rho: Array, q: Array, *, tolerance: float = 1e-13, steps: int = 40, cap: float = 1.0
+    profile: Profile,
+    lam: Any,
+    rho: Inexact[Array, "i"],
+    q: Inexact[Array, "k"],
+    *,
+    tolerance: float = 1e-13,
+    steps: int = 40,
+    cap: float = 1.0,
 ) -> Solution:
     """Newton's method from (ρ, q) at λ (a number, or one per row)."""
     size, best, taken = rho.size, np.inf, 0
@@ -123,14 +134,9 @@ def solve(profile: Profile, lam: complex, start: Solution | None = None) -> Solu
         lam = float(np.real(lam))
     taken = 0
     with np.errstate(all="ignore"):  # a failing iteration ends as `converged=False`
-        if start is not None:
-            rho, q = _predict(start, lam)
-            found = newton(profile, lam, rho, q, cap=cap)
-            if found.converged:
-                return found
-            taken = found.iterations
-        elif cap == 1.0:
-            found = newton(profile, lam, *_untrained(profile, float(np.real(lam))), cap=cap, steps=25)
+        if start is not None or cap == 1.0:
+            near = _untrained(profile, float(np.real(lam))) if start is None else _predict(start, lam)
+            found = newton(profile, lam, *near, cap=cap, steps=25 if start is None else 40)
             if found.converged:
                 return found
             taken = found.iterations
@@ -162,8 +168,7 @@ def _predict(start: Solution, lam: complex) -> tuple[Array, Array]:
 
 
 def _untrained(profile: Profile, lam: float) -> tuple[Array, Array]:
-    sigma = profile.problem.sigma
-    bulk = solve_bulk(lam, profile.phi, profile.psi, sigma.coefficients[1], sigma.nonlinear_power)
+    bulk = bulk_of(profile.problem, lam)
     return np.full(profile.w.size, float(bulk.rho)), np.full(profile.theta.size, float(bulk.q))
 
 

@@ -1,0 +1,72 @@
+"""The theories by name. To add one, write its file and register a `Theory` (see docs/extend.md)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from numpy.typing import ArrayLike
+
+from onestride._errors import InputError
+from onestride.problem import Problem, Step
+from onestride.result import Errors
+
+
+@dataclass(frozen=True)
+class Theory:
+    """One theory of the errors.
+
+    name
+        What `method=` calls it.
+    errors
+        (problem, steps, penalties) → `Errors`: three errors, a status and a sentence for each step and penalty.
+    accuracy
+        One honest sentence on what it is worth, with the numbers behind it, or a function of the problem that says it.
+    domain
+        Why the theory does not apply to a problem; None where it does.
+    limit
+        A theory of n → ∞ says so: its numbers are not marked as inaccurate, and "auto" never takes it.
+    at_level
+        The same theory at the level that `level=` names, where there are several.
+    """
+
+    name: str
+    errors: Callable[[Problem, list[Step], ArrayLike], Errors]
+    accuracy: str | Callable[[Problem], str]
+    domain: Callable[[Problem], str | None]
+    limit: bool = False
+    at_level: Callable[[str], Theory] | None = None
+
+    def words(self, problem: Problem) -> str:
+        """What is known about its accuracy for problems like this one."""
+        return self.accuracy if isinstance(self.accuracy, str) else self.accuracy(problem)
+
+
+_THEORIES: dict[str, Theory] = {}
+
+
+def register(theory: Theory) -> None:
+    """Make a theory known by its name; "auto" tries those registered first before the others."""
+    _THEORIES[theory.name] = theory
+
+
+def methods() -> tuple[str, ...]:
+    """What `method=` may be."""
+    return ("auto", *_THEORIES)
+
+
+def choose(problem: Problem, method: str, level: str | None) -> Theory:
+    """The theory called `method`; for "auto" the first of finite n that applies, or the first, which says why not."""
+    if method not in methods():
+        raise InputError(f"method must be one of {', '.join(methods())}, got {method!r}")
+    if method == "auto":
+        finite = [theory for theory in _THEORIES.values() if not theory.limit]
+        theory = next((theory for theory in finite if theory.domain(problem) is None), finite[0])
+    else:
+        theory = _THEORIES[method]
+    if level is None:
+        return theory
+    if theory.at_level is None:
+        having = " or ".join(f"method={name!r}" for name, other in _THEORIES.items() if other.at_level)
+        raise InputError(f"level goes with {having}, got level={level!r} with method={method!r}")
+    return theory.at_level(level)

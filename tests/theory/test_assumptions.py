@@ -1,0 +1,53 @@
+"""Every assumption that can fail is named in a sentence, with what was given."""
+
+import pytest
+
+import onestride as one
+from onestride.theory.assumptions import LARGEST_SIZE, beyond_the_model, failed_assumption
+
+
+def problem(**changes):
+    fields = {"n": 400, "d": 200, "N": 600, "step": one.Step(exponent=0.3)}
+    return one.Problem(**(fields | changes))
+
+
+BEYOND = {
+    "Gaussian inputs": {"inputs": "rademacher"},
+    "one gradient step": {"steps": 2},
+    "teacher of one direction": {"directions": 2},
+    "n, d, N and n_step of at most": {"n": 10 * LARGEST_SIZE},
+    "λ of at most": {"ridge": 1e61},
+    "1/λ of at most": {"ridge": 1e-61},
+    "the noise of at most": {"noise": 1e61},
+    "E σ² of at most": {"activation": (0, 1e31)},
+    "E σ⋆² of at most": {"teacher": (0, 1e31)},
+}
+FINITE = {
+    "n, d, N and n_step of at least": {"d": 5},
+    "α ≤ 1/2": {"step": one.Step(exponent=0.6)},
+    "c₁ ≠ 0": {"activation": (0, 0, 1.0)},
+    "needs a centred activation": {"activation": "relu", "centred": False, "gradient": "full"},
+}
+
+
+def test_a_usual_problem_breaks_none():
+    assert failed_assumption(problem()) is None
+
+
+@pytest.mark.parametrize(("words", "changes"), [*BEYOND.items()])
+def test_what_no_theory_describes_is_named(words, changes):
+    p = problem(**changes)
+    assert words in beyond_the_model(p)
+    assert failed_assumption(p) == beyond_the_model(p)
+
+
+@pytest.mark.parametrize(("words", "changes"), [*FINITE.items()])
+def test_what_the_finite_theories_need_is_named(words, changes):
+    p = problem(**changes)
+    assert beyond_the_model(p) is None
+    assert words in failed_assumption(p)
+
+
+@pytest.mark.parametrize("changes", [{"activation": (0, 0, 1.0)}, {"centred": False}, {"steps": 3}])
+def test_assumptions_about_the_step_matter_only_with_one(changes):
+    assert failed_assumption(problem(**changes, step=one.Step.none())) is None
