@@ -27,7 +27,12 @@ nitpicky = True
 nitpick_ignore_regex = [(r"py:.*", r"(?!onestride\.).*")]  # only our own names can be linked: there is no network
 nitpick_ignore = [
     ("py:class", f"onestride.{name}")
-    for name in ("experiments.outcome.T", "estimator._explain.Facts", "_backend.devices.Backend", "_backend.arrays.DeviceArray")
+    for name in (
+        "experiments.outcome.T",
+        "estimator._explain.Facts",
+        "_backend.devices.Backend",
+        "_backend.arrays.DeviceArray",
+    )
 ]
 default_role = "code"
 

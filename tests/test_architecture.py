@@ -22,7 +22,7 @@ LAYERS = [
     ("problem",),
     ("result", "conventions"),
     ("theory", "simulation"),
-    ("compare", "diagnosis", "store"),
+    ("comparison", "diagnosis", "store"),
     ("plot", "sweeps", "estimator"),
     ("experiments",),
     ("web", "report"),

@@ -7,7 +7,7 @@ import pytest
 from jaxtyping import TypeCheckError
 
 from onestride._numerics import adapted_rule, solve
-from onestride.compare import check
+from onestride.comparison import check
 from onestride.result import Estimate
 from shapes import checked
 

@@ -25,7 +25,8 @@ problem = one.Problem(
 )
 fine, coarse = np.geomspace(0.125, 8, 33), np.array([0.125, 0.25, 0.5, 1, 2, 4, 8])
 theory = [
-    one.predict(problem.replace(N=round(n * r)), level="isotropic", throw=False) for r in fine
+    one.predict(problem.replace(N=round(n * r)), level="isotropic", throw=False)
+    for r in fine
 ]
 measured = [one.simulate(problem.replace(N=round(n * r)), seeds=12) for r in coarse]
 

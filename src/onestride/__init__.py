@@ -8,13 +8,12 @@ from __future__ import annotations
 import sys
 from importlib import import_module
 from importlib.util import find_spec
-from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from onestride import conventions as conventions
     from onestride import estimator as estimator
-    from onestride.compare import compare as compare
+    from onestride.comparison import compare as compare
     from onestride.diagnosis import diagnose as diagnose
     from onestride.estimator import OneStepClassifier as OneStepClassifier
     from onestride.estimator import OneStepFeatures as OneStepFeatures
@@ -45,7 +44,7 @@ __version__ = "0.1.0"
 
 # Public names and the modules they live in, imported on first use so that `onestride --help` is instant.
 _HOME = {
-    "compare": "compare",
+    "compare": "comparison",
     "InputError": "functions",
     "activation": "functions",
     "register": "functions",
@@ -90,17 +89,6 @@ def __getattr__(name: str) -> Any:
             raise
         raise AttributeError(str(error)) from error
     return module if name in ("conventions", "estimator") else getattr(module, name)
-
-
-class _Package(ModuleType):
-    """Keeps `onestride.compare` the function when the module of that name is imported."""
-
-    def __setattr__(self, name: str, value: Any) -> None:
-        if not (name in _HOME and isinstance(value, ModuleType)):
-            super().__setattr__(name, value)
-
-
-sys.modules[__name__].__class__ = _Package
 
 
 def __dir__() -> list[str]:

@@ -202,7 +202,7 @@ def test_plot_asks_for_what_it_knows_before_it_reads(capsys, monkeypatch, words)
         (["predict"], "onestride.theory.predict.predict"),
         (["simulate"], "onestride.simulation.run.simulate"),
         (["plan"], "onestride.simulation.cost.plan"),
-        (["compare"], "onestride.compare.compare"),
+        (["compare"], "onestride.comparison.compare"),
         (["spectrum"], "onestride.theory.spectrum.spectrum"),
         (["diagnose"], "onestride.diagnosis.diagnose"),
         (["functions"], "onestride.functions.function_names"),

@@ -5,7 +5,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from onestride.compare import Agreement, agree
+from onestride.comparison import Agreement, agree
 from onestride.experiments import kit
 from onestride.experiments.verdict import spoken
 from onestride.result import Estimate

@@ -6,7 +6,7 @@ import math
 import numpy as np
 import pytest
 
-from onestride.compare import Check
+from onestride.comparison import Check
 from onestride.experiments import (
     activations,
     beyond_half,

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy.optimize import check_grad
 
-from onestride.compare import Check
+from onestride.comparison import Check
 from onestride.experiments import depth, full_training, inputs, label_noise, multi_index, several_steps
 from onestride.experiments.catalogue import QUESTIONS, run_experiment
 from onestride.experiments.kit import rows_along, sideways

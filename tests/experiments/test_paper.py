@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from onestride import Problem, Step
-from onestride.compare import Agreement, Check, agree
+from onestride.comparison import Agreement, Check, agree
 from onestride.experiments import (
     alignment,
     equivalence,

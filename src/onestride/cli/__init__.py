@@ -100,7 +100,7 @@ def compare(
     json_: Json = False,
 ) -> None:
     """Predict and simulate, and say whether they agree, differ, or how many seeds would decide."""
-    from onestride.compare import compare as run
+    from onestride.comparison import compare as run
 
     problem = options.build()
     with progress_bar("simulating") as progress:

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from onestride.compare import Comparison
+    from onestride.comparison import Comparison
     from onestride.problem import Problem
     from onestride.result import Prediction, Simulation
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from onestride.compare import GAIN_FLOOR, GAIN_TOLERANCE, Agreement, Check, Pair, agree, check, seeds_words, together
+from onestride.comparison import GAIN_FLOOR, GAIN_TOLERANCE, Agreement, Check, Pair, agree, check, seeds_words, together
 from onestride.experiments.kit import pm, points, problem_at
 from onestride.experiments.outcome import Figure, Judgement, Progress
 from onestride.experiments.verdict import FAILS, PARTLY, UNDECIDED, decide, marks, tally

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from onestride._numerics import Array
-from onestride.compare import Agreement, Check, Pair, agree, check, seeds_words, together
+from onestride.comparison import Agreement, Check, Pair, agree, check, seeds_words, together
 from onestride.experiments.kit import THRESHOLDS, mean_of, pm, points, row_of, spiked_problem
 from onestride.experiments.outcome import Figure, Judgement, Progress
 from onestride.experiments.verdict import FAILS, HOLDS, NOT_YET, UNDECIDED, spoken, tally

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from onestride._numerics import Array
-from onestride.compare import GAIN_FLOOR, Check, check
+from onestride.comparison import GAIN_FLOOR, Check, check
 from onestride.experiments.kit import EXPONENT, best_linear, pm, points, problem_at
 from onestride.experiments.outcome import Figure, Judgement, Progress
 from onestride.experiments.verdict import FAILS, PARTLY, decide

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from onestride._numerics import Array
-from onestride.compare import GAIN_TOLERANCE, Agreement, Check, agree, check, seeds_words, together
+from onestride.comparison import GAIN_TOLERANCE, Agreement, Check, agree, check, seeds_words, together
 from onestride.conventions import problem_from
 from onestride.experiments.kit import both_models, both_predicted, each, mean_of, pm, points, problem_at
 from onestride.experiments.outcome import Figure, Judgement, Progress

@@ -11,7 +11,7 @@ import numpy as np
 
 from onestride._backend import stream
 from onestride._numerics import Array, hermite_table
-from onestride.compare import GAIN_TOLERANCE, Check, check
+from onestride.comparison import GAIN_TOLERANCE, Check, check
 from onestride.experiments.kit import EXPONENT, pm, problem_at, rows_along, sideways
 from onestride.experiments.outcome import Figure, Judgement, Progress
 from onestride.experiments.probes import ABOVE, over_seeds

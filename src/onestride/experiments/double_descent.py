@@ -9,7 +9,7 @@ from types import SimpleNamespace
 import numpy as np
 
 from onestride._numerics import Array
-from onestride.compare import ERROR_TOLERANCE, Agreement, Check, agree, check, seeds_words, together
+from onestride.comparison import ERROR_TOLERANCE, Agreement, Check, agree, check, seeds_words, together
 from onestride.experiments.kit import best_linear, both_models, both_predicted, points, problem_at, row_of
 from onestride.experiments.outcome import Figure, Judgement, Progress
 from onestride.experiments.verdict import FAILS, HOLDS, PARTLY, UNDECIDED, marks, tally, worded

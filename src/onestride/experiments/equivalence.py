@@ -8,7 +8,7 @@ from types import SimpleNamespace
 
 import numpy as np
 
-from onestride.compare import ERROR_TOLERANCE, Check, check, together
+from onestride.comparison import ERROR_TOLERANCE, Check, check, together
 from onestride.experiments.kit import (
     ERRORS,
     WINDOWS,

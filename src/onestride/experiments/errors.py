@@ -8,7 +8,7 @@ from types import SimpleNamespace
 
 import numpy as np
 
-from onestride.compare import ERROR_TOLERANCE, Agreement, Check, Pair, agree, check, seeds_words, together
+from onestride.comparison import ERROR_TOLERANCE, Agreement, Check, Pair, agree, check, seeds_words, together
 from onestride.experiments.kit import ERRORS, QUADRATIC, exponent_panel, inside_windows, points, problem_at, row_of
 from onestride.experiments.outcome import Figure, Judgement, Progress
 from onestride.experiments.verdict import FAILS, HOLDS, NOT_YET, UNDECIDED, marks, tally, worded

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from types import SimpleNamespace
 
-from onestride.compare import Agreement, Check, together
+from onestride.comparison import Agreement, Check, together
 from onestride.experiments.kit import (
     WINDOWS,
     constant_part,

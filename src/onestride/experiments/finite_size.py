@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from scipy.stats import chi2
 
-from onestride.compare import ERROR_TOLERANCE, Agreement, Check
+from onestride.comparison import ERROR_TOLERANCE, Agreement, Check
 from onestride.experiments.kit import problem_at
 from onestride.experiments.outcome import Figure, Judgement, Progress
 from onestride.experiments.verdict import FAILS, HOLDS, PARTLY, decide, marks, tally

@@ -13,7 +13,7 @@ from scipy.optimize import minimize
 
 from onestride._backend import stream
 from onestride._numerics import Array
-from onestride.compare import Check, Pair, check
+from onestride.comparison import Check, Pair, check
 from onestride.experiments.kit import pm, points
 from onestride.experiments.outcome import Figure, Judgement, Progress
 from onestride.experiments.probes import over_seeds

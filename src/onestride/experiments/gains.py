@@ -8,7 +8,7 @@ from types import SimpleNamespace
 
 import numpy as np
 
-from onestride.compare import GAIN_TOLERANCE, Agreement, Pair, agree, seeds_words, together
+from onestride.comparison import GAIN_TOLERANCE, Agreement, Pair, agree, seeds_words, together
 from onestride.experiments.kit import WINDOWS, mean_of, ns_of, paper_problem, pm, points, seeds_along, seeds_of
 from onestride.experiments.outcome import Figure, Judgement, Progress
 from onestride.experiments.verdict import FAILS, HOLDS, NOT_YET, UNDECIDED, Verdict, spoken

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from onestride._numerics import Array
-from onestride.compare import ERROR_TOLERANCE, Agreement, Check, check, seeds_words, together
+from onestride.comparison import ERROR_TOLERANCE, Agreement, Check, check, seeds_words, together
 from onestride.conventions import problem_from
 from onestride.experiments.kit import best_linear, each, mean_of, pm, points, problem_at
 from onestride.experiments.outcome import Figure, Judgement, Progress

@@ -12,7 +12,7 @@ import numpy as np
 
 from onestride._backend import stream
 from onestride._numerics import Array
-from onestride.compare import ERROR_TOLERANCE, Agreement, Check, Pair, agree, check, together
+from onestride.comparison import ERROR_TOLERANCE, Agreement, Check, Pair, agree, check, together
 from onestride.experiments.kit import EXPONENT, problem_at, row_of, sideways
 from onestride.experiments.outcome import Figure, Judgement, Progress
 from onestride.experiments.probes import ridge_risk

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from onestride._numerics import Array
-from onestride.compare import Check, Pair
+from onestride.comparison import Check, Pair
 from onestride.plot import Panel, Series
 from onestride.problem import Problem, Step
 from onestride.result import Estimate, PredictionGrid, Simulation

@@ -11,7 +11,7 @@ import numpy as np
 
 from onestride._backend import stream
 from onestride._numerics import Array
-from onestride.compare import ERROR_TOLERANCE, GAIN_FLOOR, GAIN_TOLERANCE, Pair, agree, together
+from onestride.comparison import ERROR_TOLERANCE, GAIN_FLOOR, GAIN_TOLERANCE, Pair, agree, together
 from onestride.experiments.kit import pm, points, problem_at, row_of
 from onestride.experiments.outcome import Figure, Judgement, Progress
 from onestride.experiments.probes import over_seeds, ridge_risk

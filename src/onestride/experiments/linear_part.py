@@ -8,7 +8,7 @@ from types import SimpleNamespace
 
 import numpy as np
 
-from onestride.compare import Check, check
+from onestride.comparison import Check, check
 from onestride.experiments.kit import QUADRATIC, exponent_panel, mean_of, paper_problem, pm, points
 from onestride.experiments.outcome import Figure, Judgement, Progress
 from onestride.experiments.verdict import count_check, decide_each

@@ -9,7 +9,7 @@ from types import SimpleNamespace
 import numpy as np
 
 from onestride._numerics import Array
-from onestride.compare import Agreement, Check, check, seeds_words, together
+from onestride.comparison import Agreement, Check, check, seeds_words, together
 from onestride.experiments.kit import QUADRATIC, pm, points, rows_along
 from onestride.experiments.outcome import Figure, Judgement, Progress
 from onestride.experiments.probes import best_risk, found, over_seeds, steps_problem

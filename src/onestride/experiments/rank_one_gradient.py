@@ -9,7 +9,7 @@ from types import SimpleNamespace
 import numpy as np
 
 from onestride._numerics import Array
-from onestride.compare import Check, agree, seeds_words
+from onestride.comparison import Check, agree, seeds_words
 from onestride.experiments.kit import mean_of, paper_problem, pm, points, seeds_along, seeds_of
 from onestride.experiments.outcome import Figure, Judgement, Progress
 from onestride.experiments.verdict import FAILS, HOLDS, PARTLY, UNDECIDED, growth, slope_check, spoken, worded

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from onestride._numerics import Array
-from onestride.compare import ERROR_TOLERANCE, Agreement, Check, agree, check, seeds_words, together
+from onestride.comparison import ERROR_TOLERANCE, Agreement, Check, agree, check, seeds_words, together
 from onestride.experiments.kit import EXPONENT, THRESHOLDS, best_linear, each, exponent_panel, pm, points, problem_at
 from onestride.experiments.outcome import Figure, Judgement, Progress
 from onestride.experiments.verdict import FAILS, HOLDS, PARTLY, UNDECIDED, tally

@@ -9,7 +9,7 @@ from types import SimpleNamespace
 import numpy as np
 
 from onestride._numerics import Array
-from onestride.compare import Agreement, Check, check, seeds_words, together
+from onestride.comparison import Agreement, Check, check, seeds_words, together
 from onestride.experiments.kit import pm, points, rows_along
 from onestride.experiments.outcome import Figure, Judgement, Progress
 from onestride.experiments.probes import ABOVE, best_risk, found, spike_count, squared_singular_values, steps_problem

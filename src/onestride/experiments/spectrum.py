@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from onestride._numerics import Array
-from onestride.compare import Agreement, Check, Pair, agree, seeds_words, together
+from onestride.comparison import Agreement, Check, Pair, agree, seeds_words, together
 from onestride.experiments.kit import spiked_problem
 from onestride.experiments.outcome import Figure, Judgement, Progress
 from onestride.experiments.verdict import HOLDS, NOT_YET, UNDECIDED, count_check, spoken, tally

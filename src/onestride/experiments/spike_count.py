@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from onestride._numerics import Array
-from onestride.compare import Check, check, seeds_words
+from onestride.comparison import Check, check, seeds_words
 from onestride.experiments.kit import THRESHOLDS, mean_of, spiked_problem
 from onestride.experiments.outcome import Figure, Judgement, Progress
 from onestride.experiments.verdict import FAILS, HOLDS, UNDECIDED

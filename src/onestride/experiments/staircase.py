@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from onestride._numerics import Array
-from onestride.compare import Agreement, Check, Pair, agree, check, seeds_words
+from onestride.comparison import Agreement, Check, Pair, agree, check, seeds_words
 from onestride.experiments.kit import EXPONENT, THRESHOLDS, pm, points, row_of, spiked_problem
 from onestride.experiments.outcome import Figure, Judgement, Progress
 from onestride.experiments.verdict import FAILS, HOLDS, NOT_YET, UNDECIDED, tally

@@ -7,7 +7,7 @@ from enum import StrEnum
 
 import numpy as np
 
-from onestride.compare import Agreement, Check, Pair, check, seeds_words, together
+from onestride.comparison import Agreement, Check, Pair, check, seeds_words, together
 from onestride.result import Estimate, Prediction, PredictionGrid, Status
 
 

@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 
 import onestride as one
-from onestride.compare import Agreement, Check, agree, check, quantile, seeds_words, together
+from onestride.comparison import Agreement, Check, agree, check, quantile, seeds_words, together
 from onestride.result import QUANTITIES, Estimate, Simulation, Status
 from tolerances import deviations, seeds_from
 
-MODULE = import_module("onestride.compare")
+MODULE = import_module("onestride.comparison")
 P = one.Problem(n=200, d=100, N=300, teacher=[0, 1, 0.7071], noise=0.5, step=one.Step(exponent=0.3))
 WEAK = one.Problem(n=200, d=100, N=300, teacher=[0, 1, 0.7071], step=one.Step(constant=0.1, exponent=0.2))
 
