@@ -6,7 +6,6 @@ import errno
 import ipaddress
 import signal
 import socket
-import sys
 import threading
 import time
 import webbrowser
@@ -33,7 +32,8 @@ def explore(
     bound, taken = listener.getsockname()[:2]
     everywhere, here = ipaddress.ip_address(bound).is_unspecified, ipaddress.ip_address(bound).is_loopback
     address = page_address(bound if everywhere else host, taken)
-    server = make_server(create_app(store, host=bound if everywhere else host))
+    app = create_app(store, host=bound if everywhere else host)
+    server = make_server(app)
     say(f"The explorer is at {address}. Simulations go to the folder {store}. Stop it with Ctrl+C.")
     if not here:
         where = "every address of this machine" if everywhere else bound
@@ -41,9 +41,11 @@ def explore(
     if browser:
         threading.Thread(target=_open_when_ready, args=(server, address), daemon=True).start()
     for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda *_: sys.exit(0))  # an orderly end, after the server's own
+        # before and after the server's own: an exception would break into its start and be told as a traceback
+        signal.signal(number, lambda *_: setattr(server, "should_exit", True))
     with suppress(KeyboardInterrupt):
         server.run(sockets=[listener])
+    app.state.workers.close()  # a server that was stopped while it started has not done so
 
 
 def make_server(app: ASGIApp) -> uvicorn.Server:
