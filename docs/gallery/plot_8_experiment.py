@@ -1,7 +1,7 @@
 """An experiment from Python
 ============================
 
-The twenty experiments of ``onestride experiment`` are functions: settings in, an outcome with verdict, numbers and figure out.
+The experiments of ``onestride experiment`` from Python: settings in, an outcome with judgement, numbers and figure out.
 Here is one at its small size.
 """
 
@@ -13,10 +13,11 @@ from onestride.plot import draw
 
 outcome = run_experiment("label-noise", Settings(size="small"))
 print(outcome.question)
-print("Verdict:", outcome.verdict)
-print(outcome.finding)
+print("Verdict:", outcome.judgement.words)
+print(outcome.judgement.finding)
 
 # %%
-# The figure is data until it is drawn; ``outcome.panels`` and ``outcome.rows`` hold every number in it.
-figure = draw(outcome.panels, columns=outcome.columns)
-print(len(outcome.rows), "rows; the first:", outcome.rows[0])
+# The figure is data until it is drawn; ``figure.panels`` and ``judgement.rows`` hold every number in it.
+figure = draw(outcome.figure.panels, columns=outcome.figure.columns)
+rows = outcome.judgement.rows
+print(len(rows), "rows; the first:", rows[0])

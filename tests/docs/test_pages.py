@@ -16,13 +16,16 @@ import onestride
 from onestride import functions
 from onestride.experiments.catalogue import QUESTIONS
 from onestride.theory import registry
-from places import DOCS
+from places import DOCS, TESTS
 from snippets import called, code_blocks
 
 PAGES = sorted(DOCS.glob("*.md")) + sorted(DOCS.glob("experiments/*.md"))
 SCRIPTS = sorted(DOCS.glob("gallery/plot_*.py"))
 FENCE = re.compile(r"^```(\w+)\n(.*?)^```", re.DOTALL | re.MULTILINE)
-ELSEWHERE = {"sweeps.md": "test_sweep_docs.py", "estimator.md": "test_estimator.py"}  # pages with tests of their own
+ELSEWHERE = {
+    "sweeps.md": "docs/test_sweeps.py",
+    "estimator.md": "estimator/test_estimator.py",
+}  # pages with tests of their own
 
 
 def text_of(path: Path) -> str:
@@ -63,7 +66,7 @@ WITH_CODE = [p for p in PAGES if p.name not in ELSEWHERE and snippets(text_of(p)
 def test_pages_with_tests_of_their_own_have_them():
     for page, test in ELSEWHERE.items():
         if (DOCS / page).exists():
-            assert page in text_of(DOCS.parent / "tests" / test)
+            assert page in text_of(TESTS / test)
 
 
 @pytest.mark.parametrize("path", WITH_CODE, ids=lambda p: p.stem)
@@ -144,7 +147,7 @@ def test_every_formula_names_a_function_that_exists():
 
 
 def test_tests_named_in_the_theory_exist():
-    tests = "".join(text_of(p) for p in (DOCS.parent / "tests").glob("test_*.py"))
+    tests = "".join(text_of(p) for p in TESTS.rglob("test_*.py"))
     named = re.findall(r"`(test_\w+)`", text_of(DOCS / "theory.md"))
     assert len(named) > 10
     for name in named:

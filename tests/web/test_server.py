@@ -19,8 +19,9 @@ import onestride as one
 from onestride.cli import main
 from onestride.store import Store
 from onestride.sweeps.rows import stored_rows
+from onestride.theory import quick
 from onestride.web import app as app_module
-from onestride.web import serve, theory
+from onestride.web import serve
 from onestride.web import workers as workers_module
 from onestride.web.app import STATIC
 from onestride.web.background import Simulations
@@ -437,7 +438,7 @@ def test_long_computation_is_stopped(monkeypatch):
         while True:
             pass
 
-    monkeypatch.setattr(theory, "curves", forever)
+    monkeypatch.setattr(quick, "curves", forever)
     monkeypatch.setitem(workers_module.TIME_LIMIT, "quick", 0.2)
     with pytest.raises(Overtime):
         lasting_answer("curves", read_problem(SMALL).to_dict(), "quick")

@@ -32,8 +32,7 @@ def explore(
     bound, taken = listener.getsockname()[:2]
     everywhere, here = ipaddress.ip_address(bound).is_unspecified, ipaddress.ip_address(bound).is_loopback
     address = page_address(bound if everywhere else host, taken)
-    app = create_app(store, host=bound if everywhere else host)
-    server = make_server(app)
+    server = make_server(create_app(store, host=bound if everywhere else host))
     say(f"The explorer is at {address}. Simulations go to the folder {store}. Stop it with Ctrl+C.")
     if not here:
         where = "every address of this machine" if everywhere else bound
@@ -45,7 +44,6 @@ def explore(
         signal.signal(number, lambda *_: setattr(server, "should_exit", True))
     with suppress(KeyboardInterrupt):
         server.run(sockets=[listener])
-    app.state.workers.close()  # a server that was stopped while it started has not done so
 
 
 def make_server(app: ASGIApp) -> uvicorn.Server:
