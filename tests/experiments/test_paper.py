@@ -37,25 +37,24 @@ from tolerances import deviations
 NAMES = (*PAPER, "spike-count")
 
 
-@pytest.fixture(scope="module")
-def outcomes():
-    """Each experiment once, at its small size."""
-    done = {}
-
-    def get(name):
-        if name not in done:
-            seen: list[float] = []
-            done[name] = run_experiment(name, Settings("small", report=seen.append))
-            assert seen == sorted(seen)
-            assert 0 <= seen[0] <= seen[-1] <= 1
-        return done[name]
-
-    return get
+def assert_figure_has_theory_and_simulation(figure):
+    kinds = {s.kind for panel in figure.panels for s in panel.series}
+    assert "simulation" in kinds
+    assert kinds & {"theory", "limit"} or any(panel.verticals for panel in figure.panels)
+    for panel in figure.panels:
+        assert panel.xlabel
+        assert panel.ylabel
+        assert any(np.isfinite(np.asarray(s.y, float)).any() for s in panel.series)
+    assert len(to_csv(figure.panels).splitlines()) > 20
+    draw(figure.panels, columns=figure.columns)
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_experiment_runs_and_says_something_sane(outcomes, name):
-    outcome = outcomes(name)
+def test_experiment_runs_and_says_something_sane(name):
+    seen: list[float] = []
+    outcome = run_experiment(name, Settings("small", report=seen.append))
+    assert seen == sorted(seen)
+    assert 0 <= seen[0] <= seen[-1] <= 1
     told = outcome.judgement
     for text in (told.words, told.finding, told.surprise, outcome.claim, outcome.figure.caption):
         assert text
@@ -66,20 +65,7 @@ def test_experiment_runs_and_says_something_sane(outcomes, name):
     for row in told.rows:
         numbers = [v for v in row.values() if isinstance(v, float)]
         assert all(math.isfinite(v) for v in numbers), row
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_figure_has_theory_and_simulation(outcomes, name):
-    panels = outcomes(name).figure.panels
-    kinds = {s.kind for panel in panels for s in panel.series}
-    assert "simulation" in kinds
-    assert kinds & {"theory", "limit"} or any(panel.verticals for panel in panels)
-    for panel in panels:
-        assert panel.xlabel
-        assert panel.ylabel
-        assert any(np.isfinite(np.asarray(s.y, float)).any() for s in panel.series)
-    assert len(to_csv(panels).splitlines()) > 20
-    draw(panels, columns=outcomes(name).figure.columns)
+    assert_figure_has_theory_and_simulation(outcome.figure)
 
 
 # `inside`, `outside` and `wide`: numbers that agree, differ, and do neither

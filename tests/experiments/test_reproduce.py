@@ -20,12 +20,14 @@ from onestride.simulation.equivalent import measure_equivalence, measure_limit
 from onestride.simulation.gradient import largest_singular_values, measure_gradient
 
 WHERE = provenance(1.0, size="small", scale=0.3)
+SOME = ("rank-one-gradient", "expansion", "errors", "linear-part")  # every one of PAPER runs in test_paper
 
 
 @pytest.fixture(scope="module")
 def outcomes():
     tiny = pytest.MonkeyPatch()
     tiny.setattr(job, "SCALE", 0.3)
+    tiny.setattr(job, "PAPER", {name: PAPER[name] for name in SOME})
     seen = []
     yield job.reproduce("small", progress=lambda done, total: seen.append(done / total))
     tiny.undo()
@@ -42,8 +44,8 @@ def test_every_claim_of_the_paper_has_an_experiment():
     assert job.OVERVIEW in PAPER
 
 
-def test_every_claim_of_the_paper_has_a_line(outcomes):
-    assert [o.name for o in outcomes] == list(PAPER)
+def test_every_experiment_of_the_paper_has_a_line(outcomes):
+    assert [o.name for o in outcomes] == list(SOME)
     for o in outcomes:
         assert o.judgement.verdict is not Verdict.FOUND
         assert len(o.judgement.finding) > 40
@@ -66,7 +68,7 @@ def test_report_is_complete_and_self_contained(outcomes, tmp_path):
         assert outside not in page
     files = {path.name for path in (tmp_path / "out").iterdir()}
     stems = {name.rsplit(".", 1)[0] for name in files if name.endswith(".pdf")}
-    assert stems == {"overview", *(f"claim-{name}" for name in PAPER if name != job.OVERVIEW)}
+    assert stems == {"overview", *(f"claim-{name}" for name in SOME if name != job.OVERVIEW)}
     assert all({f"{s}.png", f"{s}.csv"} <= files for s in stems)
     assert {"report.html", "claims.csv", "claims.json", "claims.md", "provenance.json"} <= files
     text = (tmp_path / "out" / "claims.md").read_text("utf-8")
