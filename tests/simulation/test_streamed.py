@@ -38,10 +38,12 @@ def test_row_blocks_spread_over_workers_add_up_to_the_same_numbers(streaming):
     assert largest_gap(together, alone) < 1e-12
 
 
-def test_row_blocks_run_on_a_real_dask_cluster():
+def test_row_blocks_run_on_a_real_dask_cluster(monkeypatch):
     """Workers are processes of their own: nothing but the block numbers and the weights reaches them."""
+    monkeypatch.setattr(cost, "STREAM_ABOVE", 0)  # the driver alone decides
     distributed = pytest.importorskip("distributed")
-    p = problem(n=600_000, d=50, N=80)  # 3nN > 2²⁷ streams by itself
+    p = problem(n=700_000, d=50, N=20)
+    assert p.n * p.d > 2 * streams.BLOCK_NUMBERS  # so that both workers have blocks
     with (
         distributed.LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None) as cluster,
         distributed.Client(cluster) as client,
