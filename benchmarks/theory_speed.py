@@ -10,7 +10,7 @@ import numpy as np
 import onestride as one
 from onestride.theory.profile.equations import solve
 from onestride.theory.profile.errors import errors_at
-from onestride.theory.profile.model import build_profile
+from onestride.theory.profile.build import build_model
 from onestride.theory.profile.strength import LEVELS
 
 
@@ -33,9 +33,9 @@ def main():
             seconds = timed(lambda m=method, p=problem: one.predict_grid(p, alphas, lams, method=m))
             print(f"{method:12s}  {gradient:8s}  10,000 predictions on a grid               {seconds:8.3f}")
         for level in LEVELS:
-            build_profile(problem, level)  # tables of the activation and the law of M: once per problem
-            setup = timed(lambda level=level, p=problem: build_profile(p, level), 3)
-            profile = build_profile(problem, level)
+            build_model(problem, level)  # tables of the activation and the law of M: once per problem
+            setup = timed(lambda level=level, p=problem: build_model(p, level), 3)
+            profile = build_model(problem, level)
             cold = timed(lambda x=profile: [errors_at(x, solve(x, lam)) for lam in (1e-3, 1e-2, 0.1, 1.0)], 2) / 4
             grid = timed(
                 lambda level=level, p=problem: one.predict_grid(p, [0.2, 0.4], np.geomspace(1, 1e-3, 13), level=level)

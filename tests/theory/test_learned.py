@@ -19,7 +19,7 @@ from onestride.simulation.network import (
 )
 from onestride.theory.learned import residual_moments
 from onestride.theory.profile.equations import solve
-from onestride.theory.profile.model import build_profile
+from onestride.theory.profile.build import build_model
 from onestride.theory.profile.quadratic_form import quadratic_form
 from tolerances import assert_agrees, assert_close, seeds_from
 
@@ -90,7 +90,7 @@ def test_each_network_has_its_own_status(monkeypatch):
 def test_teacher_moment_is_the_sum_of_its_hermite_moments():
     """For a teacher of degree ≤ 4, E[σ⋆(y − f̂)] = Σ_k c⋆_k√k! E[h_k(y − f̂)]."""
     p = problem(teacher=[0, 0.8, 0.5, 0.2, 0.1])
-    profile = build_profile(p, "T2M")
+    profile = build_model(p, "T2M")
     moments = residual_moments(profile, solve(profile, p.ridge))
     c = p.target.coefficients[:5] * np.sqrt([1, 1, 2, 6, 24])
     assert_close(moments[-1], moments[:-1] @ c, rel=1e-9)
@@ -99,7 +99,7 @@ def test_teacher_moment_is_the_sum_of_its_hermite_moments():
 def test_constant_rho_makes_the_moment_the_quadratic_form():
     """At η = 0 ρ is constant up to O(1/d), and E[y(y − f̂)] = Y/ρ."""
     p = problem(n=10**7, d=5 * 10**6, N=15 * 10**6, step=one.Step.none(), noise=0.3)
-    profile = build_profile(p, "T2")
+    profile = build_model(p, "T2")
     solution = solve(profile, p.ridge)
     Y, _ = quadratic_form(profile, solution)
     moment = residual_moments(profile, solution)[-1] + p.noise**2

@@ -18,7 +18,7 @@ from onestride.theory.profile.equations import newton, residual_and_jacobian, so
 from onestride.theory.profile.errors import errors as profile_errors
 from onestride.theory.profile.errors import errors_at
 from onestride.theory.profile.gradient_noise import gradient_noise, residual_law
-from onestride.theory.profile.model import build_profile
+from onestride.theory.profile.build import build_model
 from onestride.theory.profile.quadratic_form import quadratic_form
 from onestride.theory.profile.smoothing import smooth
 from onestride.theory.profile.strength import LEVELS
@@ -41,7 +41,7 @@ def problem(n=1500, shape=(0.5, 1.5), activation="relu", gradient="labels", step
 @pytest.mark.parametrize("shape", [(0.5, 1.5), (1.0, 0.5), (0.01, 2.0), (100.0, 1.0)])
 def test_zero_step_solves_the_bulk_equations(shape, lam):
     """T2 at η = 0 and n = 1e12, where O(1/d) is gone: ρ and U of the (m₁, m₂) theory to 1e-8."""
-    p = build_profile(problem(n=10**12, shape=shape), "T2")
+    p = build_model(problem(n=10**12, shape=shape), "T2")
     s, sigma = solve(p, lam), p.problem.sigma
     bulk = solve_bulk(lam, p.phi, p.psi, sigma.coefficients[1], sigma.nonlinear_power)
     assert_close(s.rho, np.full_like(s.rho, bulk.rho), rel=1e-8)
@@ -66,7 +66,7 @@ def test_both_forms_of_the_learned_direction_agree(activation):
     p = problem(n=10**6, activation=activation, noise=0.5, step=Step(exponent=0.3))
     values = []
     for through_output in (False, True):
-        model = build_profile(p, "T2", through_output=through_output)
+        model = build_model(p, "T2", through_output=through_output)
         values.append(errors_at(model, solve(model, 0.1)))
     assert_close(values[0], values[1], rel=2e-4)
 
@@ -140,7 +140,7 @@ def test_reproduces_the_published_numbers(level, act, gradient, shape, noise, al
 @pytest.mark.parametrize("level", ["T2", "T2S"])
 def test_derivatives_match_finite_differences(level, gradient):
     """∂Y/∂λ (train MSE) and the leave-one-out tangent (test error) against central differences."""
-    model = build_profile(problem(gradient=gradient, noise=0.5, step=Step(exponent=0.4)), level)
+    model = build_model(problem(gradient=gradient, noise=0.5, step=Step(exponent=0.4)), level)
     lam = 1e-2
     s = solve(model, lam)
     for speed in (np.ones_like(s.rho), 1 / s.rho**2):
@@ -151,7 +151,7 @@ def test_derivatives_match_finite_differences(level, gradient):
 
 
 def test_jacobian_matches_finite_differences():
-    model = build_profile(problem(n=200, step=Step(exponent=0.4)), "T2S", nodes=9)
+    model = build_model(problem(n=200, step=Step(exponent=0.4)), "T2S", nodes=9)
     s = solve(model, 0.1)
     _, J = residual_and_jacobian(model, 0.1, s.rho, s.q)
     x = np.concatenate([s.rho, s.q])
@@ -170,7 +170,7 @@ def test_doubling_the_nodes_changes_nothing(activation, level, constant, toleran
     p = problem(activation=activation, step=Step(constant=constant, exponent=0.5))
     values = []
     for nodes in (41, 81):
-        model = build_profile(p, level, nodes=nodes)
+        model = build_model(p, level, nodes=nodes)
         values.append(errors_at(model, solve(model, 0.1)))
     assert_close(values[0], values[1], rel=tolerance)
 
@@ -180,13 +180,13 @@ def test_warm_start_and_cold_start_agree():
     lam = np.array([0.3, 1e-4, 1.0, 0.01])
     grid = profile_errors(p, [p.step], lam)
     for j, value in enumerate(lam):
-        model = build_profile(p)
+        model = build_model(p)
         assert_close(grid.test_error[0, j], errors_at(model, solve(model, value))[2], rel=1e-9)
 
 
 def test_complex_penalty_continues_the_real_one():
     """ρ(λ + iε) tends to ρ(λ), and Im ρ has the sign opposite to Im λ: a Stieltjes transform."""
-    model = build_profile(problem(step=Step(exponent=0.4)), "T2")
+    model = build_model(problem(step=Step(exponent=0.4)), "T2")
     real, complex_ = solve(model, 0.2), solve(model, 0.2 + 1e-7j)
     assert_close(complex_.rho.real, real.rho, rel=1e-8)
     assert (complex_.rho.imag < 0).all()
@@ -194,7 +194,7 @@ def test_complex_penalty_continues_the_real_one():
 
 
 def test_negative_penalty_beyond_the_spectrum_has_negative_rho():
-    s = solve(build_profile(problem(step=Step(exponent=0.2)), "T2"), -50.0)
+    s = solve(build_model(problem(step=Step(exponent=0.2)), "T2"), -50.0)
     assert s.converged
     assert (s.rho < 0).all()
     assert (s.q > 0).all()
@@ -262,7 +262,7 @@ def test_every_level_gives_a_pre_activation_the_same_variance(gradient, n_step):
     """E_p G = (1 − 1/d)(1 + τ²(d/n_step) E r² Var σ'), τ = ηA/√N: resolving M redistributes it, no more."""
     p = problem(gradient=gradient, noise=0.5, n_step=n_step, step=Step(exponent=0.5))
     for level in ("T2i", "T2M", "T2S"):
-        model = build_profile(p, level, nodes=15, min_weight=1e-4)
+        model = build_model(p, level, nodes=15, min_weight=1e-4)
         noise = p.d / p.step_samples * direction(p).residual_power * p.sigma.derivative_variance
         assert_close(model.v, (1 - 1 / p.d) * (1 + (p.eta * model.A) ** 2 / p.N * noise), rel=1e-6)
         assert_close(model.weight.sum(), 1.0, rel=1e-12)
@@ -272,7 +272,7 @@ def test_every_level_gives_a_pre_activation_the_same_variance(gradient, n_step):
 def test_the_teachers_direction_is_stretched_by_the_law_of_what_the_step_left_of_it():
     """Full gradient, α = 0: t̂ is mostly p = W₀ᵀa, and G along β⋆ is (1 + 2c₂τm)² + τ²φ₀(Var σ' − 4c₂²)S under e's law."""
     p = problem(gradient="full", step=Step(constant=2.0))
-    model, c2 = build_profile(p, "T2S", nodes=15), p.sigma.coefficients[2]
+    model, c2 = build_model(p, "T2S", nodes=15), p.sigma.coefficients[2]
     assert 0.3 < model.learned.tilt < 0.95
     law, tau = gradient_noise(p).teacher_law(model.learned.tilt), p.eta * model.A[:, None] / np.sqrt(p.N)
     higher = p.phi * (p.sigma.derivative_variance - 4 * c2**2) * tau**2 * law.power
@@ -326,7 +326,7 @@ def test_weights_along_the_learned_direction_spread_as_those_of_a_drawn_step():
         gradient = (y[:, None] * p.sigma.derivative(X @ W.T)).T @ (X @ (beta / np.linalg.norm(beta))) / n
         theta = W @ beta / np.linalg.norm(beta) + p.eta * sign / np.sqrt(N) * gradient
         drawn.append([d * theta[sign == s].var() for s in (-1, 1)])
-    model = build_profile(p, "T2S")
+    model = build_model(p, "T2S")
     for i, s in enumerate((-1, 1)):
         chosen = s == model.A
         weight, theta = model.weight[chosen] / model.weight[chosen].sum(), model.theta[chosen]
@@ -352,7 +352,7 @@ def with_lengths(sphere):
 def test_gaussian_rows_are_a_mixture_of_lengths(gradient, activation):
     """n = 1e7: errors with Gaussian rows are those of neurons of two lengths to 1 % of what the lengths change."""
     p = problem(n=10**7, activation=activation, gradient=gradient, noise=0.3, step=Step(exponent=0.4))
-    unit, gaussian = build_profile(p, "T2"), build_profile(p.replace(weights="gaussian"), "T2")
+    unit, gaussian = build_model(p, "T2"), build_model(p.replace(weights="gaussian"), "T2")
     mixture = with_lengths(unit)
     plain, got, expected = (np.array(errors_at(m, solve(m, 0.01))) for m in (unit, gaussian, mixture))
     assert (np.abs(expected / plain - 1) > 0.005).all()

@@ -11,7 +11,7 @@ from onestride.simulation.network import draw_batch, draw_network, draw_teacher,
 from onestride.theory.density import atom_at_zero, stieltjes, untrained_density, untrained_law
 from onestride.theory.direction import direction
 from onestride.theory.outliers import direction_cosine, find_outliers
-from onestride.theory.profile.model import build_profile
+from onestride.theory.profile.build import build_model
 from onestride.theory.spectrum import _densities
 from tolerances import EXACT, assert_agrees, assert_close, seeds_from
 
@@ -204,7 +204,7 @@ def test_cosine_of_the_two_learned_directions_is_that_of_a_drawn_step(gradient):
         drawn.append([[v @ beta / np.linalg.norm(beta), v[0]] / np.linalg.norm(v) for v in t])
     for i, eta in enumerate(etas):
         stepped = p.replace(step=one.Step(constant=eta))
-        profile = build_profile(stepped, "T2", nodes=9, through_output=True)
+        profile = build_model(stepped, "T2", nodes=9, through_output=True)
         expected = {1: profile.learned.overlap}
         if gradient == "full":  # in labels mode the theory's direction is β itself
             expected[0] = direction_cosine(profile)
@@ -258,7 +258,7 @@ def test_a_gap_below_the_bulk_is_dark_after_the_step_too():
     """
     p = problem(0.2, shape=(1500, 1500, 300))
     lower, atom = untrained_law(p).bands[0][0], atom_at_zero(p)
-    profile = build_profile(p, "T2", nodes=17, min_weight=1e-7)
+    profile = build_model(p, "T2", nodes=17, min_weight=1e-7)
     for E in (lower / 8, lower / 4):
         assert _densities(profile, np.array([E]), 1e3, atom)[0] * E < 5e-5
     assert _densities(profile, np.array([2 * lower]), 1e3, atom)[0] * 2 * lower > 1e-2

@@ -19,8 +19,9 @@ from onestride.problem import Problem, Step
 from onestride.result import Errors, Status
 from onestride.theory.assumptions import failed_assumption
 from onestride.theory.bulk import Bulk, bulk_errors, bulk_of
-from onestride.theory.profile.model import Profile, Verdict, try_profile
+from onestride.theory.profile.build import Verdict, try_model
 from onestride.theory.profile.quadratic_form import mean_gram
+from onestride.theory.profile.sectors import Model
 from onestride.theory.registry import Theory
 
 
@@ -31,38 +32,39 @@ def errors(problem: Problem, steps: list[Step], ridges: ArrayLike) -> Errors:
     Y, dY = np.full(shape, np.nan), np.full(shape, np.nan)
     status, message = np.full(shape, Status.SOLVED, object), np.full(shape, Status.SOLVED.value, object)
     for i, step in enumerate(steps):
-        profile = try_profile(problem.replace(step=step), "rank-one")
-        if isinstance(profile, Verdict):
-            status[i], message[i] = profile
+        model = try_model(problem.replace(step=step), "rank-one")
+        if isinstance(model, Verdict):
+            status[i], message[i] = model
         else:
-            Y[i], dY[i] = quadratic_form(profile, bulk)
+            Y[i], dY[i] = quadratic_form(model, bulk)
     return bulk_errors(bulk, Y, dY, status, message)
 
 
-def quadratic_form(profile: Profile, bulk: Bulk) -> tuple[Array, Array]:
+def quadratic_form(model: Model, bulk: Bulk) -> tuple[Array, Array]:
     """Y and ∂Y/∂λ at every penalty of `bulk`."""
-    spike, d_spike = _spike(profile, bulk)
-    w, h1 = profile.w, profile.h1
+    spike, d_spike = _spike(model, bulk)
+    w, h1 = model.w, model.sectors[0].h
     linear = (w @ h1) ** 2
-    rest = w @ (h1**2 + profile.hr) - linear + profile.problem.noise**2
+    rest = w @ (h1**2 + model.tail) - linear + model.problem.noise**2
     return spike + linear * bulk.U + rest * bulk.rho, d_spike + linear * bulk.d_U + rest * bulk.d_rho
 
 
-def _spike(profile: Profile, bulk: Bulk) -> tuple[Array, Array]:
+def _spike(model: Model, bulk: Bulk) -> tuple[Array, Array]:
     """hᵀ(D⁻¹ + M)⁻¹h = ρ yᵀ(I + ρq Λ + κ u uᵀ)⁻¹y in the eigenbasis of M₀, κ = ρ(q_a − q), and its λ-derivative."""
-    root = np.sqrt(np.tile(profile.w, 2))
-    M0 = mean_gram(profile, np.ones(profile.theta.size))
+    root = np.sqrt(np.tile(model.w, 2))
+    mean = model.means.cases[0][1]
+    M0 = mean_gram(model, mean, np.ones(model.theta.size))
     eigenvalues, basis = np.linalg.eigh(root[:, None] * M0 * root)
     eigenvalues = np.maximum(eigenvalues, 0.0)
-    y = basis.T @ (root * np.concatenate([profile.h0, np.zeros_like(profile.h0)]))
+    y = basis.T @ (root * model.means.h)
     rho, q = bulk.rho[:, None], bulk.q[:, None]
     inverse = 1 / (1 + rho * q * eigenvalues)  # λ × modes
     x = inverse * y
     d_rho_q = bulk.d_rho * bulk.q + bulk.rho * bulk.d_q
     through_output = np.zeros_like(bulk.rho)
-    if profile.learned.through_output:
-        u = basis.T @ (root * (np.sqrt(profile.problem.N) * (profile.weight * profile.A) @ profile.row_mean))
-        power = profile.problem.sigma.nonlinear_power
+    if model.learned.through_output:
+        u = basis.T @ (root * (np.sqrt(model.problem.N) * (model.weight * model.A) @ mean))
+        power = model.problem.sigma.nonlinear_power
         q_a = 1 / (1 + bulk.rho * power)
         kappa = bulk.rho * (q_a - bulk.q)
         d_kappa = bulk.d_rho * (q_a - bulk.q) + bulk.rho * (-(q_a**2) * power * bulk.d_rho - bulk.d_q)

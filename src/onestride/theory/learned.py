@@ -17,17 +17,20 @@ error, L = E σ⋆² − 2E[σ⋆f̂] + E f̂² + σ_ε².
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from math import comb
+from functools import lru_cache
+from math import factorial
 
 import numpy as np
 
-from onestride._numerics import Array, Float, hermite_table
+from onestride._numerics import Array, Float
+from onestride.functions import Function, hermite_polynomial
 from onestride.problem import Problem, Step
 from onestride.result import Result, Status, TheoryError
 from onestride.theory.profile.equations import Solution, solve
 from onestride.theory.profile.errors import errors_at
-from onestride.theory.profile.model import Profile, Verdict, try_profile
-from onestride.theory.profile.quadratic_form import response
+from onestride.theory.profile.build import Verdict, try_model
+from onestride.theory.profile.quadratic_form import answers, carrier, special_answer, special_gram
+from onestride.theory.profile.sectors import Model
 from onestride.theory.profile.strength import BEST_LEVEL, level_name
 from onestride.theory.reliability import known_off
 from onestride.theory.threads import one_thread
@@ -85,53 +88,56 @@ def teacher_degrees(problem: Problem) -> list[int]:
 
 def _components(problem: Problem, level: str) -> tuple[Array, float]:
     """E[f̂ h_k], k = 0 … 4, and the power of f̂ outside their span."""
-    profile = try_profile(problem, level)
-    if isinstance(profile, Verdict):
-        raise TheoryError(profile.message)
-    solution = solve(profile, problem.ridge)
+    model = try_model(problem, level)
+    if isinstance(model, Verdict):
+        raise TheoryError(model.message)
+    solution = solve(model, problem.ridge)
     if not solution.converged:
         raise TheoryError(f"the profile equations were not solved: residual {solution.residual:.1e}")
-    left_over, target = residual_moments(profile, solution), problem.target
+    left_over, target = residual_moments(model, solution), problem.target
     components = target.normalised[: DEGREE + 1] - left_over[:-1]
-    test_error = errors_at(profile, solution)[2]
+    test_error = errors_at(model, solution)[2]
     # L − σ_ε² = E(σ⋆ − f̂)², and left_over[-1] = E[σ⋆(y − f̂)] = E σ⋆² − E[σ⋆f̂]
     power = test_error - problem.noise**2 - target.second_moment + 2 * (target.second_moment - left_over[-1])
     return components, float(max(power - (components**2).sum(), 0.0))
 
 
-def residual_moments(profile: Profile, solution: Solution) -> Float[Array, "6"]:
+def residual_moments(model: Model, solution: Solution) -> Float[Array, "6"]:
     """E[g(x)(y − f̂(x))] for g = h_0 … h_4 of β⋆ᵀx, and last for g = σ⋆(β⋆ᵀx)."""
-    rho, size = np.real(solution.rho), profile.w.size
-    x, _, parts = response(profile, rho, np.real(solution.q))
-    linear = sum(part.probability * part.x for part in parts)
-    g0, g1, rest = _split_probes(profile)
-    return (g0 / rho) @ x[:size] + (g1 / rho) @ linear + rest @ profile.w
-
-
-def _split_probes(profile: Profile) -> tuple[Array, Array, Array]:
-    """g0 and g1 on the nodes and Cov(rest_g, rest_y | z), for the probes h_0 … h_4 and σ⋆."""
-    overlap, c = profile.learned.overlap, profile.problem.target.normalised
-    aside = np.sqrt(1 - overlap**2)
-    table = hermite_table(profile.z, c.size - 1)
-    h = table[: DEGREE + 1]
-    k = np.arange(DEGREE + 1)
-    g0 = overlap ** k[:, None] * h
-    g1 = np.zeros_like(g0)
-    g1[1:] = (np.sqrt(k[1:]) * overlap ** k[:-1] * aside)[:, None] * h[:-1]
-    # rest of h_k: Σ_{j≥2} √C(k,j) ϱ^{k−j} aside^j h_{k−j}(z) h_j(ζ), and the same for the teacher: match each h_j(ζ)
-    rest = np.zeros_like(g0)
-    for j in range(2, DEGREE + 1):
-        teacher_j = _component(c, j, overlap, aside, table)
-        for degree in range(j, DEGREE + 1):
-            weight = np.sqrt(comb(degree, j)) * overlap ** (degree - j) * aside**j
-            rest[degree] += weight * table[degree - j] * teacher_j
-    return np.vstack([g0, profile.h0]), np.vstack([g1, profile.h1]), np.vstack([rest, profile.hr])
-
-
-def _component(c: Array, j: int, overlap: float, aside: float, table: Array) -> Array:
-    """The coefficient of h_j(ζ) in Σ_m c_m h_m(ϱz + aside·ζ), as a function of z."""
-    out = np.zeros(table.shape[1])
-    for m in range(j, c.size):
-        if c[m] != 0:
-            out += c[m] * np.sqrt(comb(m, j)) * overlap ** (m - j) * aside**j * table[m - j]
+    rho, q, target = np.real(solution.rho), np.real(solution.q), model.problem.target
+    fitted = _answered_teacher(model, rho, q)
+    out = np.empty(DEGREE + 2)
+    for k, g in enumerate([*(_normalised_hermite(k) for k in range(DEGREE + 1)), target]):
+        parts = model.split(g)[:-1]
+        both = model.split(_product(g, target))[0]
+        rest = both - (parts * model.split(target)[:-1]).sum(0)
+        out[k] = sum((part / rho) @ x for part, x in zip(parts, fitted, strict=True)) + model.w @ rest
     return out
+
+
+def _answered_teacher(model: Model, rho: Array, q: Array) -> list[Array]:
+    """R y in the special sector (functions of the row) and in every other one: its part along the teacher."""
+    size, means = rho.size, model.means
+    wide = carrier(model, rho, q)
+    x = sum(p * special_answer(model, special_gram(model, b, rho, q)[0], wide, means.h) for p, b in means.cases)
+    assert not isinstance(x, int)
+    fitted = [x[:size]]
+    for sector in model.sectors:
+        if means.carried and sector is model.sectors[0]:
+            fitted.append(x[-size:])
+        else:
+            fitted.append(sum(a.share * a.x for a in answers(model, sector, sector.h, rho, q)))
+    return fitted
+
+
+@lru_cache(maxsize=8)
+def _normalised_hermite(k: int) -> Function:
+    """h_k = H_k/√k!."""
+    if k == 0:
+        return Function("1", np.ones_like, centred=False)
+    return hermite_polynomial([0.0] * k + [1 / np.sqrt(float(factorial(k)))])
+
+
+@lru_cache(maxsize=256)
+def _product(f: Function, g: Function) -> Function:
+    return Function(f"{f.name}·{g.name}", lambda z: f(z) * g(z), centred=False)

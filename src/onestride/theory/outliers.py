@@ -27,8 +27,9 @@ from onestride._numerics import Array, Float, hermite_table, monomials_in_hermit
 from onestride.problem import Problem
 from onestride.theory.direction import direction
 from onestride.theory.profile.equations import Solution, newton
-from onestride.theory.profile.model import Profile, build_profile
-from onestride.theory.profile.quadratic_form import gram_and_derivative, special_gram
+from onestride.theory.profile.build import build_model
+from onestride.theory.profile.quadratic_form import special_gram
+from onestride.theory.profile.sectors import Model
 from onestride.theory.profile.strength import level_name
 
 HIGHEST_OVERLAP = 4  # overlaps are given with H_0 … H_4
@@ -83,9 +84,9 @@ def crossing(values: Array) -> int | None:
     return int(at[0]) if at.size else None
 
 
-def spike_profile(problem: Problem, level: str, nodes: int) -> Profile:
+def spike_model(problem: Problem, level: str, nodes: int) -> Model:
     """The profile for spikes and the edge: without neurons that a real network of N has none of."""
-    return build_profile(problem, level, nodes=nodes, min_weight=_RARE / problem.N)
+    return build_model(problem, level, nodes=nodes, min_weight=_RARE / problem.N)
 
 
 def find_outliers(problem: Problem, level: str = "isotropic", *, nodes: int = 41) -> Outliers:
@@ -96,11 +97,11 @@ def find_outliers(problem: Problem, level: str = "isotropic", *, nodes: int = 41
     """
     floor = 0.0
     if level_name(level) not in ("rank-one", "isotropic"):
-        isotropic = real_path(spike_profile(problem, "isotropic", nodes))
+        isotropic = real_path(spike_model(problem, "isotropic", nodes))
         floor = _energy(isotropic[-1]) if isotropic else 0.0
-    profile = spike_profile(problem, level, nodes)
-    path = real_path(profile, floor)
-    spectra, found = _crossings(profile, path)
+    model = spike_model(problem, level, nodes)
+    path = real_path(model, floor)
+    spectra, found = _crossings(model, path)
     if not path or found is None:
         none = np.empty(0)
         empty = np.empty((0, HIGHEST_OVERLAP + 1))
@@ -108,9 +109,9 @@ def find_outliers(problem: Problem, level: str = "isotropic", *, nodes: int = 41
     # the part of a vector that is h_k(t̂ᵀx) has inner product cos^k with h_k(uᵀx), cos = uᵀt̂
     amplitudes = np.array([a for _, a, _ in found]).reshape(-1, _ALL_DEGREES + 1)
     k = np.arange(_ALL_DEGREES + 1)
-    along_beta = amplitudes * direction_cosine(profile) ** k
-    along_teacher = amplitudes * profile.learned.overlap**k
-    same = not profile.learned.through_output
+    along_beta = amplitudes * direction_cosine(model) ** k
+    along_teacher = amplitudes * model.learned.overlap**k
+    same = not model.learned.through_output
     kept = slice(0, HIGHEST_OVERLAP + 1)
     powers = monomials_in_hermite(HIGHEST_OVERLAP)[1:]
     powers /= np.linalg.norm(powers, axis=1, keepdims=True)
@@ -122,56 +123,57 @@ def find_outliers(problem: Problem, level: str = "isotropic", *, nodes: int = 41
         power_overlaps=(along_beta[:, kept] @ powers.T) ** 2,
         on_direction=np.array([total for _, _, total in found]) if same else (along_beta**2).sum(1),
         strengths=spectra[-1],
-        degrees=_degrees(profile, path[-1], spectra.shape[1]),
+        degrees=_degrees(model, path[-1], spectra.shape[1]),
         converged=True,
     )
 
 
-def _crossings(profile: Profile, path: list[Solution]) -> tuple[Array, list[tuple[float, Array, float]] | None]:
+def _crossings(model: Model, path: list[Solution]) -> tuple[Array, list[tuple[float, Array, float]] | None]:
     """Leading eigenvalues of the special sector along the path, and the outlier of each that crosses 1.
 
     None where numbers of very different sizes leave no root to bracket, or a residue that is not positive.
     """
     spectra, found = np.empty((0, 0)), []
     try:
-        spectra = np.array([special_eigenvalues(profile, s)[:_STRENGTHS] for s in path])
+        spectra = np.array([special_eigenvalues(model, s)[:_STRENGTHS] for s in path])
         for k in range(spectra.shape[1] if path else 0):
             at = crossing(spectra[:, k])
             if at is not None:
                 with np.errstate(all="ignore"):
-                    found.append(_refine(profile, path[at], path[at + 1], k))
+                    found.append(_refine(model, path[at], path[at + 1], k))
     except (np.linalg.LinAlgError, ValueError):
         return spectra, None
     return spectra, found if all(np.isfinite(amplitudes).all() for _, amplitudes, _ in found) else None
 
 
-def direction_cosine(profile: Profile) -> float:
+def direction_cosine(model: Model) -> float:
     """β̂ᵀt̂ of the profile's direction: 1 when that is β, else t = (1 − c₁²η)p + c₁η(β + c₁p) and βᵀp = −c₁."""
-    if not profile.learned.through_output:
+    if not model.learned.through_output:
         return 1.0
-    problem = profile.problem
+    problem = model.problem
     c1, s, eta = problem.sigma.coefficients[1], direction(problem).s, problem.eta
-    length = profile.learned.amplitude * np.sqrt(problem.N)
+    length = model.learned.amplitude * np.sqrt(problem.N)
     return float((c1 * eta * (s * s - c1**2) - c1 * (1 - c1**2 * eta)) / (length * s))
 
 
-def real_path(profile: Profile, floor: float = 0.0, *, accuracy: float = _EDGE_ACCURACY) -> list[Solution]:
+def real_path(model: Model, floor: float = 0.0, *, accuracy: float = _EDGE_ACCURACY) -> list[Solution]:
     """Solutions at λ = −E from far above the spectrum down to the bulk edge (or `floor`), to `accuracy` of it."""
-    size, kind = profile.w.size, profile.theta.size
+    size, kind = model.w.size, model.theta.size
     plain = np.ones(kind)
-    mean = profile.row_mean
-    if not np.isfinite(mean).all():  # pre-activations out of the range of the smoothed activation
+    if not model.finite:  # pre-activations out of the range of the smoothed activation
         return []
-    start = (mean.T * (profile.problem.N * profile.weight)) @ mean
-    root = np.sqrt(np.tile(profile.w, 2))
-    trace = profile.weight @ ((profile.K2 + profile.v[:, None] * profile.K**2) @ profile.w) / profile.n_over_N
-    E = 4 * float(np.linalg.eigvalsh(root[:, None] * start * root)[-1]) + 20 * float(trace) * (1 + profile.phi)
+    mean = _mean(model)
+    start = (mean.T * (model.problem.N * model.weight)) @ mean
+    root = np.sqrt(np.tile(model.w, mean.shape[1] // size))
+    power = model.rest + sum(s.mean_strength[:, None] * s.K**2 for s in model.sectors)
+    trace = model.weight @ (power @ model.w) * model.N_over_n
+    E = 4 * float(np.linalg.eigvalsh(root[:, None] * start * root)[-1]) + 20 * float(trace) * (1 + model.problem.phi)
     path: list[Solution] = []
     rho, q, ratio = np.full(size, -1 / E), plain, 1.25
     with np.errstate(all="ignore"):
         while ratio - 1 > accuracy:
-            found = newton(profile, -E, rho, q, cap=0.3, steps=30)
-            if _physical(profile, found):
+            found = newton(model, -E, rho, q, cap=0.3, steps=30)
+            if _physical(model, found):
                 path.append(found)
                 rho, q = found.rho, found.q
             elif not path:
@@ -186,54 +188,61 @@ def real_path(profile: Profile, floor: float = 0.0, *, accuracy: float = _EDGE_A
     return path
 
 
-def _physical(profile: Profile, s: Solution) -> bool:
+def _mean(model: Model) -> Array:
+    """The mean features b_k."""
+    return model.means.cases[0][1]
+
+
+def _physical(model: Model, s: Solution) -> bool:
     """Above the bulk: ρ < 0, q > 0 and ∂/∂λ tr R < 0; a solution that fails this is on another branch."""
     if not (s.converged and (s.rho < 0).all() and (s.q > 0).all()):
         return False
-    return bool(profile.w @ s.tangent(1.0)[0] < 0)
+    return bool(model.w @ s.tangent(1.0)[0] < 0)
 
 
 def _energy(s: Solution) -> float:
     return -float(np.real(s.lam))
 
 
-def _symmetric(profile: Profile, s: Solution) -> tuple[Array, Array]:
-    root = np.sqrt(np.tile(-profile.w * s.rho, 2))
-    return root, root[:, None] * special_gram(profile, s.rho, s.q) * root
+def _symmetric(model: Model, s: Solution) -> tuple[Array, Array]:
+    mean = _mean(model)
+    root = np.sqrt(np.tile(-model.w * s.rho, mean.shape[1] // s.rho.size))
+    return root, root[:, None] * special_gram(model, mean, s.rho, s.q)[0] * root
 
 
-def special_eigenvalues(profile: Profile, s: Solution) -> Array:
+def special_eigenvalues(model: Model, s: Solution) -> Array:
     """Eigenvalues of |D₂|^½ M |D₂|^½, decreasing."""
-    return np.linalg.eigvalsh(_symmetric(profile, s)[1])[::-1]
+    return np.linalg.eigvalsh(_symmetric(model, s)[1])[::-1]
 
 
-def _refine(profile: Profile, above: Solution, below: Solution, k: int) -> tuple[float, Array, float]:
+def _refine(model: Model, above: Solution, below: Solution, k: int) -> tuple[float, Array, float]:
     """Position, inner products with h_0 … h_40(z) and squared length on all functions of z, between two solutions."""
     last = above
 
     def excess(E: float) -> float:
         nonlocal last
-        last = newton(profile, -E, last.rho, last.q, cap=0.3)
-        return float(special_eigenvalues(profile, last)[k]) - 1
+        last = newton(model, -E, last.rho, last.q, cap=0.3)
+        return float(special_eigenvalues(model, last)[k]) - 1
 
     root_found: Any = brentq(excess, _energy(below), _energy(above), xtol=1e-10 * _energy(above))
     E = float(root_found)
-    at = newton(profile, -E, last.rho, last.q, cap=0.3)
-    root, matrix = _symmetric(profile, at)
+    at = newton(model, -E, last.rho, last.q, cap=0.3)
+    root, matrix = _symmetric(model, at)
     x = np.linalg.eigh(matrix)[1][:, -1 - k]
     v = root * x
     d_rho, d_q = at.tangent(1.0)
-    _, dM = gram_and_derivative(profile, at.rho, at.q, d_rho, d_q)
-    residue = -np.sum(np.tile(profile.w * d_rho, 2) * x * x / root**2) + v @ dM @ v
-    on_z = v[: profile.w.size]
-    amplitudes = hermite_table(profile.z, _ALL_DEGREES) @ on_z / np.sqrt(residue)
-    return E, amplitudes, float(np.sum(on_z**2 / profile.w) / residue)
+    dM = special_gram(model, _mean(model), at.rho, at.q, (d_rho, d_q))[1]
+    moved = np.tile(model.w * d_rho, v.size // d_rho.size)
+    residue = -np.sum(moved * x * x / root**2) + v @ dM @ v
+    on_z = v[: model.w.size]
+    amplitudes = hermite_table(model.z, _ALL_DEGREES) @ on_z / np.sqrt(residue)
+    return E, amplitudes, float(np.sum(on_z**2 / model.w) / residue)
 
 
-def _degrees(profile: Profile, s: Solution, count: int) -> tuple[int, ...]:
+def _degrees(model: Model, s: Solution, count: int) -> tuple[int, ...]:
     """Of the leading eigenvectors, the Hermite degree that dominates; 0 when it is constant or about |x|, g·f(z)."""
-    root, matrix = _symmetric(profile, s)
-    leading, size = np.linalg.eigh(matrix)[1][:, ::-1][:, :count], profile.w.size
-    overlaps = (hermite_table(profile.z, 8) @ (root[:, None] * leading)[:size]) ** 2
+    root, matrix = _symmetric(model, s)
+    leading, size = np.linalg.eigh(matrix)[1][:, ::-1][:, :count], model.w.size
+    overlaps = (hermite_table(model.z, 8) @ (root[:, None] * leading)[:size]) ** 2
     on_z = np.sum(leading[:size] ** 2, axis=0)
     return tuple(0 if on_z[k] < 0.5 else dominant_degree(overlaps[:, k]) for k in range(count))

@@ -20,12 +20,13 @@ from onestride.theory.density import largest_possible, untrained_density
 from onestride.theory.direction import direction
 from onestride.theory.expansion import expansion_distance
 from onestride.theory.learned import DEGREE, learned, residual_moments, teacher_degrees
-from onestride.theory.outliers import crossing, real_path, special_eigenvalues, spike_profile
+from onestride.theory.outliers import crossing, real_path, special_eigenvalues, spike_model
 from onestride.theory.plateau import window_of
 from onestride.theory.predict import predict, predict_grid
 from onestride.theory.profile.equations import Solution, solve
 from onestride.theory.profile.errors import STRONG, errors, errors_at
-from onestride.theory.profile.model import Profile, Verdict, try_profile
+from onestride.theory.profile.build import Verdict, try_model
+from onestride.theory.profile.sectors import Model
 from onestride.theory.reliability import known_off
 from onestride.theory.spectrum import spectrum
 
@@ -75,26 +76,26 @@ def _cell(problem: Problem, quality: Quality, start: Solution | None) -> tuple[_
     def nothing(verdict: Verdict) -> tuple[_Cell, None]:
         return _Cell((math.nan, math.nan, math.nan), np.full(DEGREE, np.nan), verdict), None
 
-    profile = try_profile(problem, quality.level, nodes=quality.nodes)
-    if isinstance(profile, Verdict):
-        return nothing(profile)
-    same = start is not None and start.rho.size == profile.w.size and start.q.size == profile.theta.size
-    solution = solve(profile, problem.ridge, start if same else None)
+    model = try_model(problem, quality.level, nodes=quality.nodes)
+    if isinstance(model, Verdict):
+        return nothing(model)
+    same = start is not None and start.rho.size == model.w.size and start.q.size == model.theta.size
+    solution = solve(model, problem.ridge, start if same else None)
     if not solution.converged:
         words = f"the equations were not solved: residual {solution.residual:.1e}"
         return nothing(Verdict(Status.NOT_CONVERGED, words))
-    values, verdict = _errors(problem, profile, solution, quality)
+    values, verdict = _errors(problem, model, solution, quality)
     reason = known_off(problem)
     if verdict is SOLVED and reason is not None:
         verdict = Verdict(Status.INACCURATE, reason)
-    return _Cell(values, _fractions(problem, profile, solution), verdict), solution
+    return _Cell(values, _fractions(problem, model, solution), verdict), solution
 
 
 def _errors(
-    problem: Problem, profile: Profile, solution: Solution, quality: Quality
+    problem: Problem, model: Model, solution: Solution, quality: Quality
 ) -> tuple[tuple[float, float, float], Verdict]:
-    if quality is QUICK or profile.learned.amplitude <= STRONG:
-        return errors_at(profile, solution), SOLVED
+    if quality is QUICK or model.learned.amplitude <= STRONG:
+        return errors_at(model, solution), SOLVED
     checked = errors(problem, [problem.step], [problem.ridge], level=quality.level)  # with its check of the quadrature
     status: Status = checked.status[0, 0]
     train_loss, train_mse, test_error = (float(getattr(checked, name)[0, 0]) for name in QUANTITIES)
@@ -103,10 +104,10 @@ def _errors(
     )
 
 
-def _fractions(problem: Problem, profile: Profile, solution: Solution) -> Array:
+def _fractions(problem: Problem, model: Model, solution: Solution) -> Array:
     """1 − E[H_k(y − f̂)]/(c⋆_k k!) for k = 1 … 4; NaN for degrees the teacher does not have."""
     c = problem.target.normalised[1 : DEGREE + 1]
-    left = residual_moments(profile, solution)[1 : DEGREE + 1]
+    left = residual_moments(model, solution)[1 : DEGREE + 1]
     with np.errstate(divide="ignore", invalid="ignore"):
         return np.where(c != 0, 1 - left / c, np.nan)
 
@@ -212,18 +213,18 @@ def _quick_spectrum(problem: Problem) -> dict[str, Any]:
     edge = float(grid[min(bright[-1] + 1, grid.size - 1)]) if bright.size else 0.0
     leading: list[float] = []
     if problem.eta > 0:
-        leading = _rough_outliers(spike_profile(problem, QUICK.level, QUICK.nodes), edge)
+        leading = _rough_outliers(spike_model(problem, QUICK.level, QUICK.nodes), edge)
     law = {"grid": plain(grid), "density": plain(density)}
     return {"untrained": law, "trained": None, "leading": leading, "degrees": [], "edge": edge, "message": ""}
 
 
-def _rough_outliers(profile: Profile, edge: float) -> list[float]:
+def _rough_outliers(model: Model, edge: float) -> list[float]:
     """Where eigenvalues of the special sector cross 1 on the walk down to `edge`, by interpolation in logarithms."""
-    path = real_path(profile, edge, accuracy=0.1)
+    path = real_path(model, edge, accuracy=0.1)
     if len(path) < 2:
         return []
     energy = np.log([-float(np.real(s.lam)) for s in path])
-    values = np.maximum([special_eigenvalues(profile, s)[:6] for s in path], 1e-300)
+    values = np.maximum([special_eigenvalues(model, s)[:6] for s in path], 1e-300)
     found = []
     for column in values.T:
         i = crossing(column)

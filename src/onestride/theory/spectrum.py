@@ -18,7 +18,8 @@ from onestride.theory.density import Law, atom_at_zero, band_grid, untrained_law
 from onestride.theory.outliers import Outliers, find_outliers
 from onestride.theory.plateau import active_powers, window_of
 from onestride.theory.profile.equations import Solution, newton
-from onestride.theory.profile.model import Profile, build_profile
+from onestride.theory.profile import classic
+from onestride.theory.profile.sectors import Model
 from onestride.theory.profile.strength import level_name
 from onestride.theory.reliability import known_off
 from onestride.theory.threads import one_thread
@@ -149,16 +150,16 @@ def trained_law(problem: Problem, level: str, untrained: Law, found: Outliers) -
     if not untrained.bands:
         return untrained
     nodes, chosen = {"nodes": _NODES, "min_weight": 1e-7}, level if level == "rank-one" else "isotropic"
-    profiles = [build_profile(problem, chosen, **nodes, shift=shift) for shift in _SHIFTS]
+    models = [classic.build(problem, chosen, **nodes, shift=shift) for shift in _SHIFTS]
     edge = max(found.edge, untrained.edge)
     lower = max(untrained.bands[0][0] / 4, 1e-7 * edge)
     grid = band_grid(lower, 1.1 * edge, _POINTS)
     atom = atom_at_zero(problem)
 
     def at(points: Array) -> Array:
-        every = _densities(profiles[0], points, 10 * edge, atom)
+        every = _densities(models[0], points, 10 * edge, atom)
         tail = points > edge / 8
-        every[tail] = (every[tail] + _densities(profiles[1], points[tail], 10 * edge, atom)) / 2
+        every[tail] = (every[tail] + _densities(models[1], points[tail], 10 * edge, atom)) / 2
         return every
 
     density = at(grid)
@@ -177,37 +178,37 @@ def trained_law(problem: Problem, level: str, untrained: Law, found: Outliers) -
     return Law(grid, density, tuple(zip(ends[::2], ends[1::2], strict=True)), atom)
 
 
-def _densities(profile: Profile, points: Float[Array, "E"], far: float, atom: float) -> Float[Array, "E"]:
+def _densities(model: Model, points: Float[Array, "E"], far: float, atom: float) -> Float[Array, "E"]:
     """Σ_i w_i Im ρ_i/π at each E, NaN where no solution is found."""
     values, last = np.full(points.size, np.nan), None
     with np.errstate(all="ignore"):
         for i, E in enumerate(points):
             lam = complex(-E, -BLUR * E)
-            last = _from_neighbour(profile, lam, last) or _from_far(profile, lam, max(far, E))
+            last = _from_neighbour(model, lam, last) or _from_far(model, lam, max(far, E))
             if last is not None:
-                values[i] = max(float(np.imag(profile.w @ last.rho)) - (atom / lam).imag, 0.0) / np.pi
+                values[i] = max(float(np.imag(model.w @ last.rho)) - (atom / lam).imag, 0.0) / np.pi
     return values
 
 
-def _from_neighbour(profile: Profile, lam: complex, start: Solution | None) -> Solution | None:
+def _from_neighbour(model: Model, lam: complex, start: Solution | None) -> Solution | None:
     """The solution near that of another E: below the real axis only one has both ρ and q/λ above it."""
     if start is None:
         return None
-    found = newton(profile, lam, start.rho, start.q * (lam / start.lam), tolerance=1e-9, steps=8, cap=0.7)
+    found = newton(model, lam, start.rho, start.q * (lam / start.lam), tolerance=1e-9, steps=8, cap=0.7)
     above = (np.imag(found.rho) > 0).all() and (np.imag(found.q / lam) > 0).all()
     return found if found.residual <= 1e-9 and above else None
 
 
-def _from_far(profile: Profile, lam: complex, far: float) -> Solution | None:
+def _from_far(model: Model, lam: complex, far: float) -> Solution | None:
     """The solution by continuation from a large imaginary part, in large steps or in small ones."""
     for ratio in (5.0, 1.6):
         count = int(np.ceil(np.log(-far / lam.imag) / np.log(ratio))) + 1
         heights = np.geomspace(far, -lam.imag, count)
-        rho, q = np.full(profile.w.size, 1 / complex(lam.real, -far)), np.ones(profile.theta.size, complex)
+        rho, q = np.full(model.w.size, 1 / complex(lam.real, -far)), np.ones(model.theta.size, complex)
         found = None
         for height in heights:
             tolerance = 1e-9 if height == heights[-1] else 1e-3
-            found = newton(profile, complex(lam.real, -height), rho, q, tolerance=tolerance, steps=60, cap=0.7)
+            found = newton(model, complex(lam.real, -height), rho, q, tolerance=tolerance, steps=60, cap=0.7)
             rho, q = found.rho, found.q
             if not (found.residual < 1e-2 and (np.imag(rho) > 0).all()):
                 found = None

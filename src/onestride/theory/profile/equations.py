@@ -1,11 +1,14 @@
 """The equations of the profile theory and their solution at a real, complex or negative λ.
 
-Unknowns: ρ_i, n times the diagonal of R = (FFᵀ + λn)⁻¹ at samples with z = z_i, and q_k, the diagonal of
-λn (FᵀF + λn)⁻¹ at neurons of kind k. With D = diag(w_i ρ_i), K_k = (k(θ_k z_i))_i and, for each p of M's spectrum,
+Unknowns: ρ_i, n times the diagonal of R = (FFᵀ + λn)⁻¹ at samples of kind i, and q_k, the diagonal of
+λn (FᵀF + λn)⁻¹ at neurons of kind k. With D = diag(w_i ρ_i) and, for each sector l and each p of its law,
 
-    V₀ = (1/ψ) Σ_k w_k q_k G_k K_k K_kᵀ,   E = (I + D V₀)⁻¹,   U = E D,   V = V₀ E,
-    row      1/ρ_i = λ_i + (1/r) Σ_k w_k q_k k₂(θ_k z_i) + φ Σ_p π_p V_ii
-    column   1/q_k = 1 + Σ_i w_i ρ_i k₂(θ_k z_i) + Σ_p π_p G_k K_kᵀ U K_k
+    V₀ = (N/B_l) Σ_k w_k q_k g_kp K_k K_kᵀ,   E = (I + D V₀)⁻¹,   U = E D,   V = V₀ E,
+    row      1/ρ_i = λ_i + (N/n) Σ_k w_k q_k rest_ki + Σ_l (B_l/n) Σ_p π_p V_ii
+    column   1/q_k = 1 + Σ_i w_i ρ_i rest_ki + Σ_l Σ_p π_p g_kp K_kᵀ U K_k
+
+K is a product of few columns and rows, K = X Y. With C = (N/B) Xᵀ diag(w q g) X and P = Y D Yᵀ all of this is small:
+V = Yᵀ C T Y, K E = X T Y and K U Kᵀ = X T P Xᵀ with T = (I + P C)⁻¹.
 
 Newton's method in (log ρ, log q) with a capped step, after half-steps of the fixed-point map while far away; the rows of
 residual and Jacobian are scaled by ρ_i and q_k.
@@ -14,14 +17,14 @@ residual and Jacobian are scaled by ρ_i and q_k.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from onestride._numerics import Array, Float, Inexact
 from onestride._numerics import solve as linear_solve
 from onestride.theory.bulk import bulk_of
-from onestride.theory.profile.model import Profile
+from onestride.theory.profile.sectors import Model, Sector
 
 TOLERANCE = 1e-10  # on the scaled residual
 MOST_STEPS = 300  # of Newton's method on the way to one λ; a continuation that needs more has gone astray
@@ -47,50 +50,61 @@ class Solution:
         return self.rho * step[:size], self.q * step[size:]
 
 
-def linear_sector(
-    profile: Profile, D: Inexact[Array, "i"], q: Inexact[Array, "k"], strength: Float[Array, "k"]
-) -> tuple[Inexact[Array, "i i"], Inexact[Array, "i i"]]:
-    """V₀ and E = (I + D V₀)⁻¹ at one node of M's spectrum, given its column of G."""
-    basis, across = profile.neuron_basis
-    V0 = across.T @ ((basis.T * (profile.weight * q * strength / profile.psi)) @ basis) @ across
-    return V0, linear_solve(np.eye(D.size) + D[:, None] * V0, np.eye(D.size))
+class Block(NamedTuple):
+    """A sector at one p of its law: T = (I + P C)⁻¹ and C T, in the few columns of K."""
+
+    T: Inexact[Array, "r r"]
+    CT: Inexact[Array, "r r"]
+
+
+def block(
+    model: Model, sector: Sector, P: Inexact[Array, "r r"], q: Inexact[Array, "k"], strength: Float[Array, "k"]
+) -> Block:
+    """The sector where the neurons' law is `strength`."""
+    X = sector.factors[0]
+    C = (X.T * (model.weight * q * strength * (model.problem.N / sector.dim))) @ X
+    T = linear_solve(np.eye(C.shape[0]) + P @ C, np.eye(C.shape[0]))
+    return Block(T, C @ T)
 
 
 def residual_and_jacobian(
-    profile: Profile, lam: Any, rho: Inexact[Array, "i"], q: Inexact[Array, "k"]
+    model: Model, lam: Any, rho: Inexact[Array, "i"], q: Inexact[Array, "k"]
 ) -> tuple[Inexact[Array, "m"], Inexact[Array, "m m"]]:
     """Scaled residuals of all equations and their Jacobian in (log ρ, log q); λ may differ from row to row."""
-    w, weight, K, K2 = profile.w, profile.weight, profile.K, profile.K2
-    D, wq, inverse_r = w * rho, weight * q, 1 / profile.n_over_N
-    row = 1 / rho - lam - inverse_r * (wq @ K2)
-    column = 1 / q - 1 - K2 @ D
+    n, N = model.problem.n, model.problem.N
+    D, wq = model.w * rho, model.weight * q
+    row = 1 / rho - lam - model.N_over_n * (wq @ model.rest)
+    column = 1 / q - 1 - model.rest @ D
     dtype = np.result_type(rho, q, float)
-    basis, across = profile.neuron_basis  # K in few columns: the product of neurons × neurons is most of the work
-    VV, H, SS = np.zeros((w.size, w.size), dtype), K2.astype(dtype), np.zeros((q.size, q.size), dtype)
-    for p, probability in enumerate(profile.pi):
-        G = profile.G[:, p]
-        V0, E = linear_sector(profile, D, q, G)
-        part = across @ E
-        V, T = V0 @ E, basis @ part
-        row = row - probability * profile.phi * np.diag(V)
-        column = column - probability * G * np.einsum("ki,ki->k", T * D, K)
-        VV += probability * V * V
-        H += (probability * G)[:, None] * (T * T)
-        left = basis * np.sqrt(np.sqrt(probability) * G)[:, None]
-        S = left @ ((part * D) @ across.T) @ left.T
-        SS += np.square(S, out=S)
-    size = w.size
+    size = rho.size
+    VV, H, SS = np.zeros((size, size), dtype), model.rest.astype(dtype), np.zeros((q.size, q.size), dtype)
+    for sector in model.sectors:
+        X, Y = sector.factors
+        YD = Y * D
+        P = YD @ Y.T
+        for g, share in zip(sector.strength.T, sector.share, strict=True):
+            part = block(model, sector, P, q, g)
+            V = Y.T @ (part.CT @ Y)
+            row = row - (share * sector.dim / n) * np.diag(V)
+            KE = (X @ part.T) @ Y
+            XTP = X @ (part.T @ P)
+            column = column - share * g * np.einsum("kr,kr->k", XTP, X)
+            VV += (share * sector.dim / n) * np.square(V, out=V)
+            H += (share * g)[:, None] * np.square(KE, out=KE)
+            root = np.sqrt(g * np.sqrt(share * N / sector.dim))[:, None]
+            S = (root * XTP) @ (root * X).T
+            SS += np.square(S, out=S)
     jacobian = np.empty((size + q.size, size + q.size), dtype)
-    jacobian[:size, :size] = profile.phi * rho[:, None] * VV * D
-    jacobian[:size, size:] = -inverse_r * rho[:, None] * H.T * wq
+    jacobian[:size, :size] = rho[:, None] * VV * D
+    jacobian[:size, size:] = -model.N_over_n * rho[:, None] * H.T * wq
     jacobian[size:, :size] = -q[:, None] * H * D
-    jacobian[size:, size:] = q[:, None] * SS * (wq / profile.psi)
+    jacobian[size:, size:] = q[:, None] * SS * wq
     jacobian.flat[:: size + q.size + 1] -= 1
     return np.concatenate([rho * row, q * column]), jacobian
 
 
 def newton(
-    profile: Profile,
+    model: Model,
     lam: Any,
     rho: Inexact[Array, "i"],
     q: Inexact[Array, "k"],
@@ -102,7 +116,7 @@ def newton(
     """Newton's method from (ρ, q) at λ (a number, or one per row)."""
     size, best, taken = rho.size, np.inf, 0
     positive = not np.iscomplexobj(lam) and bool(np.min(lam) > 0)
-    residual, jacobian = residual_and_jacobian(profile, lam, rho, q)
+    residual, jacobian = residual_and_jacobian(model, lam, rho, q)
     while taken < steps:
         error = float(np.abs(residual).max())
         # stop at rounding level: small, and no longer falling
@@ -118,12 +132,12 @@ def newton(
             step *= min(1.0, cap / max(float(np.abs(step).max()), 1e-300))
         taken += 1
         rho, q = rho * np.exp(step[:size]), q * np.exp(step[size:])
-        residual, jacobian = residual_and_jacobian(profile, lam, rho, q)
+        residual, jacobian = residual_and_jacobian(model, lam, rho, q)
     error = float(np.abs(residual).max())
     return Solution(lam, rho, q, error, taken, bool(error <= max(TOLERANCE, tolerance)), jacobian)
 
 
-def solve(profile: Profile, lam: complex, start: Solution | None = None) -> Solution:
+def solve(model: Model, lam: complex, start: Solution | None = None) -> Solution:
     """Solve at λ, from a neighbouring solution if given, else by continuation.
 
     λ > 0: from the untrained network's ρ and q, else down from a large λ. Complex λ: down from a large imaginary part
@@ -135,21 +149,21 @@ def solve(profile: Profile, lam: complex, start: Solution | None = None) -> Solu
     taken = 0
     with np.errstate(all="ignore"):  # a failing iteration ends as `converged=False`
         if start is not None or cap == 1.0:
-            near = _untrained(profile, float(np.real(lam))) if start is None else _predict(start, lam)
-            found = newton(profile, lam, *near, cap=cap, steps=25 if start is None else 40)
+            near = _untrained(model, float(np.real(lam))) if start is None else _predict(start, lam)
+            found = newton(model, lam, *near, cap=cap, steps=25 if start is None else 40)
             if found.converged:
                 return found
             taken = found.iterations
         path = _path(lam)
         kind = complex if np.iscomplexobj(path) else float
-        found = newton(profile, path[0], np.full(profile.w.size, 1 / path[0], kind), np.ones(profile.theta.size, kind))
+        found = newton(model, path[0], np.full(model.w.size, 1 / path[0], kind), np.ones(model.theta.size, kind))
         for value in path[1:]:
             taken += found.iterations
             if taken > MOST_STEPS or not np.isfinite(found.residual):
                 return replace(found, lam=lam, converged=False, iterations=taken)
-            found = newton(profile, value, found.rho, found.q, cap=min(cap, 0.7), tolerance=1e-6, steps=100)
+            found = newton(model, value, found.rho, found.q, cap=min(cap, 0.7), tolerance=1e-6, steps=100)
         taken += found.iterations
-        found = newton(profile, lam, found.rho, found.q, cap=min(cap, 0.7), steps=100)
+        found = newton(model, lam, found.rho, found.q, cap=min(cap, 0.7), steps=100)
     return replace(found, iterations=found.iterations + taken)
 
 
@@ -167,9 +181,9 @@ def _predict(start: Solution, lam: complex) -> tuple[Array, Array]:
     )
 
 
-def _untrained(profile: Profile, lam: float) -> tuple[Array, Array]:
-    bulk = bulk_of(profile.problem, lam)
-    return np.full(profile.w.size, float(bulk.rho)), np.full(profile.theta.size, float(bulk.q))
+def _untrained(model: Model, lam: float) -> tuple[Array, Array]:
+    bulk = bulk_of(model.problem, lam)
+    return np.full(model.w.size, float(bulk.rho)), np.full(model.theta.size, float(bulk.q))
 
 
 def _path(lam: complex) -> Array:

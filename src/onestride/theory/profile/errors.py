@@ -1,6 +1,6 @@
 """Errors of the profile theory on steps × penalties.
 
-`build_profile` sets the equations up, `solve` solves them at one λ, `quadratic_form` reads errors off the solution;
+`build_model` sets the equations up, `solve` solves them at one λ, `quadratic_form` reads errors off the solution;
 `errors` does so on a grid, walking down in λ with the tangent of each solution as the start of the next.
 """
 
@@ -16,8 +16,9 @@ from onestride.problem import Problem, Step
 from onestride.result import Errors, Status
 from onestride.theory.assumptions import failed_assumption
 from onestride.theory.profile.equations import Solution, solve
-from onestride.theory.profile.model import NODES, Profile, Verdict, build_profile, try_profile
+from onestride.theory.profile.build import NODES, Verdict, build_model, try_model
 from onestride.theory.profile.quadratic_form import quadratic_form
+from onestride.theory.profile.sectors import Model
 from onestride.theory.profile.strength import BEST_LEVEL, level_name
 from onestride.theory.registry import Theory
 
@@ -36,14 +37,14 @@ def errors(
     status, message = np.full(shape, Status.SOLVED, object), np.full(shape, Status.SOLVED.value, object)
     for i, step in enumerate(steps):
         stepped = problem.replace(step=step)
-        profile = try_profile(stepped, level, nodes=nodes)
-        if isinstance(profile, Verdict):
-            status[i], message[i] = profile
+        model = try_model(stepped, level, nodes=nodes)
+        if isinstance(model, Verdict):
+            status[i], message[i] = model
             continue
-        values[:, i], residual[i], iterations[i], message[i] = _walk(profile, lam)
-        if profile.learned.amplitude > STRONG and np.isfinite(values[:, i]).any():
+        values[:, i], residual[i], iterations[i], message[i] = _walk(model, lam)
+        if model.learned.amplitude > STRONG and np.isfinite(values[:, i]).any():
             # quadrature is what can fail now: compare with more nodes
-            finer = build_profile(stepped, level, nodes=round(1.5 * nodes))
+            finer = build_model(stepped, level, nodes=round(1.5 * nodes))
             coarse = values[:, i].copy()
             values[:, i], residual[i], iterations[i], message[i] = _walk(finer, lam)
             change = relative_gap(values[:, i], coarse).max(0)
@@ -51,25 +52,25 @@ def errors(
                 message[i, j] = (
                     f"the step is so strong that {nodes} quadrature nodes are too few: more of them change the answer "
                     f"by {100 * change[j]:.0f} % (weights along the learned direction are now about "
-                    f"{profile.learned.amplitude:.2g} times the length of a row)"
+                    f"{model.learned.amplitude:.2g} times the length of a row)"
                 )
         failed = message[i] != Status.SOLVED.value
         status[i, failed], values[:, i, failed] = Status.NOT_CONVERGED, np.nan
     return Errors(values[0], values[1], values[2], residual, iterations, status, message)
 
 
-def _walk(profile: Profile, lam: Array) -> tuple[Array, Array, Array, Array]:
+def _walk(model: Model, lam: Array) -> tuple[Array, Array, Array, Array]:
     """Errors, residuals, iterations and messages at every λ, from the largest down."""
     values, residual, iterations = np.full((3, lam.size), np.nan), np.full(lam.size, np.nan), np.zeros(lam.size, int)
     message = np.full(lam.size, Status.SOLVED.value, object)
     previous: Solution | None = None
     for j in np.argsort(-lam, kind="stable"):
         near = previous is not None and previous.lam.real < 30 * lam[j]
-        solution = solve(profile, float(lam[j]), previous if near else None)
+        solution = solve(model, float(lam[j]), previous if near else None)
         residual[j], iterations[j] = solution.residual, solution.iterations
         if solution.converged:
             with np.errstate(all="ignore"):  # numbers of very different sizes end as NaN, which is told
-                values[:, j] = errors_at(profile, solution)
+                values[:, j] = errors_at(model, solution)
             previous = solution
         if not np.isfinite(values[:, j]).all():
             message[j] = (
@@ -79,11 +80,11 @@ def _walk(profile: Profile, lam: Array) -> tuple[Array, Array, Array, Array]:
     return values, residual, iterations, message
 
 
-def errors_at(profile: Profile, solution: Solution) -> tuple[float, float, float]:
+def errors_at(model: Model, solution: Solution) -> tuple[float, float, float]:
     """Ridge objective λY, training error −λ² ∂Y/∂λ and test error (leave-one-out) of one solution, λ > 0."""
     lam = float(np.real(solution.lam))
     tangents = [solution.tangent(1.0), solution.tangent(1 / solution.rho**2)]
-    Y, (by_lam, by_leaving_out) = quadratic_form(profile, solution, tangents)
+    Y, (by_lam, by_leaving_out) = quadratic_form(model, solution, tangents)
     return float(np.real(lam * Y)), float(np.real(-(lam**2) * by_lam)), float(np.real(-by_leaving_out))
 
 

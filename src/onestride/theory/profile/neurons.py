@@ -76,6 +76,12 @@ def normal_rule(
     return x, w / w.sum()
 
 
+def resolution(amplitude: float, nodes: int) -> tuple[int, float]:
+    """Nodes of z and the scale on which they crowd near 0: |z| ~ 1/θ for strong steps."""
+    scale = 1 / max(1.0, amplitude)
+    return 2 * round(nodes * np.arcsinh(_FARTHEST / scale) / np.arcsinh(_FARTHEST) / 2 - 0.5) + 1, scale
+
+
 def readout_rule(
     problem: Problem, nodes: int, *, shift: float = 0.0
 ) -> tuple[Float[Array, "nodes"], Float[Array, "nodes"]]:

@@ -1,13 +1,17 @@
 """Y = yᵀRy and its derivatives: the errors of the ridge fit, read off a solution of the profile equations.
 
-The mean feature vectors b_k = [μ(θ_k z); √(2/d) e(θ_k z)] span a "special sector" with Gram matrix
+The mean features b_k span a special sector with Gram matrix M and resolvent (D̃⁻¹ + M)⁻¹; every other sector answers with
+its U. With h₀ and h_l the teacher's parts,
 
-    M = N Σ_k w_k q_k b_k b_kᵀ,      D₂ = D twice,      h = [h0; 0],
-    Y = hᵀ(D₂⁻¹ + M)⁻¹h + Σ_p π_p h1ᵀ U_p h1 + Σ_i w_i ρ_i (hr_i + σ_ε²).
+    M = N Σ_k w_k q_k b_k b_kᵀ,      D̃ = D, once for each block of the special sector,
+    Y = h₀ᵀ(D̃⁻¹ + M)⁻¹h₀ + Σ_l Σ_p π_p h_lᵀ U_lp h_l + Σ_i w_i ρ_i (tail_i + σ_ε²).
 
 When the learned direction is t = Wᵀa the linear part has no component along a, which adds to M
 
-    Xᵀ(D⁻¹ + V₀ − V_aa)⁻¹X,   X = √N Σ_k w_k q_k A_k √G_k K_k b_kᵀ,   V_aa = Σ_k w_k q_k A_k² G_k K_k K_kᵀ.
+    Xᵀ(D⁻¹ + V₀ − V_aa)⁻¹X,   X = √N Σ_k w_k q_k A_k K_k b_kᵀ,   V_aa = Σ_k w_k q_k A_k² K_k K_kᵀ      (K of sector 1).
+
+When the means reach the teacher's direction in sector 1, that direction is a block of the special sector: its D̃ is
+U₁ = Σ_p π_p U_1p and its h is h₁.
 
 Ridge objective λY, training error −λ² ∂Y/∂λ, and by the leave-one-out identity the test error is −∂Y/∂t at
 λ_i = λ + t/ρ_i².
@@ -20,102 +24,136 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from onestride._numerics import Array, Inexact, solve
-from onestride.theory.profile.equations import Solution, linear_sector
-from onestride.theory.profile.model import Profile
+from onestride._numerics import Array, Float, Inexact, solve
+from onestride.theory.profile.equations import Solution, block
+from onestride.theory.profile.sectors import Model, Sector
+
+Tangent = tuple[Array, Array]  # dρ, dq
 
 
-def mean_gram(profile: Profile, q: Inexact[Array, "k"]) -> Inexact[Array, "ii ii"]:
-    """N Σ_k w_k q_k b_k b_kᵀ; for Gaussian rows with what their length adds."""
-    weight = profile.problem.N * profile.weight * q
-    b, extra = profile.row_mean, profile.length_mean
-    plain = (b.T * weight) @ b
-    return plain if extra is None else plain + (extra.T * weight) @ extra
+def mean_gram(model: Model, b: Float[Array, "k m"], q: Inexact[Array, "k"]) -> Inexact[Array, "m m"]:
+    """N Σ_k w_k q_k b_k b_kᵀ, with the parts that are independent from neuron to neuron."""
+    weight = model.problem.N * model.weight * q
+    return sum(((part.T * weight) @ part for part in model.means.independent), (b.T * weight) @ b)
 
 
-def special_gram(profile: Profile, rho: Inexact[Array, "i"], q: Inexact[Array, "k"]) -> Inexact[Array, "ii ii"]:
-    """M of the special sector, 2i × 2i."""
-    return gram_and_derivative(profile, rho, q, None, None)[0]
-
-
-def gram_and_derivative(
-    profile: Profile,
-    rho: Inexact[Array, "i"],
-    q: Inexact[Array, "k"],
-    d_rho: Inexact[Array, "i"] | None,
-    d_q: Inexact[Array, "k"] | None,
-) -> tuple[Inexact[Array, "ii ii"], Inexact[Array, "ii ii"]]:
-    """M and its derivative along (dρ, dq); the derivative is 0 when they are None."""
-    N, weight, K, b = profile.problem.N, profile.weight, profile.K, profile.row_mean
-    M = mean_gram(profile, q)
-    dM = np.zeros_like(M) if d_q is None else mean_gram(profile, d_q)
-    if not profile.learned.through_output:
+def special_gram(
+    model: Model, b: Float[Array, "k m"], rho: Inexact[Array, "i"], q: Inexact[Array, "k"], along: Tangent | None = None
+) -> tuple[Inexact[Array, "m m"], Inexact[Array, "m m"] | None]:
+    """M of the special sector for mean features b, and its derivative along (dρ, dq) when asked."""
+    M = mean_gram(model, b, q)
+    dM = None if along is None else mean_gram(model, b, along[1])
+    if not model.learned.through_output:
         return M, dM
-    G = profile.G @ profile.pi  # the linear part's strength, averaged over the spectrum
-    a = profile.A * np.sqrt(G)
-    D = profile.w * rho
+    N, weight, linear = model.problem.N, model.weight, model.sectors[0]
+    K = linear.K * np.sqrt(linear.mean_strength)[:, None]
 
     def cross(q: Array) -> Array:
-        return (K.T * (np.sqrt(N) * weight * q * a)) @ b
+        return (K.T * (np.sqrt(N) * weight * q * model.A)) @ b
 
     def rest(q: Array) -> Array:  # V₀ − V_aa
-        return (K.T * (weight * q * G * (1 / profile.psi - profile.A**2))) @ K
+        return (K.T * (weight * q * (N / linear.dim - model.A**2))) @ K
 
-    X, C = cross(q), rest(q)
-    E = solve(np.eye(D.size) + D[:, None] * C, np.eye(D.size))
+    D = model.w * rho
+    X = cross(q)
+    E = solve(np.eye(D.size) + D[:, None] * rest(q), np.eye(D.size))
     Y = E @ (D[:, None] * X)
     M = M + X.T @ Y
-    if d_q is not None and d_rho is not None:
+    if dM is not None and along is not None:
+        d_rho, d_q = along
         Z, dX = E.T @ X, cross(d_q)
-        dM = dM + dX.T @ Y + Y.T @ dX + Z.T @ ((profile.w * d_rho)[:, None] * Z) - Y.T @ rest(d_q) @ Y
+        dM = dM + dX.T @ Y + Y.T @ dX + Z.T @ ((model.w * d_rho)[:, None] * Z) - Y.T @ rest(d_q) @ Y
     return M, dM
 
 
-class Linear(NamedTuple):
-    """The teacher's linear part at one p of the spectrum it sees: x = U_p h1 and b = h1 − V₀x."""
+class Answer(NamedTuple):
+    """What a sector makes of a vector h on the rows at one p of the teacher's law: x = U h and b = D⁻¹x."""
 
-    probability: float
-    G: Array
+    share: float
+    strength: Array
     x: Array
     b: Array
 
 
-def response(
-    profile: Profile, rho: Inexact[Array, "i"], q: Inexact[Array, "k"]
-) -> tuple[Inexact[Array, "ii"], Inexact[Array, "ii"], list[Linear]]:
-    """What the resolvent makes of the teacher: x = (D₂⁻¹ + M)⁻¹h, b = h − Mx, and its linear part for every p."""
-    D = profile.w * rho
-    D2 = np.tile(D, 2)
-    h = np.concatenate([profile.h0, np.zeros_like(profile.h0)])
-    M = special_gram(profile, rho, q)
-    root = np.sqrt(D2 if np.iscomplexobj(D2) or D2.min() > 0 else D2.astype(complex))
-    # (D₂⁻¹ + M)⁻¹h in a form whose matrix has eigenvalues ≥ 1 for λ > 0
-    x = root * solve(np.eye(D2.size) + root[:, None] * M * root, root * h)
-    linear = []
-    for probability, G in zip(profile.pi_teacher, profile.G_teacher.T, strict=True):
-        V0, E = linear_sector(profile, D, q, G)
-        x1 = E @ (D * profile.h1)
-        linear.append(Linear(probability, G, x1, profile.h1 - V0 @ x1))
-    return x, h - M @ x, linear
+def answers(
+    model: Model, sector: Sector, h: Inexact[Array, "i *m"], rho: Inexact[Array, "i"], q: Inexact[Array, "k"]
+) -> list[Answer]:
+    """U h for every p of the law along the teacher, from D⁻¹U = I − Yᵀ(C T)Y D."""
+    D = model.w * rho
+    Y = sector.factors[1]
+    P, Dh = (Y * D) @ Y.T, (D * h.T).T
+    out = []
+    for share, g in zip(sector.teacher_share, sector.teacher_strength.T, strict=True):
+        b = h - Y.T @ (block(model, sector, P, q, g).CT @ (Y @ Dh))
+        out.append(Answer(float(share), g, (D * b.T).T, b))
+    return out
 
 
-def quadratic_form(
-    profile: Profile, solution: Solution, tangents: Sequence[tuple[Array, Array]] = ()
-) -> tuple[Any, list[Any]]:
+def _moved(model: Model, sector: Sector, answer: Answer, along: Tangent) -> Any:
+    """Derivative of hᵀUh: bᵀ dD b − Σ_k (N/B) w_k dq_k g_k (K x)_k²."""
+    d_rho, d_q = along
+    Kx = sector.K @ answer.x
+    weight = model.weight * d_q * answer.strength * (model.problem.N / sector.dim)
+    return answer.b @ (model.w * d_rho * answer.b) - weight @ (Kx * Kx)
+
+
+def carrier(model: Model, rho: Inexact[Array, "i"], q: Inexact[Array, "k"]) -> Inexact[Array, "m m"]:
+    """D̃ of the special sector."""
+    D, blocks = model.w * rho, model.means.h.size // rho.size
+    wide = np.diag(np.tile(D, blocks))
+    if model.means.carried:
+        size = D.size
+        wide[-size:, -size:] = sum(a.share * a.x for a in answers(model, model.sectors[0], np.eye(size), rho, q))
+    return wide
+
+
+def special_answer(
+    model: Model, M: Inexact[Array, "m m"], wide: Inexact[Array, "m m"], h: Float[Array, "m"]
+) -> Inexact[Array, "m"]:
+    """x = (D̃⁻¹ + M)⁻¹h."""
+    size = model.w.size
+    if np.iscomplexobj(wide) or np.diag(wide).min() <= 0:
+        return wide @ solve(np.eye(h.size) + M @ wide, h)
+    # for λ > 0 in a form whose matrix has eigenvalues ≥ 1
+    root = np.diag(np.sqrt(np.diag(wide)))
+    if model.means.carried:
+        root[-size:, -size:] = np.linalg.cholesky((wide[-size:, -size:] + wide[-size:, -size:].T) / 2)
+    return root @ solve(np.eye(h.size) + root.T @ M @ root, root.T @ h)
+
+
+def quadratic_form(model: Model, solution: Solution, tangents: Sequence[Tangent] = ()) -> tuple[Any, list[Any]]:
     """Y and its derivative along each tangent (dρ, dq) of the solution."""
     rho, q = solution.rho, solution.q
-    x, b, linear = response(profile, rho, q)
-    tail = profile.hr + profile.problem.noise**2
-    Y = profile.h0 @ x[: rho.size] + (profile.w * rho) @ tail
-    Y += sum(part.probability * (profile.h1 @ part.x) for part in linear)
-    derivatives = []
-    for d_rho, d_q in tangents:
-        _, dM = gram_and_derivative(profile, rho, q, d_rho, d_q)
-        dD = profile.w * d_rho
-        dY = b @ (np.tile(dD, 2) * b) - x @ dM @ x + dD @ tail
-        for part in linear:
-            Kx = profile.K @ part.x
-            moved = (profile.weight * d_q * part.G / profile.psi) @ (Kx * Kx)
-            dY += part.probability * (part.b @ (dD * part.b) - moved)
-        derivatives.append(dY)
+    tail = model.tail + model.problem.noise**2
+    Y: Any = (model.w * rho) @ tail
+    derivatives: list[Any] = [(model.w * d_rho) @ tail for d_rho, _ in tangents]
+    for sector in model.sectors[1:] if model.means.carried else model.sectors:
+        for answer in answers(model, sector, sector.h, rho, q):
+            Y += answer.share * (sector.h @ answer.x)
+            for j, along in enumerate(tangents):
+                derivatives[j] += answer.share * _moved(model, sector, answer, along)
+    wide, h = carrier(model, rho, q), model.means.h
+    for probability, b in model.means.cases:
+        M, _ = special_gram(model, b, rho, q)
+        x = special_answer(model, M, wide, h)
+        Y += probability * (h @ x)
+        for j, along in enumerate(tangents):
+            dM = special_gram(model, b, rho, q, along)[1]
+            derivatives[j] += probability * (_moved_special(model, rho, q, h - M @ x, along) - x @ dM @ x)
     return Y, derivatives
+
+
+def _moved_special(
+    model: Model, rho: Inexact[Array, "i"], q: Inexact[Array, "k"], b: Inexact[Array, "m"], along: Tangent
+) -> Any:
+    """bᵀ dD̃ b, block by block."""
+    size, blocks = rho.size, b.size // rho.size
+    dD = model.w * along[0]
+    parts = b.reshape(blocks, size)
+    carried = parts[-1:] if model.means.carried else parts[:0]
+    plain = parts[: blocks - carried.shape[0]]
+    moved = sum(part @ (dD * part) for part in plain)
+    for part in carried:
+        linear = model.sectors[0]
+        moved += sum(a.share * _moved(model, linear, a, along) for a in answers(model, linear, part, rho, q))
+    return moved

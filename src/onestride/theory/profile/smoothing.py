@@ -122,7 +122,7 @@ def smooth_directly(f: Function, t: Array, v: float) -> Smoothed:
     t = np.asarray(t, float)
     if v < 1e-6:
         return _gauss_hermite(f, t, v)
-    x, w = _fine_rule(f, int(np.ceil(np.log2(max(1 / np.sqrt(v), 1.0)))))
+    x, w = fine_rule(f, int(np.ceil(np.log2(max(1 / np.sqrt(v), 1.0)))))
     out = np.empty((4, t.size))
     fx, root = f(x), np.sqrt(v)
     for i, mean in enumerate(t.ravel()):
@@ -154,7 +154,7 @@ def _moments(p: Array, g: Array, values: Array, v: float) -> Smoothed:
 
 
 @lru_cache(maxsize=64)
-def _fine_rule(f: Function, halvings: int) -> tuple[Array, Array]:
+def fine_rule(f: Function, halvings: int) -> tuple[Array, Array]:
     """The rule of f with every panel wider than 2^(−halvings) cut into that width."""
     x, w = (a.reshape(-1, _ORDER) for a in f.rule)
     width = w.sum(1)

@@ -25,8 +25,8 @@ from onestride.theory.direction import direction
 from onestride.theory.profile.gradient_noise import SpectralNodes, gradient_noise
 from onestride.theory.profile.neurons import LearnedDirection
 
-LEVELS = ("rank-one", "isotropic", "resolved", "full")
-BEST_LEVEL = "full"
+LEVELS = ("rank-one", "isotropic", "resolved", "full", "degrees")
+BEST_LEVEL = "degrees"
 _CODES = {"T2": "rank-one", "T2i": "isotropic", "T2M": "resolved", "T2S": "full"}
 
 

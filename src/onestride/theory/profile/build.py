@@ -1,0 +1,54 @@
+"""`build_model`: the rows, neurons and sectors of a problem at one of the levels of the theory."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from onestride.problem import Problem
+from onestride.result import Status
+from onestride.theory.assumptions import failed_assumption
+from onestride.theory.profile import classic, degrees
+from onestride.theory.profile.sectors import Model
+from onestride.theory.profile.smoothing import LARGEST_REACH
+from onestride.theory.profile.strength import BEST_LEVEL, level_name
+
+NODES = 41  # of z and of A at the levels of one degree; three quarters of them with every degree
+
+
+def build_model(
+    problem: Problem, level: str = BEST_LEVEL, *, nodes: int = NODES, min_weight: float | None = None
+) -> Model:
+    """Set up the profile theory for `problem` (its ridge plays no part: `solve` takes λ)."""
+    level = level_name(level)
+    if level == "degrees":
+        return degrees.build(problem, nodes=2 * round(3 * nodes / 8) + 1, min_weight=min_weight or 1e-10)
+    return classic.build(problem, level, nodes=nodes, min_weight=min_weight or 1e-12)
+
+
+class Verdict(NamedTuple):
+    """How a computation ended: a status of `predict` and its sentence."""
+
+    status: Status
+    message: str
+
+
+def try_model(problem: Problem, level: str = BEST_LEVEL, *, nodes: int = NODES) -> Model | Verdict:
+    """The model of `problem`, or why it has none: an assumption that fails, numbers out of range."""
+    reason = failed_assumption(problem)
+    if reason is not None:
+        return Verdict(Status.ASSUMPTION, reason)
+    model = build_model(problem, level, nodes=nodes)
+    return model if model.finite else Verdict(Status.NOT_CONVERGED, _out_of_range(model))
+
+
+def _out_of_range(model: Model) -> str:
+    """Why the smoothed activation or teacher could not be computed."""
+    if np.isfinite(model.rest).all():
+        return f"the teacher {model.problem.target.name!r} is too large to be averaged over the unlearned directions"
+    reach = float(np.abs(model.theta).max() * np.abs(model.z).max() + 20 * np.sqrt(model.v.max()))
+    return (
+        f"the step is so large that pre-activations reach {reach:.2g}, where activation "
+        f"{model.problem.sigma.name!r} overflows or which is beyond the {LARGEST_REACH:.0f} this theory tabulates"
+    )

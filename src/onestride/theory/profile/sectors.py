@@ -1,0 +1,134 @@
+"""The features as rows × neurons and a list of sectors: what every equation of the profile theory is about.
+
+A feature is a mean, a sum over sectors and noise. With i the kind of a sample, k that of a neuron,
+
+    F = b_k(i) + Σ_l K_l(k, i) ⟨y_l, x_l⟩/√B_l + √rest(k, i) Z,        x_l, y_l Gaussian vectors of dimension B_l,
+
+x_l a sample's coordinates in sector l (the harmonics of degree l of its direction), y_l the neuron's, whose covariance has
+the strengths g_kp with shares π_p. The teacher splits over the same sectors, y = h₀(i) + Σ_l h_l(i) ⟨e_l, x_l⟩ + rest.
+Random features, the levels of `classic` and the every-degree level of `degrees` are builders of this one object; the
+equations, the errors, the spectrum and the learned shares are written for it once.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from onestride._numerics import Array, Float
+from onestride.functions import Function
+from onestride.problem import Problem
+from onestride.theory.profile.harmonics import resolve
+from onestride.theory.profile.neurons import LearnedDirection
+
+_NEGLIGIBLE = 1e-14  # singular values of K below this share of the largest
+
+
+def split(f: Function, overlap: float, z: Array, r: Array, D: int, L: int) -> Float[Array, "parts i"]:
+    """The parts of f(ϱz + √(1−ϱ²) r u) on the rows: h_0, h_1 … h_L and the variance of the rest."""
+    return resolve(f, overlap * z, np.sqrt(1 - overlap**2) * r, D, L)[:-1]
+
+
+def split_teacher(
+    target: Function, overlap: float, z: Array, r: Array, w: Array, D: int, L: int
+) -> Float[Array, "parts i"]:
+    """The same of the teacher, E σ⋆² imposed: at overlap 1 a kink falls between nodes."""
+    parts = split(target, overlap, z, r, D, L)
+    power = w @ ((parts[:-1] ** 2).sum(0) + parts[-1])
+    scale = target.second_moment / power if power > 0 else 1.0
+    parts[:-1] *= np.sqrt(scale)
+    parts[-1] *= scale
+    return parts
+
+
+@dataclass(frozen=True)
+class Sector:
+    """One block of the features.
+
+    dim: multiplicity B_l. K: strength of the features on the nodes. strength (k × p) and share (p): the law of the
+    neurons' covariance in this sector, by which K² is multiplied. h: the teacher's part on the rows. teacher_strength,
+    teacher_share: that law along the teacher.
+    """
+
+    dim: float
+    K: Float[Array, "k i"]
+    strength: Float[Array, "k p"]
+    share: Float[Array, "p"]
+    h: Float[Array, "i"]
+    teacher_strength: Float[Array, "k t"]
+    teacher_share: Float[Array, "t"]
+
+    @cached_property
+    def factors(self) -> tuple[Float[Array, "k r"], Float[Array, "r i"]]:
+        """K as a product of few columns and rows (10 to 30, to rounding): it is smooth in the nodes."""
+        if not np.isfinite(self.K).all():
+            return self.K, np.eye(self.K.shape[1])
+        left, values, right = np.linalg.svd(self.K, full_matrices=False)
+        kept = values > _NEGLIGIBLE * values[:1]
+        return left[:, kept], values[kept, None] * right[kept]
+
+    @cached_property
+    def mean_strength(self) -> Float[Array, "k"]:
+        """Σ_p π_p g_kp."""
+        return self.strength @ self.share
+
+
+@dataclass(frozen=True)
+class Means:
+    """The mean features: a special sector of low rank, in which the spikes live.
+
+    Its space holds functions of the row, f(i), and f(i) times one or two further variables: the blocks of a vector of
+    length blocks·i. cases: (probability, b) with b_k in that space (k × blocks·i), over what the step's batch leaves to chance.
+    independent: parts that are independent from neuron to neuron, of which only the squares add up. carried: the last block
+    is f(i) times the teacher's direction in sector 1, whose resolvent is that sector's, and holds its h.
+    """
+
+    cases: tuple[tuple[float, Float[Array, "k m"]], ...]
+    independent: tuple[Float[Array, "k m"], ...]
+    h: Float[Array, "m"]
+    carried: bool = False
+
+
+@dataclass(frozen=True)
+class Model:
+    """Rows, neurons, sectors and means of one problem.
+
+    D: dimension of the rest of x. z, r: a sample's coordinate along the learned direction and the rest's length; w:
+    probabilities. A, theta,
+    weight: a neuron's readout, its weight along the learned direction, probability; v: variance of the rest of its
+    pre-activation. rest (k × i): variance of the features that no sector resolves. tail: the same of the teacher.
+    """
+
+    problem: Problem
+    level: str
+    learned: LearnedDirection
+    D: int
+    z: Float[Array, "i"]
+    r: Float[Array, "i"]
+    w: Float[Array, "i"]
+    A: Float[Array, "k"]
+    theta: Float[Array, "k"]
+    weight: Float[Array, "k"]
+    v: Float[Array, "k"]
+    sectors: tuple[Sector, ...]
+    rest: Float[Array, "k i"]
+    means: Means
+    tail: Float[Array, "i"]
+
+    @property
+    def N_over_n(self) -> float:
+        """N/n."""
+        return self.problem.N / self.problem.n
+
+    def split(self, f: Function) -> Float[Array, "parts i"]:
+        """f(β⋆ᵀx) over the rows and sectors: h_0, h_1 … h_L and the variance of the rest."""
+        return split(f, self.learned.overlap, self.z, self.r, self.D, len(self.sectors))
+
+    @property
+    def finite(self) -> bool:
+        """Whether activation and teacher could be averaged everywhere."""
+        parts = [self.rest, self.tail, self.means.h, *(b for _, b in self.means.cases)]
+        parts += [x for sector in self.sectors for x in (sector.K, sector.h)]
+        return all(bool(np.isfinite(x).all()) for x in parts)
