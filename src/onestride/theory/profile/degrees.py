@@ -19,6 +19,7 @@ What the step's own batch leaves in the means, with τ = ηA/√N, ν = 2c₂, E
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
@@ -65,7 +66,7 @@ def build(
     for l in range(2, L + 1):
         paired = l == 2 and multiplicity(D, 2) < _PAIRS * max(problem.n, problem.N)
         sectors.append(_higher(multiplicity(D, l), parts[l], teacher[l], neurons, paired=paired))
-    if memory and law is not None:
+    if memory:
         means, sectors[0] = _memory(problem, learned, law, neurons, parts, teacher, sectors[0])
     else:
         means = Means(((1.0, parts[0]),), (), teacher[0])
@@ -128,7 +129,7 @@ def _neurons(
     A, weight = readout_rule(problem, nodes, shift=shift)
     if problem.weights == "sphere":
         omega, wo = sphere_rule(d, _OFFSETS)
-        omega, aside = omega / np.sqrt(d), 1 - omega**2 / d
+        omega, aside = omega / np.sqrt(d), np.ones_like(omega)
     else:
         g, wg = sphere_rule(10**12, _OFFSETS)  # a Gaussian
         r, wr = radius_rule(d - 1, 2 if d >= 200 else 3)
@@ -136,6 +137,8 @@ def _neurons(
         wo = np.outer(wg, wr).ravel()
     A, omega, aside = np.repeat(A, omega.size), np.tile(omega, A.size), np.tile(aside, A.size)
     weight = np.outer(weight, wo).ravel()
+    if problem.weights == "sphere":  # |w_j| = 1 before the step, w_j·t̂ = ω + a_j p·t̂
+        aside = 1 - (omega + learned.tilt * A / np.sqrt(problem.N)) ** 2
     kept = weight > min_weight
     A, omega, aside, weight = A[kept], omega[kept], aside[kept], weight[kept] / weight[kept].sum()
     if law is None:
@@ -193,41 +196,64 @@ def _pairs(strength: Array, share: Array) -> tuple[Array, Array]:
 def _memory(
     problem: Problem,
     learned: LearnedDirection,
-    law: Strength,
+    law: Strength | None,
     neurons: _Neurons,
     parts: Array,
     teacher: Array,
     linear: Sector,
 ) -> tuple[Means, Sector]:
     """The special sector on f, f·xᵀMx/d and f·ζ, averaged over r̄ by three points; and sector 1 less what is in it."""
-    tau = problem.eta * neurons.A / np.sqrt(problem.N)
-    noise = direction(problem).residual_power / problem.step_samples  # E r²/n
-    e = parts[-1] * (neurons.aside / neurons.v)[:, None]  # per unit of the squared length's relative change
-    shared = 2 * law.quadratic * tau[:, None] * e
-    zero = np.zeros_like(e)
-    kick, kept = zero, np.ones_like(tau)
-    if learned.overlap**2 < 1 - 1e-9 and law.learned is not None:
-        first, second = _cross_moments(problem, learned)
-        C = 2 * law.quadratic * tau * first + (law.quadratic * tau) ** 2 * second
-        along_e = (linear.teacher_strength @ linear.teacher_share) * neurons.v / neurons.aside
-        kick = linear.K * (C * neurons.omega / np.sqrt(neurons.along * neurons.v))[:, None]
-        kept = np.maximum(1 - C**2 / (neurons.along * along_e), 0.0)
-    root = np.sqrt(3.0)
-    cases = tuple(
-        (p, np.concatenate([parts[0] + g * np.sqrt(noise) * shared, np.sqrt(2 * noise) * shared, kick], axis=1))
-        for g, p in ((0.0, 2 / 3), (root, 1 / 6), (-root, 1 / 6))
-    )
-    own = np.sqrt(noise * _own_slope(problem.sigma)) * 2 * tau[:, None] * e
+    e, zero = parts[-1], np.zeros_like(parts[-1])
+    kept, kick, independent = np.ones_like(neurons.A), zero, []
+    cases = [(1.0, zero, zero)]
+    if law is not None:
+        tau = problem.eta * neurons.A / np.sqrt(problem.N)
+        noise = direction(problem).residual_power / problem.step_samples  # E r²/n
+        lengthened = e * (2 * tau * neurons.aside / neurons.v)[:, None]
+        shared = law.quadratic * lengthened
+        root = np.sqrt(3 * noise)
+        cases = [(p, g * shared, np.sqrt(2 * noise) * shared) for g, p in ((0.0, 2 / 3), (root, 1 / 6), (-root, 1 / 6))]
+        own = np.sqrt(noise * _own_slope(problem.sigma)) * lengthened
+        independent.append(np.concatenate([own, zero, zero], axis=1))
+        kick, kept = _kick(problem, learned, law, neurons, linear)
+    if learned.through_output and problem.weights == "sphere" and learned.overlap**2 < 1 - 1e-9:
+        part, share = _unit_length(problem, learned, neurons, e, linear)
+        independent.append(part)
+        kept = kept * (1 - share)
     means = Means(
-        cases,
-        (np.concatenate([own, zero, zero], axis=1),),
+        tuple((p, np.concatenate([parts[0] + moved, form, kick], axis=1)) for p, moved, form in cases),
+        tuple(independent),
         np.concatenate([teacher[0], np.zeros_like(teacher[0]), teacher[1]]),
         carried=True,
     )
-    strength_left = linear.teacher_strength * kept[:, None]
-    return means, Sector(
-        linear.dim, linear.K, linear.strength, linear.share, linear.h, strength_left, linear.teacher_share
-    )
+    return means, replace(linear, teacher_strength=linear.teacher_strength * kept[:, None])
+
+
+def _kick(
+    problem: Problem, learned: LearnedDirection, law: Strength, neurons: _Neurons, linear: Sector
+) -> tuple[Array, Array]:
+    """M couples t̂ and e: the mean feature along ζ, and the share of the variance of w·e that is left."""
+    if law.learned is None or learned.overlap**2 > 1 - 1e-9:
+        return np.zeros_like(linear.K), np.ones_like(neurons.A)
+    tau = problem.eta * neurons.A / np.sqrt(problem.N)
+    first, second = _cross_moments(problem, learned)
+    C = 2 * law.quadratic * tau * first + (law.quadratic * tau) ** 2 * second
+    along_e = (linear.teacher_strength @ linear.teacher_share) * neurons.v / neurons.aside
+    kick = linear.K * (C * neurons.omega / np.sqrt(neurons.along * neurons.v))[:, None]
+    return kick, np.maximum(1 - C**2 / (neurons.along * along_e), 0.0)
+
+
+def _unit_length(
+    problem: Problem, learned: LearnedDirection, neurons: _Neurons, e: Array, linear: Sector
+) -> tuple[Array, float]:
+    """|w_j| = 1 couples the length of w_j − a_j p, −2a_j w_j·p, and the weight along ζ, which p has a part of."""
+    overlap, tilt = learned.overlap, learned.tilt
+    aside = np.sqrt(max(1 - tilt**2, 0.0))  # of p off the learned direction
+    cosine = np.clip(-overlap * tilt / np.sqrt(1 - overlap**2) / aside, -1, 1) if aside > 0 else 0.0
+    shorter = -2 * neurons.A / np.sqrt(problem.N * problem.d) * aside / neurons.aside
+    along_e = np.sqrt(linear.teacher_strength @ linear.teacher_share)
+    part = [e * shorter[:, None], np.zeros_like(e), linear.K * (cosine * along_e / np.sqrt(linear.dim))[:, None]]
+    return np.concatenate(part, axis=1), float(cosine**2)
 
 
 def _cross_moments(problem: Problem, learned: LearnedDirection) -> tuple[float, float]:
