@@ -137,8 +137,9 @@ def _neurons(
         wo = np.outer(wg, wr).ravel()
     A, omega, aside = np.repeat(A, omega.size), np.tile(omega, A.size), np.tile(aside, A.size)
     weight = np.outer(weight, wo).ravel()
-    if problem.weights == "sphere":  # |w_j| = 1 before the step, w_j·t̂ = ω + a_j p·t̂
-        aside = 1 - (omega + learned.tilt * A / np.sqrt(problem.N)) ** 2
+    if problem.weights == "sphere":
+        aside = 1 - omega**2
+    aside = aside * np.exp(_length(problem, learned).along * omega * A / np.sqrt(problem.N))
     kept = weight > min_weight
     A, omega, aside, weight = A[kept], omega[kept], aside[kept], weight[kept] / weight[kept].sum()
     if law is None:
@@ -216,10 +217,10 @@ def _memory(
         own = np.sqrt(noise * _own_slope(problem.sigma)) * lengthened
         independent.append(np.concatenate([own, zero, zero], axis=1))
         kick, kept = _kick(problem, learned, law, neurons, linear)
-    if learned.through_output and problem.weights == "sphere" and learned.overlap**2 < 1 - 1e-9:
-        part, share = _unit_length(problem, learned, neurons, e, linear)
-        independent.append(part)
-        kept = kept * (1 - share)
+    length = _length(problem, learned)
+    if length.across > 0:
+        independent.append(_stretched(problem, length, neurons, e, linear))
+        kept = kept * (1 - length.cosine**2)
     means = Means(
         tuple((p, np.concatenate([parts[0] + moved, form, kick], axis=1)) for p, moved, form in cases),
         tuple(independent),
@@ -243,17 +244,37 @@ def _kick(
     return kick, np.maximum(1 - C**2 / (neurons.along * along_e), 0.0)
 
 
-def _unit_length(
-    problem: Problem, learned: LearnedDirection, neurons: _Neurons, e: Array, linear: Sector
-) -> tuple[Array, float]:
-    """|w_j| = 1 couples the length of w_j − a_j p, −2a_j w_j·p, and the weight along ζ, which p has a part of."""
-    overlap, tilt = learned.overlap, learned.tilt
-    aside = np.sqrt(max(1 - tilt**2, 0.0))  # of p off the learned direction
-    cosine = np.clip(-overlap * tilt / np.sqrt(1 - overlap**2) / aside, -1, 1) if aside > 0 else 0.0
-    shorter = -2 * neurons.A / np.sqrt(problem.N * problem.d) * aside / neurons.aside
-    along_e = np.sqrt(linear.teacher_strength @ linear.teacher_share)
-    part = [e * shorter[:, None], np.zeros_like(e), linear.K * (cosine * along_e / np.sqrt(linear.dim))[:, None]]
-    return np.concatenate(part, axis=1), float(cosine**2)
+class _Length(NamedTuple):
+    """A neuron's squared length before the step, less its part along a_j p, changes by a_j ℓ·w_j: ℓ along t̂, across it, and
+    the cosine of what is across with e, the unlearned part of β⋆."""
+
+    along: float
+    across: float
+    cosine: float
+
+
+def _length(problem: Problem, learned: LearnedDirection) -> _Length:
+    """ℓ = −2p, as |w_j| = 1 (rows on the sphere), and + 12 c₃η (c⋆₁β⋆ − c₁p), the gradient's part along w_j itself."""
+    pull = 12 * problem.sigma.coefficients[3] * problem.eta
+    star = pull * problem.target.coefficients[1]
+    output = -2.0 * (problem.weights == "sphere") if learned.through_output else 0.0
+    if problem.gradient == "full":
+        output -= pull * problem.sigma.coefficients[1]
+    overlap, tilt = learned.overlap, learned.tilt  # p·t̂; p and β⋆ are orthogonal
+    along = star * overlap + output * tilt
+    across = np.sqrt(max(star**2 + output**2 - along**2, 0.0))
+    unlearned = np.sqrt(max(1 - overlap**2, 0.0))
+    on_e = star * unlearned - output * overlap * tilt / unlearned if unlearned > 1e-5 else 0.0
+    return _Length(along, across, float(np.clip(on_e / across, -1, 1)) if across > 0 else 0.0)
+
+
+def _stretched(
+    problem: Problem, length: _Length, neurons: _Neurons, e: Array, linear: Sector
+) -> Array:
+    """The squared length's dependence on w off the learned direction, beside the weight along ζ that goes with it."""
+    moved = neurons.A / np.sqrt(problem.N * problem.d) * length.across / neurons.aside
+    along_e = length.cosine * np.sqrt(linear.teacher_strength @ linear.teacher_share / linear.dim)
+    return np.concatenate([e * moved[:, None], np.zeros_like(e), linear.K * along_e[:, None]], axis=1)
 
 
 def _cross_moments(problem: Problem, learned: LearnedDirection) -> tuple[float, float]:
