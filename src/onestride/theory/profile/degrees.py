@@ -151,6 +151,7 @@ def _neurons(
         along = np.ones_like(A) if law.learned is None else law.along_learned(A) / (1 - 1 / d)
     grown = bulk @ share
     theta = learned.amplitude * A + omega * np.sqrt(along)
+    theta = theta + problem.eta * A / np.sqrt(problem.N) * _cubic(problem, learned, omega)[0]
     strengths = (bulk / grown[:, None], share, teacher / grown[:, None], teacher_share)
     return _Neurons(A, omega, aside, weight, theta, aside * grown, along, *strengths)
 
@@ -217,6 +218,7 @@ def _memory(
         own = np.sqrt(noise * _own_slope(problem.sigma)) * lengthened
         independent.append(np.concatenate([own, zero, zero], axis=1))
         kick, kept = _kick(problem, learned, law, neurons, linear)
+        kick = kick + linear.K * (tau * _cubic(problem, learned, neurons.omega)[1] / np.sqrt(neurons.v))[:, None]
     length = _length(problem, learned)
     if length.across > 0:
         independent.append(_stretched(problem, length, neurons, e, linear))
@@ -242,6 +244,23 @@ def _kick(
     along_e = (linear.teacher_strength @ linear.teacher_share) * neurons.v / neurons.aside
     kick = linear.K * (C * neurons.omega / np.sqrt(neurons.along * neurons.v))[:, None]
     return kick, np.maximum(1 - C**2 / (neurons.along * along_e), 0.0)
+
+
+def _cubic(problem: Problem, learned: LearnedDirection, omega: Float[Array, "k"]) -> tuple[Array, Array]:
+    """What degree three of σ adds to the mean gradient of a neuron along t̂ and along e, the mean over w·e taken.
+
+    E[r 3c₃H₂(w·x)x] = 6c₃(w·g)w + 18c₃(c⋆₃(w·β⋆)²β⋆ − c₃p/d),   g = c⋆₁β⋆ − c₁p (full) or c⋆₁β⋆ (labels).
+    """
+    c1, c3 = problem.sigma.coefficients[[1, 3]] if problem.gradient == "full" else (0.0, problem.sigma.coefficients[3])
+    star1, star3 = problem.target.coefficients[[1, 3]]
+    overlap, tilt, d = learned.overlap, learned.tilt, problem.d
+    unlearned = np.sqrt(max(1 - overlap**2, 0.0))
+    p_on_e = -overlap * tilt / unlearned if unlearned > 1e-5 else 0.0
+    square = overlap**2 * omega**2 + unlearned**2 / d  # E (w·β⋆)² given ω
+    own = 3 * c3 if c1 else 0.0
+    along = 6 * (star1 * overlap - c1 * tilt) * omega**2 + 18 * star3 * square * overlap - 6 * own * tilt / d
+    across = 6 * (star1 * unlearned - c1 * p_on_e) / d + 18 * star3 * square * unlearned - 6 * own * p_on_e / d
+    return c3 * along, c3 * across
 
 
 class _Length(NamedTuple):
