@@ -116,6 +116,7 @@ class _Neurons(NamedTuple):
     theta: Float[Array, "k"]
     v: Float[Array, "k"]
     along: Float[Array, "k"]
+    along_e: Float[Array, "k"]
     bulk: Float[Array, "k p"]
     share: Float[Array, "p"]
     teacher: Float[Array, "k t"]
@@ -139,7 +140,6 @@ def _neurons(
     weight = np.outer(weight, wo).ravel()
     if problem.weights == "sphere":
         aside = 1 - omega**2
-    aside = aside * np.exp(_length(problem, learned).along * omega * A / np.sqrt(problem.N))
     kept = weight > min_weight
     A, omega, aside, weight = A[kept], omega[kept], aside[kept], weight[kept] / weight[kept].sum()
     if law is None:
@@ -149,11 +149,12 @@ def _neurons(
         few = [_gauss(x) for x in (law.bulk, law.teacher)]
         (bulk, share), (teacher, teacher_share) = ((law.on(x, A) / (1 - 1 / d), x.weight) for x in few)
         along = np.ones_like(A) if law.learned is None else law.along_learned(A) / (1 - 1 / d)
+    aside = aside * np.exp(_length(problem, learned).along * omega * A / np.sqrt(problem.N * along))
     grown = bulk @ share
     theta = learned.amplitude * A + omega * np.sqrt(along)
     theta = theta + problem.eta * A / np.sqrt(problem.N) * _cubic(problem, learned, omega)[0]
     strengths = (bulk / grown[:, None], share, teacher / grown[:, None], teacher_share)
-    return _Neurons(A, omega, aside, weight, theta, aside * grown, along, *strengths)
+    return _Neurons(A, omega, aside, weight, theta, aside * grown, along, teacher @ teacher_share, *strengths)
 
 
 def _gauss(law: SpectralNodes) -> SpectralNodes:
@@ -206,8 +207,7 @@ def _memory(
 ) -> tuple[Means, Sector]:
     """The special sector on f, f·xᵀMx/d and f·ζ, averaged over r̄ by three points; and sector 1 less what is in it."""
     e, zero = parts[-1], np.zeros_like(parts[-1])
-    kept, kick, independent = np.ones_like(neurons.A), zero, []
-    cases = [(1.0, zero, zero)]
+    independent, cases = [], [(1.0, zero, zero)]
     if law is not None:
         tau = problem.eta * neurons.A / np.sqrt(problem.N)
         noise = direction(problem).residual_power / problem.step_samples  # E r²/n
@@ -217,12 +217,22 @@ def _memory(
         cases = [(p, g * shared, np.sqrt(2 * noise) * shared) for g, p in ((0.0, 2 / 3), (root, 1 / 6), (-root, 1 / 6))]
         own = np.sqrt(noise * _own_slope(problem.sigma)) * lengthened
         independent.append(np.concatenate([own, zero, zero], axis=1))
-        kick, kept = _kick(problem, learned, law, neurons, linear)
+    C = _coupling(problem, learned, law, neurons.A)
+    kick = linear.K * (C * neurons.omega / np.sqrt(neurons.along * neurons.v))[:, None]
+    if law is not None:
         kick = kick + linear.K * (tau * _cubic(problem, learned, neurons.omega)[1] / np.sqrt(neurons.v))[:, None]
-    length = _length(problem, learned)
-    if length.across > 0:
-        independent.append(_stretched(problem, length, neurons, e, linear))
-        kept = kept * (1 - length.cosine**2)
+    left = neurons.along_e - C**2 / neurons.along  # variance of w·e given ω, times d
+    length, unlearned = _length(problem, learned), learned.overlap**2 < 1 - 1e-9
+    if length.across > 0 and unlearned:
+        # ℓ·w, which |w_j|² moves with, and w·e, both given ω
+        spread = np.sqrt(np.maximum(length.along**2 + length.across**2 - length.along**2 / neurons.along, 1e-300))
+        on_e = (length.across * length.cosine - C * length.along / neurons.along) / spread
+        on_e = np.clip(on_e, -np.sqrt(np.maximum(left, 0)), np.sqrt(np.maximum(left, 0)))
+        moved = e * (neurons.A / np.sqrt(problem.N * problem.d) * spread / neurons.aside)[:, None]
+        weight = linear.K * (on_e * np.sqrt(neurons.aside / neurons.v / linear.dim))[:, None]
+        independent.append(np.concatenate([moved, zero, weight], axis=1))
+        left = left - on_e**2
+    kept = np.clip(left / neurons.along_e, 0.0, 1.0)
     means = Means(
         tuple((p, np.concatenate([parts[0] + moved, form, kick], axis=1)) for p, moved, form in cases),
         tuple(independent),
@@ -232,18 +242,13 @@ def _memory(
     return means, replace(linear, teacher_strength=linear.teacher_strength * kept[:, None])
 
 
-def _kick(
-    problem: Problem, learned: LearnedDirection, law: Strength, neurons: _Neurons, linear: Sector
-) -> tuple[Array, Array]:
-    """M couples t̂ and e: the mean feature along ζ, and the share of the variance of w·e that is left."""
-    if law.learned is None or learned.overlap**2 > 1 - 1e-9:
-        return np.zeros_like(linear.K), np.ones_like(neurons.A)
-    tau = problem.eta * neurons.A / np.sqrt(problem.N)
+def _coupling(problem: Problem, learned: LearnedDirection, law: Strength | None, A: Array) -> Array:
+    """C = 2ντ t̂ᵀMe + ν²τ² t̂ᵀM²e, d times the covariance of a neuron's weights along t̂ and e after the step."""
+    if law is None or law.learned is None or learned.overlap**2 > 1 - 1e-9:
+        return np.zeros_like(A)
     first, second = _cross_moments(problem, learned)
-    C = 2 * law.quadratic * tau * first + (law.quadratic * tau) ** 2 * second
-    along_e = (linear.teacher_strength @ linear.teacher_share) * neurons.v / neurons.aside
-    kick = linear.K * (C * neurons.omega / np.sqrt(neurons.along * neurons.v))[:, None]
-    return kick, np.maximum(1 - C**2 / (neurons.along * along_e), 0.0)
+    tau = problem.eta * A / np.sqrt(problem.N)
+    return 2 * law.quadratic * tau * first + (law.quadratic * tau) ** 2 * second
 
 
 def _cubic(problem: Problem, learned: LearnedDirection, omega: Float[Array, "k"]) -> tuple[Array, Array]:
@@ -285,15 +290,6 @@ def _length(problem: Problem, learned: LearnedDirection) -> _Length:
     unlearned = np.sqrt(max(1 - overlap**2, 0.0))
     on_e = star * unlearned - output * overlap * tilt / unlearned if unlearned > 1e-5 else 0.0
     return _Length(along, across, float(np.clip(on_e / across, -1, 1)) if across > 0 else 0.0)
-
-
-def _stretched(
-    problem: Problem, length: _Length, neurons: _Neurons, e: Array, linear: Sector
-) -> Array:
-    """The squared length's dependence on w off the learned direction, beside the weight along ζ that goes with it."""
-    moved = neurons.A / np.sqrt(problem.N * problem.d) * length.across / neurons.aside
-    along_e = length.cosine * np.sqrt(linear.teacher_strength @ linear.teacher_share / linear.dim)
-    return np.concatenate([e * moved[:, None], np.zeros_like(e), linear.K * along_e[:, None]], axis=1)
 
 
 def _cross_moments(problem: Problem, learned: LearnedDirection) -> tuple[float, float]:
