@@ -248,7 +248,7 @@ def _coupling(problem: Problem, learned: LearnedDirection, law: Strength | None,
         return np.zeros_like(A)
     first, second = _cross_moments(problem, learned)
     tau = problem.eta * A / np.sqrt(problem.N)
-    return 2 * law.quadratic * tau * first + (law.quadratic * tau) ** 2 * second
+    return 2 * law.quadratic * tau * first + (law.quadratic * tau) ** 2 * (second + 2 * law.shift * first)
 
 
 def _cubic(problem: Problem, learned: LearnedDirection, omega: Float[Array, "k"]) -> tuple[Array, Array]:
