@@ -18,7 +18,7 @@ from scipy.linalg import eigh_tridiagonal
 
 from onestride._numerics import Array, Float
 from onestride.functions import Function
-from onestride.theory.profile.smoothing import fine_rule
+from onestride.theory.profile.smoothing import LARGEST_REACH, fine_rule
 
 _WINDOW = 8.0  # standard deviations of s u beyond which nothing is added
 _LOCAL = 64  # nodes of u where the function's own rule does not reach
@@ -34,7 +34,7 @@ def multiplicity(D: int, l: int) -> float:
 def degrees_resolved(D: int, largest: int, *, most: int = 6, factor: float = 60.0) -> int:
     """The last degree whose multiplicity is below 60 max(n, N); higher ones are noise to the features."""
     L = 1
-    while L < most and multiplicity(D, L + 1) < factor * largest:
+    while most > L and multiplicity(D, L + 1) < factor * largest:
         L += 1
     return L
 
@@ -63,6 +63,8 @@ def resolve(f: Function, t: Array, s: Array, D: int, L: int) -> Float[Array, "pa
     t, s = np.broadcast_arrays(np.asarray(t, float), np.asarray(s, float))
     out = np.empty((L + 3, t.size))
     flat_t, sd = t.ravel(), s.ravel() / np.sqrt(D)  # of s u
+    if not np.abs(flat_t).max() + 20 * sd.max() <= LARGEST_REACH:
+        return np.full((L + 3, *t.shape), np.nan)
     reach = float(f.rule[0][-1])
     near = np.abs(flat_t) + _WINDOW * sd < reach
     halvings = np.where(near, np.ceil(np.log2(np.maximum(1 / sd, 1.0))), -1).astype(int)

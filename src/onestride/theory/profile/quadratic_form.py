@@ -110,7 +110,7 @@ def carrier(model: Model, rho: Inexact[Array, "i"], q: Inexact[Array, "k"]) -> I
 def special_answer(
     model: Model, M: Inexact[Array, "m m"], wide: Inexact[Array, "m m"], h: Float[Array, "m"]
 ) -> Inexact[Array, "m"]:
-    """x = (D̃⁻¹ + M)⁻¹h."""
+    """X = (D̃⁻¹ + M)⁻¹h."""
     size = model.w.size
     if np.iscomplexobj(wide) or np.diag(wide).min() <= 0:
         return wide @ solve(np.eye(h.size) + M @ wide, h)
