@@ -11,10 +11,12 @@ from __future__ import annotations
 
 from functools import lru_cache
 from math import comb
+from typing import NamedTuple
 
 import numpy as np
 from numpy.polynomial.legendre import leggauss
 from scipy.linalg import eigh_tridiagonal
+from scipy.special import binom
 
 from onestride._numerics import Array, Float
 from onestride.functions import Function
@@ -24,6 +26,7 @@ _WINDOW = 8.0  # standard deviations of s u beyond which nothing is added
 _LOCAL = 64  # nodes of u where the function's own rule does not reach
 _WIDE = -2  # marks points whose window is wider than that rule
 _AT_ONCE = 400_000  # values f(x) held at a time
+_NEIGHBOURS = 24  # nodes of t that a value is interpolated from
 
 
 def multiplicity(D: int, l: int) -> float:
@@ -61,33 +64,82 @@ def _recurrence(D: int, count: int) -> Float[Array, "l"]:
 def resolve(f: Function, t: Array, s: Array, D: int, L: int) -> Float[Array, "parts *shape"]:
     """b, k_1 … k_L, the variance of the rest and e of f(t + s u), first axis, at means t and scales s of u."""
     t, s = np.broadcast_arrays(np.asarray(t, float), np.asarray(s, float))
-    out = np.empty((L + 3, t.size))
     flat_t, sd = t.ravel(), s.ravel() / np.sqrt(D)  # of s u
     if not np.abs(flat_t).max() + 20 * sd.max() <= LARGEST_REACH:
         return np.full((L + 3, *t.shape), np.nan)
+    with np.errstate(all="ignore"):  # an overflowing function ends as NaN, which callers report
+        table = _table(f, flat_t, sd, D, L)
+        out = _directly(f, flat_t, sd, D, L) if table is None else table(flat_t, sd)
+    return out.reshape(L + 3, *t.shape)
+
+
+class _Table(NamedTuple):
+    """The parts on a grid of t (equal distances) and s (Chebyshev's nodes in log s): they are smooth in both."""
+
+    start: float
+    distance: float
+    log_s: Float[Array, "m"]
+    parts: Float[Array, "parts m t"]
+
+    def __call__(self, t: Array, sd: Array) -> Array:
+        """Interpolated at the points (t, sd): Lagrange's polynomials through the nearest t and through all s."""
+        widths, which = np.unique(sd, return_inverse=True)
+        m = self.log_s.size
+        sign = np.sin((np.arange(m) + 0.5) * np.pi / m) * (-1.0) ** np.arange(m)
+        across = _barycentric(np.log(widths), self.log_s, sign)
+        at = (t - self.start) / self.distance
+        first = np.floor(at).astype(int) - _NEIGHBOURS // 2 + 1
+        order = np.arange(_NEIGHBOURS)
+        along = _barycentric(at - first, order, (-1.0) ** order * binom(_NEIGHBOURS - 1, order))
+        index = (which * self.parts.shape[2] + first)[:, None] + order
+        out = np.stack([np.einsum("ij,ij->i", (across @ part).ravel()[index], along) for part in self.parts])
+        out[-2] = np.maximum(out[-2], 0.0)
+        return out
+
+
+def _barycentric(x: Array, nodes: Array, weight: Array) -> Float[Array, "x nodes"]:
+    """Values at x of Lagrange's polynomials on the nodes."""
+    gap = x[:, None] - nodes
+    part = weight / np.where(gap == 0, 1e-200, gap)
+    return part / part.sum(1, keepdims=True)
+
+
+def _table(f: Function, t: Array, sd: Array, D: int, L: int) -> _Table | None:
+    """A table that reaches all points, where it is smooth enough and takes fewer values than the points."""
+    low, high = sd.min(), sd.max()
+    if D < 16 or low < 2.0**-10:
+        return None
+    half = np.log(high / low) / 2
+    # smoothing by N(0, s²) is analytic in log s up to ±iπ/4, which gives Chebyshev's interpolation its rate
+    count = 1 if half == 0 else 2 + int(np.ceil(24 / np.arcsinh(np.pi / 4 / half)))
+    distance = low / (5 if D >= 40 else 8)
+    nodes = np.arange(-_NEIGHBOURS // 2, np.ceil((t.max() - t.min()) / distance) + _NEIGHBOURS // 2 + 1)
+    if 2 * nodes.size * count > t.size:
+        return None
+    grid = t.min() + distance * nodes
+    log_s = np.log(low) + half * (1 + np.cos((np.arange(count) + 0.5) * np.pi / count))
+    values = _directly(f, np.tile(grid, count), np.repeat(np.exp(log_s), grid.size), D, L)
+    return _Table(float(grid[0]), float(distance), log_s, values.reshape(L + 3, count, grid.size))
+
+
+def _directly(f: Function, t: Array, sd: Array, D: int, L: int) -> Float[Array, "parts x"]:
+    """The parts by quadrature at every point."""
+    out = np.empty((L + 3, t.size))
     reach = float(f.rule[0][-1])
-    near = np.abs(flat_t) + _WINDOW * sd < reach
+    near = np.abs(t) + _WINDOW * sd < reach
     halvings = np.where(near, np.ceil(np.log2(np.maximum(1 / sd, 1.0))), -1).astype(int)
     halvings = np.where(sd < 2.0**-10, -1, halvings)  # a kink is seen by few points on this scale
-    halvings = np.where(~near & (sd > 3) & (np.abs(flat_t) < reach + _WINDOW * sd), _WIDE, halvings)
-    with np.errstate(all="ignore"):  # an overflowing function ends as NaN, which callers report
-        for level in np.unique(halvings):
-            chosen = np.flatnonzero(halvings == level)
-            chosen = chosen[np.argsort(sd[chosen], kind="stable")]  # windows of similar width go together
-            if level == _WIDE:
-                rule = _wide_rule(f)
-                for part in np.array_split(chosen, chosen.size * rule[0].size // _AT_ONCE + 1):
-                    out[:, part] = _by_rule(f, rule, flat_t[part], sd[part], D, L)
-                continue
-            if level < 0:
-                for part in np.array_split(chosen, chosen.size * _LOCAL // _AT_ONCE + 1):
-                    out[:, part] = _locally(f, flat_t[part], sd[part], D, L)
-                continue
-            rule = fine_rule(f, int(level))
-            per_point = _WINDOW * 2 * 16 * 2.0**level * sd[chosen].max() + 400
-            for part in np.array_split(chosen, int(chosen.size * per_point / _AT_ONCE) + 1):
-                out[:, part] = _by_rule(f, rule, flat_t[part], sd[part], D, L)
-    return out.reshape(L + 3, *t.shape)
+    halvings = np.where(~near & (sd > 3) & (np.abs(t) < reach + _WINDOW * sd), _WIDE, halvings)
+    for level in np.unique(halvings):
+        chosen = np.flatnonzero(halvings == level)
+        chosen = chosen[np.argsort(sd[chosen], kind="stable")]  # windows of similar width go together
+        rule = _wide_rule(f) if level == _WIDE else fine_rule(f, max(int(level), 0))
+        per_point = rule[0].size if level == _WIDE else _WINDOW * 2 * 16 * 2.0**level * sd[chosen].max() + 400
+        for part in np.array_split(chosen, int(chosen.size * per_point / _AT_ONCE) + 1):
+            out[:, part] = (
+                _locally(f, t[part], sd[part], D, L) if level == -1 else _by_rule(f, rule, t[part], sd[part], D, L)
+            )
+    return out
 
 
 def _by_rule(f: Function, rule: tuple[Array, Array], t: Array, sd: Array, D: int, L: int) -> Array:
