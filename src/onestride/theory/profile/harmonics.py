@@ -14,6 +14,7 @@ from math import comb
 from typing import NamedTuple
 
 import numpy as np
+from numpy.lib.stride_tricks import sliding_window_view
 from numpy.polynomial.legendre import leggauss
 from scipy.linalg import eigh_tridiagonal
 from scipy.special import binom
@@ -147,11 +148,17 @@ def _by_rule(f: Function, rule: tuple[Array, Array], t: Array, sd: Array, D: int
     x, weight = rule
     lo = np.searchsorted(x, t - _WINDOW * sd)
     width = int((np.searchsorted(x, t + _WINDOW * sd) - lo).max())
-    index = np.minimum(lo[:, None] + np.arange(width), x.size - 1)
-    g = (x[index] - t[:, None]) / sd[:, None]
-    u2 = np.minimum(g * g / D, 1.0)
-    p = np.exp((D - 3) / 2 * np.log1p(-u2)) * weight[index]  # log1p(-1) = −∞ off the sphere
-    return _moments(f(x)[index], g, p / p.sum(1, keepdims=True), D, L)
+    padding = np.zeros(width)
+    at, weights, values = (sliding_window_view(np.concatenate([a, padding]), width)[lo] for a in (x, weight, f(x)))
+    at -= t[:, None]
+    at /= sd[:, None]
+    density = np.square(at)
+    density *= -1 / D
+    np.log1p(np.maximum(density, -1.0, out=density), out=density)  # log1p(-1) = −∞ off the sphere
+    density *= (D - 3) / 2
+    weights *= np.exp(density, out=density)
+    weights /= weights.sum(1, keepdims=True)
+    return _moments(values, at, weights, D, L)
 
 
 @lru_cache(maxsize=16)
@@ -178,15 +185,21 @@ def _sphere_nodes(D: int) -> tuple[Array, Array]:
 def _moments(values: Array, g: Array, p: Array, D: int, L: int) -> Array:
     """The parts of f from its values at √D u = g with probabilities p."""
     out = np.empty((L + 3, values.shape[0]))
-    out[0] = (p * values).sum(1)
+    out[0] = np.einsum("ij,ij->i", values, p)
     left = values - out[0][:, None]
+    weighted = left * p
+    variance = np.einsum("ij,ij->i", left, weighted)
     # e = ½ E[(f − b)((D − 3) u²/(1 − u²) − 1)], by parts in u
-    out[-1] = (p * left * ((D - 3) / D * g * g / np.maximum(1 - g * g / D, 1e-12) - 1)).sum(1) / 2
+    np.multiply(g, g, out=left)
+    out[-1] = np.einsum("ij,ij->i", weighted, left / np.maximum(D - left, 1e-12 * D)) * (D - 3) / 2
     c = _recurrence(D, L + 2)
-    below, here = np.zeros_like(g), np.ones_like(g)
+    below, here = np.ones_like(g), np.array(g)
     for l in range(1, L + 1):
-        below, here = here, (g * here - (c[l - 2] * below if l > 1 else 0.0)) / c[l - 1]
-        out[l] = (p * left * here).sum(1)
-        left = left - out[l][:, None] * here
-    out[-2] = (p * left * left).sum(1)
+        out[l] = np.einsum("ij,ij->i", weighted, here)
+        if l < L:  # P_{l+1} = (g P_l − c_l P_{l−1})/c_{l+1}
+            below *= -c[l - 1]
+            below += np.multiply(g, here, out=left)
+            below /= c[l]
+            below, here = here, below
+    out[-2] = np.maximum(variance - (out[1 : L + 1] ** 2).sum(0), 0.0)
     return out
