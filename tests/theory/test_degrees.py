@@ -12,7 +12,7 @@ from scipy.special import eval_gegenbauer, gammaln, roots_gegenbauer
 import onestride as one
 from onestride import Problem, Step
 from onestride.functions import activation as function
-from onestride.theory.profile import degrees
+from onestride.theory.profile import degrees, harmonics
 from onestride.theory.profile.build import build_model
 from onestride.theory.profile.equations import newton, residual_and_jacobian, solve
 from onestride.theory.profile.errors import errors_at
@@ -134,6 +134,31 @@ def test_relu_far_out_is_linear_or_zero_and_scales():
         power = np.array([1, 1, 1, 1, 2, 1])[:, None]
         narrow = 1e-6 / c if c < 1e-3 else 1e-9
         assert_close(scaled / c**power, unit, rel=narrow, abs_=narrow)
+
+
+@pytest.mark.parametrize("activation", ["relu", "tanh"])
+@pytest.mark.parametrize("D", [16, 23, 44, 10**6])
+def test_a_table_gives_what_quadrature_gives(D, activation):
+    """6,000 points: to 1e-8 on the smallest spheres that are tabulated, to 1e-10 from D = 20 on."""
+    f, rng = function(activation, centred=False), np.random.default_rng(2)
+    t, sd = rng.uniform(-6, 6, 6000), rng.choice(np.linspace(0.8, 1.3, 50), 6000)
+    few = rng.choice(6000, 300)
+    with np.errstate(divide="ignore"):
+        table = harmonics._table(f, t, sd, D, 3)
+        direct = harmonics._directly(f, t[few], sd[few], D, 3)
+    assert table is not None
+    assert_close(table(t[few], sd[few]), direct, rel=0, abs_=1e-8 if D < 20 else 1e-10)
+
+
+@pytest.mark.parametrize("activation", ["relu", "tanh", "gelu", (0.0, 1.0, 0.5)])
+def test_merged_panels_integrate_like_the_functions_own(activation):
+    """∫ f g and ∫ f² g over a wide Gaussian g, with a quarter of the nodes or fewer."""
+    f = function(activation, centred=False)
+    (x, w), (y, v) = harmonics._merged(f, 0), harmonics._merged(f, 3)
+    assert y.size < x.size / 3
+    for power in (1, 2):
+        sums = [(weight * f(at) ** power) @ np.exp(-((at - 3) ** 2) / 32) for at, weight in ((x, w), (y, v))]
+        assert_close(sums[1], sums[0], rel=1e-12)
 
 
 def test_windows_beyond_the_table_are_refused():

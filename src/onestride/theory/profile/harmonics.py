@@ -19,13 +19,13 @@ from numpy.polynomial.legendre import leggauss
 from scipy.linalg import eigh_tridiagonal
 from scipy.special import binom
 
-from onestride._numerics import Array, Float
+from onestride._numerics import _ORDER, Array, Float
 from onestride.functions import Function
 from onestride.theory.profile.smoothing import LARGEST_REACH, fine_rule
 
 _WINDOW = 8.0  # standard deviations of s u beyond which nothing is added
 _LOCAL = 64  # nodes of u where the function's own rule does not reach
-_WIDE = -2  # marks points whose window is wider than that rule
+_LOCALLY = -100  # marks those points
 _AT_ONCE = 400_000  # values f(x) held at a time
 _NEIGHBOURS = 24  # nodes of t that a value is interpolated from
 
@@ -126,21 +126,66 @@ def _table(f: Function, t: Array, sd: Array, D: int, L: int) -> _Table | None:
 def _directly(f: Function, t: Array, sd: Array, D: int, L: int) -> Float[Array, "parts x"]:
     """The parts by quadrature at every point."""
     out = np.empty((L + 3, t.size))
-    reach = float(f.rule[0][-1])
-    near = np.abs(t) + _WINDOW * sd < reach
-    halvings = np.where(near, np.ceil(np.log2(np.maximum(1 / sd, 1.0))), -1).astype(int)
-    halvings = np.where(sd < 2.0**-10, -1, halvings)  # a kink is seen by few points on this scale
-    halvings = np.where(~near & (sd > 3) & (np.abs(t) < reach + _WINDOW * sd), _WIDE, halvings)
-    for level in np.unique(halvings):
-        chosen = np.flatnonzero(halvings == level)
+    reach = f.rule[1].sum() / 2
+    # panels as wide as the density allows: on small spheres it ends
+    level = np.floor(np.log2(sd)).astype(int) + (2 if D >= 40 else 0 if D >= 20 else -2)
+    far = (np.abs(t) + _WINDOW * sd >= reach) & ((sd < 2) | (np.abs(t) >= reach + _WINDOW * sd))
+    level[far | (sd < 2.0**-10)] = _LOCALLY  # a kink is seen by few points on this scale
+    for value in np.unique(level):
+        chosen = np.flatnonzero(level == value)
         chosen = chosen[np.argsort(sd[chosen], kind="stable")]  # windows of similar width go together
-        rule = _wide_rule(f) if level == _WIDE else fine_rule(f, max(int(level), 0))
-        per_point = rule[0].size if level == _WIDE else _WINDOW * 2 * 16 * 2.0**level * sd[chosen].max() + 400
-        for part in np.array_split(chosen, int(chosen.size * per_point / _AT_ONCE) + 1):
-            out[:, part] = (
-                _locally(f, t[part], sd[part], D, L) if level == -1 else _by_rule(f, rule, t[part], sd[part], D, L)
-            )
+        if value == _LOCALLY:
+            for part in np.array_split(chosen, chosen.size * _LOCAL // _AT_ONCE + 1):
+                out[:, part] = _locally(f, t[part], sd[part], D, L)
+            continue
+        rule = _rule(f, int(value))
+        lo, hi = (np.searchsorted(rule[0], t[chosen] + sign * _WINDOW * sd[chosen]) for sign in (-1, 1))
+        for part in np.array_split(chosen, chosen.size * int((hi - lo).max()) // _AT_ONCE + 1):
+            out[:, part] = _by_rule(f, rule, t[part], sd[part], D, L)
     return out
+
+
+def _rule(f: Function, level: int) -> tuple[Array, Array]:
+    """The function's own rule with panels of up to 2^level, continued beyond its ends where windows reach further."""
+    if level <= 0:
+        return fine_rule(f, -level)
+    x, w = _merged(f, level)
+    unit, share = _unit_panel()
+    far = w.sum() / 2 + 2.0**level * (np.arange(33)[:, None] + unit).ravel()
+    weight = np.tile(2.0**level * share, 33)
+    return np.concatenate([-far[::-1], x, far]), np.concatenate([weight[::-1], w, weight])
+
+
+@lru_cache(maxsize=64)
+def _merged(f: Function, level: int) -> tuple[Array, Array]:
+    """Neighbouring panels made one, up to a width of 2^level, where one polynomial gives the values on both."""
+    if level == 0:
+        return f.rule
+    whole, (unit, share) = 2.0**level, _unit_panel()
+    x, w = (a.reshape(-1, unit.size) for a in _merged(f, level - 1))
+    width = w.sum(1)
+    left = (x[:, 0] + x[:, -1] - width) / 2
+    halves = np.isclose(width, whole / 2)
+    aligned = np.abs(left / whole - np.rint(left / whole)) < 1e-9
+    pair = np.flatnonzero(halves[:-1] & halves[1:] & aligned[:-1])
+    merged = left[pair, None] + whole * unit
+    old = f(np.concatenate([x[pair], x[pair + 1]], axis=1))
+    weight = 1 / np.prod(unit[:, None] - unit + np.eye(unit.size), axis=1)
+    guess = f(merged) @ _barycentric(np.concatenate([unit, 1 + unit]) / 2, unit, weight).T
+    with np.errstate(invalid="ignore"):
+        same = np.abs(guess - old).max(1) <= 1e-13 * (np.abs(old).max(1) + np.sqrt(f.second_moment))
+    kept = np.ones(width.size, bool)
+    kept[pair[same]] = kept[pair[same] + 1] = False
+    new_x = np.concatenate([x[kept], merged[same]])
+    new_w = np.concatenate([w[kept], np.tile(whole * share, (int(same.sum()), 1))])
+    order = np.argsort(new_x[:, 0])
+    return new_x[order].ravel(), new_w[order].ravel()
+
+
+@lru_cache(maxsize=1)
+def _unit_panel() -> tuple[Array, Array]:
+    x, w = leggauss(_ORDER)
+    return (1 + x) / 2, w / 2
 
 
 def _by_rule(f: Function, rule: tuple[Array, Array], t: Array, sd: Array, D: int, L: int) -> Array:
@@ -159,17 +204,6 @@ def _by_rule(f: Function, rule: tuple[Array, Array], t: Array, sd: Array, D: int
     weights *= np.exp(density, out=density)
     weights /= weights.sum(1, keepdims=True)
     return _moments(values, at, weights, D, L)
-
-
-@lru_cache(maxsize=16)
-def _wide_rule(f: Function) -> tuple[Array, Array]:
-    """The function's rule continued by panels that grow: far out only the window is narrow, and it is wide."""
-    x, w = f.rule
-    edges = w.sum() / 2 * 1.2 ** np.arange(39)  # panels never wider than 8 standard deviations of a window
-    y, v = leggauss(16)
-    middle, half = (edges[1:] + edges[:-1]) / 2, np.diff(edges) / 2
-    far, weight = (middle[:, None] + half[:, None] * y).ravel(), (half[:, None] * v).ravel()
-    return np.concatenate([-far[::-1], x, far]), np.concatenate([weight[::-1], w, weight])
 
 
 def _locally(f: Function, t: Array, sd: Array, D: int, L: int) -> Array:
