@@ -12,11 +12,13 @@ from scipy.special import eval_gegenbauer, gammaln, roots_gegenbauer
 import onestride as one
 from onestride import Problem, Step
 from onestride.functions import activation as function
+from onestride.theory.direction import direction
 from onestride.theory.profile import degrees, harmonics
 from onestride.theory.profile.build import build_model
 from onestride.theory.profile.equations import newton, residual_and_jacobian, solve
 from onestride.theory.profile.errors import errors_at
 from onestride.theory.profile.harmonics import multiplicity, radius_rule, resolve, sphere_rule
+from onestride.theory.profile.neurons import LearnedDirection
 from onestride.theory.profile.quadratic_form import quadratic_form
 from tolerances import K, assert_agrees, assert_close, false_alarm_rate
 
@@ -414,6 +416,85 @@ def test_more_nodes_change_nothing(changes):
     values = [errors_of(degrees.build(p, **few), 0.05) for few in ({}, {"nodes": 41}, {"radii": 4})]
     assert_close(values[1], values[0], rel=2e-5)
     assert_close(values[2], values[0], rel=5e-4)
+
+
+# ------------------------------------------------------------------ what the step's batch leaves behind
+
+
+def drawn_step(p: Problem, rng: np.random.Generator):
+    """X, r of a labels gradient, W on the sphere and γ_j = (1/n) Σ r σ'(w_j·x) x."""
+    X, W = rng.standard_normal((p.n, p.d)), rng.standard_normal((p.N, p.d))
+    W /= np.linalg.norm(W, axis=1, keepdims=True)
+    r = p.target(X[:, 0]) + p.noise * rng.standard_normal(p.n)
+    return X, r, W, p.sigma.derivative(W @ X.T) @ (r[:, None] * X) / p.n
+
+
+STEP = {"n": 800, "d": 100, "N": 1000, "gradient": "labels"}
+
+
+@pytest.mark.parametrize("activation", ["relu", "softplus"])
+def test_a_neurons_length_changes_as_that_of_a_drawn_step(activation):
+    """w_j·γ_j = 2c₂r̄ + ψ₁ w_j·β + own, of variance E r²/n (Eψ² − ψ₀² − ψ₁²) over neurons off β⋆; and 2c₂ r̄ is their mean.
+
+    16 draws, floors 5 % (O(1/d)), k = 5, two checks with 15 degrees of freedom: false-alarm rate below 4e-4 beyond them.
+    """
+    assert false_alarm_rate(16, checks=2, k=K) < 4e-4
+    p, rng, own, slope = problem(**STEP, activation=activation), np.random.default_rng(3), [], []
+    for _ in range(16):
+        X, r, W, gradient = drawn_step(p, rng)
+        along = np.einsum("jd,jd->j", W, gradient)
+        known = np.stack([np.ones(p.N), W @ (X.T @ r) / p.n, W[:, 0], W[:, 0] ** 2 - 1 / p.d], axis=1)
+        fit, left, *_ = np.linalg.lstsq(known, along, rcond=None)
+        own.append(left.item() / (p.N - 4) / (np.mean(r**2) / p.n))
+        slope.append(fit[0] * r.mean() / np.mean(r**2) * p.n)
+    assert_agrees(degrees._own_slope(p.sigma), np.array(own), floor=0.05)
+    assert_agrees(2 * p.sigma.coefficients[2], np.array(slope), floor=0.05)
+
+
+def test_pre_activations_remember_the_batch_as_those_of_a_drawn_step():
+    """Mean over neurons of (w·x)(γ·x) moves with xᵀMx/d by 2c₂, of variance 2E r²/n over fresh x off β⋆ and β; 12 draws.
+
+    Floors 8 % (O(1/d), heavy-tailed r), k = 5, two checks with 11 degrees of freedom: false-alarm rate below 1e-3.
+    """
+    assert false_alarm_rate(12, checks=2, k=K) < 1e-3
+    p, rng, slopes, spread = problem(**STEP), np.random.default_rng(4), [], []
+    for _ in range(12):
+        X, r, W, gradient = drawn_step(p, rng)
+        fresh = rng.standard_normal((1000, p.d))
+        known = np.linalg.qr(np.stack([np.eye(p.d)[0], X.T @ r], axis=1))[0]
+        fresh -= (fresh @ known) @ known.T  # what is learned is in z
+        form = np.mean(r * (fresh @ X.T) ** 2, axis=1) / (p.d - 2)
+        spread.append(form.var() / (2 * np.mean(r**2) / p.n))
+        both = np.mean((fresh @ W.T) * (fresh @ gradient.T), axis=1) * p.d / (p.d - 2)
+        slopes.append(np.cov(form, both)[0, 1] / form.var())
+    assert_agrees(2 * p.sigma.coefficients[2], np.array(slopes), floor=0.08)
+    assert_agrees(1.0, np.array(spread), floor=0.08)
+
+
+@pytest.mark.parametrize("tilt", [0.0, 0.8])
+def test_the_learned_direction_is_coupled_to_the_unlearned_as_in_drawn_matrices(tilt):
+    """t̂ᵀMe and t̂ᵀM²e with t̂ = √(1−tilt²) β̂ + tilt p̂ and e = (β⋆ − ϱt̂)/√(1−ϱ²): n = 2000, d = 200, 12 draws.
+
+    Floor 5 % of 1 + the number, k = 5, two checks with 11 degrees of freedom: false-alarm rate below 1e-3 beyond it.
+    """
+    assert false_alarm_rate(12, checks=2, k=K) < 1e-3
+    p, rng, drawn = problem(n=2000, d=200, teacher="relu", gradient="labels"), np.random.default_rng(6), []
+    for _ in range(12):
+        X = rng.standard_normal((p.n, p.d))
+        r = p.target(X[:, 0]) + p.noise * rng.standard_normal(p.n)
+        beta, other, star = X.T @ r / p.n, rng.standard_normal(p.d), np.eye(p.d)[0]
+        beta /= np.linalg.norm(beta)
+        for u in (beta, star - (star @ beta) * beta):  # p̂ is off both β and β⋆
+            other -= (other @ u) / (u @ u) * u
+        t = np.sqrt(1 - tilt**2) * beta + tilt * other / np.linalg.norm(other)
+        e = star - (star @ t) * t
+        e /= np.linalg.norm(e)
+        Mt, Me = (X.T @ (r * (X @ u)) / p.n for u in (t, e))
+        drawn.append([t @ Me, Mt @ Me])
+    overlap = np.sqrt(1 - tilt**2) * direction(p).overlap
+    expected = degrees._cross_moments(p, LearnedDirection(1.0, float(overlap), tilt > 0, tilt))
+    for value, column in zip(expected, np.array(drawn).T, strict=True):
+        assert_agrees(1 + value, 1 + column, floor=0.05)
 
 
 # ------------------------------------------------------------------ numbers of another simulator
