@@ -8,9 +8,10 @@ from numpy.polynomial.hermite_e import hermeval
 
 import onestride as one
 from onestride.simulation.network import draw_batch, draw_network, draw_teacher, step_gradient
-from onestride.theory.density import atom_at_zero, stieltjes, untrained_density, untrained_law
+from onestride.theory.density import atom_at_zero, stieltjes, untrained_density, untrained_law, untrained_model
 from onestride.theory.direction import direction
 from onestride.theory.outliers import direction_cosine, find_outliers
+from onestride.theory.profile import classic
 from onestride.theory.profile.build import build_model
 from onestride.theory.spectrum import _densities
 from tolerances import EXACT, assert_agrees, assert_close, seeds_from
@@ -52,7 +53,7 @@ def test_transform_maps_the_upper_half_plane_to_itself(shape):
     rng = np.random.default_rng(0)
     z = rng.uniform(-2, 6, 200) + 1j * 10.0 ** rng.uniform(-6, 2, 200)  # ρ(λ) is the transform at z = −λ
     c1, power = p.sigma.coefficients[1], p.sigma.nonlinear_power
-    rho, q = stieltjes(-z, p.phi, p.psi, c1, power)
+    rho, q = (x[:, 0] for x in stieltjes(untrained_model(p), -z))
     assert (rho.imag > 0).all()
     assert (np.abs(rho) <= 1 / z.imag * (1 + 1e-9)).all()
     U = rho / (1 + rho * c1**2 * q / p.psi)
@@ -65,8 +66,8 @@ def test_transform_continues_the_positive_penalty_solution():
     p = problem()
     lam = np.array([1e-3, 0.1, 10.0])
     c1, power = p.sigma.coefficients[1], p.sigma.nonlinear_power
-    rho, _ = stieltjes(lam - 1e-13j, p.phi, p.psi, c1, power)
-    assert_close(rho.real, solve_bulk(lam, p.phi, p.psi, c1, power).rho, rel=EXACT)
+    rho, _ = stieltjes(untrained_model(p), lam - 1e-13j)
+    assert_close(rho[:, 0].real, solve_bulk(lam, p.phi, p.psi, c1, power).rho, rel=EXACT)
 
 
 @pytest.mark.parametrize("shape", [(1000, 500, 2000), (1000, 500, 300)])
@@ -204,7 +205,7 @@ def test_cosine_of_the_two_learned_directions_is_that_of_a_drawn_step(gradient):
         drawn.append([[v @ beta / np.linalg.norm(beta), v[0]] / np.linalg.norm(v) for v in t])
     for i, eta in enumerate(etas):
         stepped = p.replace(step=one.Step(constant=eta))
-        profile = build_model(stepped, "T2", nodes=9, through_output=True)
+        profile = classic.build(stepped, "rank-one", nodes=9, through_output=True)
         expected = {1: profile.learned.overlap}
         if gradient == "full":  # in labels mode the theory's direction is β itself
             expected[0] = direction_cosine(profile)

@@ -16,16 +16,16 @@ from onestride._numerics import Array
 from onestride.problem import Problem, Step
 from onestride.result import QUANTITIES, Status, TheoryError, plain
 from onestride.theory.baselines import closed_baselines
-from onestride.theory.density import largest_possible, untrained_density
+from onestride.theory.density import largest_possible, untrained_density, untrained_model
 from onestride.theory.direction import direction
 from onestride.theory.expansion import expansion_distance
 from onestride.theory.learned import DEGREE, learned, residual_moments, teacher_degrees
 from onestride.theory.outliers import crossing, real_path, special_eigenvalues, spike_model
 from onestride.theory.plateau import window_of
 from onestride.theory.predict import predict, predict_grid
+from onestride.theory.profile.build import Verdict, try_model
 from onestride.theory.profile.equations import Solution, solve
 from onestride.theory.profile.errors import STRONG, errors, errors_at
-from onestride.theory.profile.build import Verdict, try_model
 from onestride.theory.profile.sectors import Model
 from onestride.theory.reliability import known_off
 from onestride.theory.spectrum import spectrum
@@ -204,7 +204,7 @@ def _here_quick(problem: Problem) -> dict[str, Any]:
 
 def _quick_spectrum(problem: Problem) -> dict[str, Any]:
     """The bulk before the step on a coarse grid, and outliers read off the walk of `outliers` without refining them."""
-    scale = largest_possible(problem)
+    scale = largest_possible(untrained_model(problem))
     if scale == 0:
         return {"untrained": None, "trained": None, "leading": [], "degrees": [], "edge": None, "message": ""}
     grid = scale * np.geomspace(1e-4, 1, 140)
