@@ -59,6 +59,16 @@ def energy(s: Solution) -> float:
     return -float(np.real(s.lam))
 
 
+def same_gap(model: Model, above: Solution, below: Solution) -> bool:
+    """Whether no bulk lies between two solutions: −E tr R and Σ w q, both ∫ E/(E − x) over some law, grow on the way down."""
+
+    def moments(s: Solution) -> Array:
+        return np.array([-energy(s) * (model.w @ np.real(s.rho)), model.weight @ np.real(s.q)])
+
+    start, end = moments(above), moments(below)
+    return bool((end >= start - 1e-9 * np.abs(start)).all())
+
+
 def from_neighbour(model: Model, lam: complex, start: Solution | None) -> Solution | None:
     """The solution near that of another E: below the real axis only one has both ρ and q/λ above it."""
     if start is None:
@@ -143,7 +153,8 @@ def _walk(model: Model, start: Solution, ratio: float) -> list[Solution]:
     here, lowest = start, 1e-9 * energy(start)
     while abs(ratio - 1) > _EDGE and energy(here) > lowest:
         found = from_neighbour(model, _lam(energy(here) * ratio), here)
-        if found is not None and _dark(model, found):
+        order = () if found is None else (here, found) if ratio < 1 else (found, here)
+        if found is not None and _dark(model, found) and same_gap(model, *order):
             line.append(found)
             here = found
         else:

@@ -27,7 +27,7 @@ from onestride._numerics import Array, Float, hermite_table, monomials_in_hermit
 from onestride.problem import Problem
 from onestride.theory.density import resolves_degrees
 from onestride.theory.direction import direction
-from onestride.theory.gaps import Eigenvalue, at_pole, eigenvalues_in, energy, find_gaps
+from onestride.theory.gaps import Eigenvalue, at_pole, eigenvalues_in, energy, find_gaps, same_gap
 from onestride.theory.profile import classic, degrees
 from onestride.theory.profile.equations import Solution, newton
 from onestride.theory.profile.quadratic_form import special_gram
@@ -90,17 +90,21 @@ def crossing(values: Array) -> int | None:
 
 
 def spike_model(
-    problem: Problem, level: str, nodes: int, *, min_weight: float | None = None, shift: float = 0.0
+    problem: Problem,
+    level: str,
+    nodes: int,
+    *,
+    radii: int = _RADII,
+    min_weight: float | None = None,
+    shift: float = 0.0,
 ) -> Model:
     """The profile for spikes and the edge: every resolved degree, without neurons that a real network of N has none of."""
-    level, rare = level_name(level), _RARE / problem.N if min_weight is None else min_weight
+    level = "full" if level_name(level) == "degrees" else level_name(level)
+    rare = _RARE / problem.N if min_weight is None else min_weight
     if not resolves_degrees(problem):
-        return classic.build(
-            problem, "full" if level == "degrees" else level, nodes=nodes, min_weight=rare, shift=shift
-        )
-    few = {"nodes": 2 * round(3 * nodes / 8) + 1, "radii": _RADII if problem.eta > 0 else None}
-    of_step = "full" if level == "degrees" else level
-    return degrees.build(problem, level=of_step, **few, min_weight=rare, memory=False, shift=shift)
+        return classic.build(problem, level, nodes=nodes, min_weight=rare, shift=shift)
+    few = {"nodes": 2 * round(3 * nodes / 8) + 1, "radii": radii if problem.eta > 0 else None}
+    return degrees.build(problem, level=level, **few, min_weight=rare, memory=False, shift=shift)
 
 
 def find_outliers(problem: Problem, level: str = "isotropic", *, nodes: int = 41) -> Outliers:
@@ -197,22 +201,15 @@ def direction_cosine(model: Model) -> float:
 
 def real_path(model: Model, floor: float = 0.0, *, accuracy: float = _EDGE_ACCURACY) -> list[Solution]:
     """Solutions at λ = −E from far above the spectrum down to the bulk edge (or `floor`), to `accuracy` of it."""
-    size, kind = model.w.size, model.theta.size
-    plain = np.ones(kind)
     if not model.finite:  # pre-activations out of the range of the smoothed activation
         return []
-    mean = model.means.cases[0][1]
-    start = (mean.T * (model.problem.N * model.weight)) @ mean
-    root = np.sqrt(np.tile(model.w, mean.shape[1] // size))
-    power = model.rest + sum(s.mean_strength[:, None] * s.K**2 for s in model.sectors)
-    trace = model.weight @ (power @ model.w) * model.N_over_n
-    E = 4 * float(np.linalg.eigvalsh(root[:, None] * start * root)[-1]) + 20 * float(trace) * (1 + model.problem.phi)
+    E = _far_above(model)
     path: list[Solution] = []
-    rho, q, ratio = np.full(size, -1 / E), plain, 1.25
+    rho, q, ratio = np.full(model.w.size, -1 / E), np.ones(model.theta.size), 1.25
     with np.errstate(all="ignore"):
         while ratio - 1 > accuracy:
             found = newton(model, -E, rho, q, cap=0.3, steps=30)
-            if _physical(model, found):
+            if _physical(model, found) and (not path or same_gap(model, path[-1], found)):
                 path.append(found)
                 rho, q = found.rho, found.q
             elif not path:
@@ -225,6 +222,21 @@ def real_path(model: Model, floor: float = 0.0, *, accuracy: float = _EDGE_ACCUR
                     break
                 E = floor
     return path
+
+
+def _far_above(model: Model) -> float:
+    """An E above every eigenvalue: of the means, and of the bulk by its trace or, with several bulks, sector by sector."""
+    n, N, mean = model.problem.n, model.problem.N, model.means.cases[0][1]
+    start = (mean.T * (N * model.weight)) @ mean
+    root = np.sqrt(np.tile(model.w, mean.shape[1] // model.w.size))
+    spike = 4 * float(np.linalg.eigvalsh(root[:, None] * start * root)[-1])
+    powers = [float(model.weight @ (s.mean_strength[:, None] * s.K**2 @ model.w)) for s in model.sectors]
+    bulk = 20 * (float(model.weight @ (model.rest @ model.w)) + sum(powers)) * model.N_over_n * (1 + model.problem.phi)
+    if len(powers) > 1:
+        widths = [((1 + np.sqrt(s.dim / n)) * (1 + np.sqrt(s.dim / N))) ** 2 for s in model.sectors]
+        tops = [N / s.dim * power * width for s, power, width in zip(model.sectors, powers, widths, strict=True)]
+        bulk = max(bulk, 4 * max(tops))
+    return spike + bulk
 
 
 def _physical(model: Model, s: Solution) -> bool:

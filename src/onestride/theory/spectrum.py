@@ -162,7 +162,7 @@ def trained_law(problem: Problem, level: str, untrained: Law, found: Outliers) -
     if not untrained.bands:
         return untrained
     chosen = level if level == "rank-one" else "isotropic"
-    models = [spike_model(problem, chosen, _NODES, min_weight=1e-7, shift=shift) for shift in _SHIFTS]
+    models = [spike_model(problem, chosen, _NODES, radii=2, min_weight=1e-7, shift=shift) for shift in _SHIFTS]
     edge = max(found.edge, untrained.edge)
     lower = max(untrained.bands[0][0] / 4, 1e-7 * edge)
     grid = band_grid(lower, 1.1 * edge, _POINTS)
