@@ -168,7 +168,7 @@ def _spikes(problem: Problem, seen: Spectrum) -> list[Finding]:
     ell = window(alpha)
     found = []
     for k in sorted({1, *_teacher_degrees(problem)}):
-        if sigma.coefficients[k] == 0 or k in seen.degrees:
+        if sigma.coefficients[k] == 0 or k in (*seen.degrees, *seen.between_degrees):
             continue
         threshold = (k - 1) / (2 * k)
         share = _share(problem, k)
@@ -199,7 +199,7 @@ def _spikes(problem: Problem, seen: Spectrum) -> list[Finding]:
 
 
 def needed_constant(problem: Problem, degree: int, *, largest: float = 1e3) -> float:
-    """The smallest c at which the spike of this degree leaves the bulk (to 2 %); ∞ when none up to `largest`·c does."""
+    """The smallest larger c at which the spike of this degree is outside every bulk (to 2 %); ∞ when none up to `largest`·c."""
     c = problem.step.constant
 
     def visible(factor: float) -> bool:

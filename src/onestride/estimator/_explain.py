@@ -20,7 +20,6 @@ from onestride.theory.predict import predict_grid
 
 DEGREES = 4
 LEADING = 5  # eigenvalues of the features that are reported
-_LEVEL = "T2"  # the theory of the step's rank-one part: the twin problem is a caricature, finer levels add nothing
 _RIDGES = np.logspace(-5, 2, 8)
 _LITTLE = 0.02  # shares of the target's variance below this count as none
 
@@ -214,7 +213,7 @@ def _twin(f: Facts) -> Twin:
         )  # fmt: skip
     except InputError as error:
         return Twin(f"no twin problem: {error}")
-    grid = predict_grid(problem, [0.0], _RIDGES, level=_LEVEL)
+    grid = predict_grid(problem, [0.0], _RIDGES)
     (before, excuse), (after, excuse_after) = _best(grid.untrained), _best(grid.trained)
     if before is None or after is None:
         return Twin(f"no theory for this twin: {excuse_after or excuse}", problem)

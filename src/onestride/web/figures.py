@@ -80,6 +80,8 @@ def _spectrum_panel(here: dict[str, Any], points: dict[str, Any]) -> Panel:
         series.append(Series("simulation", histogram["edges"], histogram["density"], kind="histogram"))
     xlim, degrees = None, found.get("degrees", [])
     lines = [(x, f"k = {k}" if k else "") for x, k in zip(found.get("leading", []), degrees, strict=True)]
+    between = zip(found.get("between", []), found.get("between_degrees", []), strict=True)
+    lines += [(x, f"k = {k}" if k else "|x|") for x, k in between]
     for name, label, colour in (("untrained", "bulk before the step", 4), ("trained", "bulk after it", 0)):
         if law := found.get(name):
             grid = _numbers(law["grid"])
