@@ -14,11 +14,8 @@ import numpy as np
 from onestride._backend import HOST, Backend, DeviceArray, Role, choose, map_tiles, prefetched, row_blocks, stream
 from onestride._errors import InputError
 from onestride._numerics import Array, Float
+from onestride.inputs import input_law
 from onestride.problem import Problem
-
-STUDENT_FREEDOM = 5  # degrees of freedom of "student" and "elliptic" inputs
-AR1 = 0.8  # Σ_ij = AR1^|i−j| of "ar1" inputs
-POWER = 0.5  # eigenvalues ∝ k^−POWER of "power" inputs
 
 
 @dataclass(frozen=True)
@@ -123,24 +120,8 @@ def draw_inputs(
     problem: Problem, generator: np.random.Generator, rows: int, backend: Backend = HOST
 ) -> Float[Array, "n d"]:
     """`rows` samples of the law `problem.inputs`, as rows, where the backend likes them; every law has E|x|² = d."""
-    shape, freedom = (rows, problem.d), STUDENT_FREEDOM
-    if problem.inputs == "uniform":
-        return generator.uniform(-np.sqrt(3), np.sqrt(3), shape)
-    if problem.inputs == "rademacher":
-        return generator.choice([-1.0, 1.0], shape)
-    if problem.inputs == "student":
-        X = generator.standard_t(freedom, shape)
-        X *= np.sqrt((freedom - 2) / freedom)
-        return X
-    X = generator.standard_normal(out=backend.host_empty(*shape))
-    if problem.inputs == "elliptic":
-        X *= np.sqrt((freedom - 2) / generator.chisquare(freedom, (rows, 1)))
-    elif problem.inputs == "ar1":
-        for j in range(1, problem.d):
-            X[:, j] = AR1 * X[:, j - 1] + np.sqrt(1 - AR1**2) * X[:, j]
-    elif problem.inputs == "power":
-        eigenvalues = np.arange(1.0, problem.d + 1) ** -POWER
-        X *= np.sqrt(eigenvalues / eigenvalues.mean())
+    X = backend.host_empty(rows, problem.d)
+    input_law(problem.inputs).fill(generator, X)
     return X
 
 
