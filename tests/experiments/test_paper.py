@@ -206,7 +206,7 @@ def test_planted_wrong_beta_flips_the_verdict(monkeypatch, seed):
     """
     real = rank_one_gradient.measure_gradient
 
-    def planted(problem, seeds):
+    def planted(problem, seeds, device):
         from dataclasses import replace
 
         measured = real(problem.replace(gradient="full"), [1000 * seed + k for k in seed_tuple(seeds)])

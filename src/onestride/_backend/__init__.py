@@ -11,7 +11,6 @@ from onestride._backend.devices import Backend as Backend
 from onestride._backend.devices import choose as choose
 from onestride._backend.devices import require_device as require_device
 from onestride._backend.devices import through_host as through_host
-from onestride._backend.devices import using as using
 from onestride._backend.memory import fits as fits
 from onestride._backend.memory import require_memory as require_memory
 from onestride._backend.streams import Role as Role

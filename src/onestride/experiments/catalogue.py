@@ -5,7 +5,6 @@ from __future__ import annotations
 import difflib
 from importlib import import_module
 
-from onestride._backend import using
 from onestride._errors import require
 from onestride.experiments.outcome import Outcome, Settings
 from onestride.functions import InputError
@@ -67,8 +66,7 @@ def run_experiment(name: str, settings: Settings) -> Outcome:
     require_experiment(name)
     module = import_module(f"onestride.experiments.{name.replace('-', '_')}")
     settings.progress(0.0)
-    with using(settings.device):
-        data = module.measure(settings.of(module.SIZES), settings.progress)
-        outcome = Outcome(name, QUESTIONS[name], module.CLAIM, module.judge(data), module.draw(data))
+    data = module.measure(settings.of(module.SIZES), settings.progress)
+    outcome = Outcome(name, QUESTIONS[name], module.CLAIM, module.judge(data), module.draw(data))
     settings.progress(1.0)
     return outcome

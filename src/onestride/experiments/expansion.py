@@ -51,9 +51,8 @@ def measure(size: SimpleNamespace, progress: Progress) -> list[Window]:
     for alpha, ell in WINDOWS.items():
         counts = seeds_along(size.ns, size.seeds)
         problems = [paper_problem(n, exponent=alpha) for n in size.ns]
-        windows.append(
-            Window(alpha, [measure_equivalence(p, ell, seeds) for p, seeds in zip(problems, counts, strict=True)])
-        )
+        along = zip(problems, counts, strict=True)
+        windows.append(Window(alpha, [measure_equivalence(p, ell, seeds, device=size.device) for p, seeds in along]))
         progress(len(windows) / len(WINDOWS))
     return windows
 

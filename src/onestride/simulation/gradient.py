@@ -57,9 +57,9 @@ def measure_gradient(
     return MeasuredGradient(problem, seed_list, leading, by_labels, by_residual)
 
 
-def gradient_singular_values(problem: Problem, seed: int) -> Float[Array, "values"]:
+def gradient_singular_values(problem: Problem, seed: int, *, device: str | None = None) -> Float[Array, "values"]:
     """All min(N, d) singular values of G of one draw, decreasing."""
-    backend = choose()
+    backend = choose(device)
     require_room(problem, gradient_memory(problem, backend).memory, backend)
     return np.linalg.svd(step_gradient(problem, draw_network(problem, seed), seed, backend).G, compute_uv=False)
 

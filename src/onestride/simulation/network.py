@@ -11,7 +11,7 @@ from functools import partial
 
 import numpy as np
 
-from onestride._backend import HOST, Backend, DeviceArray, Role, choose, map_tiles, prefetched, row_blocks, stream
+from onestride._backend import HOST, Backend, DeviceArray, Role, map_tiles, prefetched, row_blocks, stream
 from onestride._errors import InputError
 from onestride._numerics import Array, Float
 from onestride.inputs import input_law
@@ -164,15 +164,11 @@ def held_out_tiles(
             yield batch.X[part], batch.signal[part]
 
 
-def gradient(
-    problem: Problem, network: Network, batch: Batch | Iterable[Batch], backend: Backend | None = None
-) -> Gradient:
+def gradient(problem: Problem, network: Network, batch: Batch | Iterable[Batch], backend: Backend = HOST) -> Gradient:
     """The negative gradient of (1/2n)‖y − σ(XWᵀ)a‖² at W₀, row tile by row tile, as host arrays.
 
-    G = (1/n) Σ_i r_i [a ∘ σ'(W₀x_i)] x_iᵀ with r = y − σ(XW₀ᵀ)a, or r = y for the labels-only gradient. It is computed
-    on the default device unless told where.
+    G = (1/n) Σ_i r_i [a ∘ σ'(W₀x_i)] x_iᵀ with r = y − σ(XW₀ᵀ)a, or r = y for the labels-only gradient.
     """
-    backend = backend or choose()
     batches = [batch] if isinstance(batch, Batch) else batch
     G, Xr, residual = gradient_sums(problem, network.W0, network.a, batches, backend)
     n = residual.size
@@ -213,9 +209,8 @@ def _part(problem: Problem, step: int) -> int:
     return step if problem.batch == "fresh" else 0
 
 
-def step_gradient(problem: Problem, network: Network, seed: int, backend: Backend | None = None) -> Gradient:
+def step_gradient(problem: Problem, network: Network, seed: int, backend: Backend = HOST) -> Gradient:
     """The first gradient, on the seed's own batch of the step, drawn block by block, as host arrays."""
-    backend = backend or choose()
     return gradient(problem, network, prefetched(step_tasks(problem, seed, backend=backend)), backend)
 
 
@@ -226,10 +221,10 @@ def step_tasks(problem: Problem, seed: int, step: int = 0, backend: Backend = HO
 
 
 def weights_path(
-    problem: Problem, network: Network, seed: int, eta: float, backend: Backend | None = None
+    problem: Problem, network: Network, seed: int, eta: float, backend: Backend = HOST
 ) -> Iterator[Float[Array, "N d"]]:
     """W₁, W₂, … after each of `problem.steps` steps W_{t+1} = W_t + ηG(W_t); a stays at its initial value."""
-    W, backend = network.W0, backend or choose()
+    W = network.W0
     for step in range(problem.steps):
         batches = prefetched(step_tasks(problem, seed, step, backend))
         G = gradient(problem, Network(W, network.a), batches, backend).G
@@ -240,7 +235,7 @@ def weights_path(
 
 
 def trained_weights(
-    problem: Problem, network: Network, seed: int, eta: float | None = None, backend: Backend | None = None
+    problem: Problem, network: Network, seed: int, eta: float | None = None, backend: Backend = HOST
 ) -> Float[Array, "N d"]:
     """W after the last step, of size η of the problem unless given."""
     *_, W = weights_path(problem, network, seed, problem.eta if eta is None else eta, backend)

@@ -201,26 +201,27 @@ def _overlaps(
     return (inner**2 / (polynomials**2).sum(1)[:, None]).T
 
 
-def leading_vectors(problem: Problem, seed: int, count: int) -> tuple[Float[Array, "n"], Float[Array, "n count"]]:
+def leading_vectors(
+    problem: Problem, seed: int, count: int, *, device: str | None = None
+) -> tuple[Float[Array, "n"], Float[Array, "n count"]]:
     """X̃β/|β| (n) and the `count` leading left singular vectors of F (n × count, unit columns) of one draw."""
-    X, vectors, _, step = _after_step(problem, seed, count)
+    X, vectors, _, step = _after_step(problem, seed, count, choose(device))
     return X @ step.beta / np.linalg.norm(step.beta), vectors
 
 
-def largest_sample_share(problem: Problem, seed: int, k: int) -> float:
+def largest_sample_share(problem: Problem, seed: int, k: int, *, device: str | None = None) -> float:
     """How much of the k-th leading left singular vector of F (from 1) is a cubic polynomial, without constant, of x⋆ᵀx.
 
     x⋆ is the input of the step whose residual is largest: a sample that the gradient may remember on its own.
     """
-    X, vectors, batch, step = _after_step(problem, seed, k)
+    X, vectors, batch, step = _after_step(problem, seed, k, choose(device))
     powers = np.vander(X @ batch.X[np.abs(step.residual).argmax()] / np.sqrt(problem.d), 4)[:, :3]
     basis, _ = np.linalg.qr(powers - powers.mean(0))
     return float(((basis.T @ vectors[:, k - 1]) ** 2).sum())
 
 
-def _after_step(problem: Problem, seed: int, count: int) -> tuple[Array, Array, Batch, Gradient]:
+def _after_step(problem: Problem, seed: int, count: int, backend: Backend) -> tuple[Array, Array, Batch, Gradient]:
     """X̃, the `count` leading left singular vectors of F after one step, the samples of the step and its gradient."""
-    backend = choose()
     room = spectrum_memory(problem, count, backend, full=True)
     require_room(problem, room.memory, backend)
     network, batch = draw_network(problem, seed), step_batch(problem, seed)
