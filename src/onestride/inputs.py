@@ -1,5 +1,6 @@
 """Laws of the inputs x: mean 0 and E|x|² = d. A table of them; adding one is one entry, or a call of `register`."""
 
+# pyright: reportConstantRedefinition=false
 from __future__ import annotations
 
 from collections.abc import Callable

@@ -6,6 +6,7 @@ The only part that knows torch or CuPy exists. Draws are made on the host, so on
 from onestride._backend.arrays import DeviceArray as DeviceArray
 from onestride._backend.arrays import apply_special as apply_special
 from onestride._backend.arrays import namespace as namespace
+from onestride._backend.arrays import on_host as on_host
 from onestride._backend.devices import HOST as HOST
 from onestride._backend.devices import Backend as Backend
 from onestride._backend.devices import choose as choose

@@ -20,9 +20,14 @@ def test_rows(problem: Problem, n_test: int | None) -> int:
     """Number of test samples: as asked for, else 2n and at least 2000."""
     if n_test is None:
         return max(2 * problem.n, 2000)
-    if isinstance(n_test, bool) or not isinstance(n_test, int | np.integer) or not 1 <= n_test <= LARGEST:
+    if not is_whole(n_test) or not 1 <= n_test <= LARGEST:
         raise InputError(f"n_test must be a whole number from 1 to 10^100, got {str(n_test)[:40]}")
     return int(n_test)
+
+
+def is_whole(value: object) -> bool:
+    """Whether it is a whole number, Python's or NumPy's; True and False are none."""
+    return isinstance(value, int | np.integer) and not isinstance(value, bool)
 
 
 def seed_tuple(seeds: int | Iterable[int]) -> tuple[int, ...]:

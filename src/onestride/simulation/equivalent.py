@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
+from typing import cast
 
 import numpy as np
 
@@ -150,9 +151,8 @@ def _variants(
             base, _, degree = name.rpartition("F_")
             if base not in bases:
                 bases.clear()
-                bases[base] = (
-                    c1 * pre + rest * backend.put(noise.standard_normal(pre.shape)) if base else map_tiles(sigma, pre)
-                )
+                Z = noise.standard_normal((X.shape[0], problem.N)) if base else None
+                bases[base] = map_tiles(sigma, pre) if Z is None else c1 * pre + rest * backend.put(Z)
             ell = window if degree == "window" else int(degree)
             yield bases[base] + spikes(problem, a, projection, ell) if ell else bases[base]
 
@@ -182,7 +182,7 @@ def _expansions(problem: Problem, window: int, seed: int, backend: Backend) -> t
     step = step_gradient(problem, network, seed, backend)
     features = _variants(problem, network, step, window, seed, VARIANTS, backend)
     batch = draw_batch(problem, seed, "ridge_inputs", "ridge_noise", problem.n)
-    means = {}
+    means: dict[str, Array] = {}
 
     def noted() -> Iterator[DeviceArray]:
         for name, matrix in zip(VARIANTS, features(batch.X), strict=True):
@@ -221,11 +221,13 @@ def _limit(
     powers = [k for k in range(1, highest + 1) if sigma.coefficients[k] != 0]
     P = np.stack([np.ones(n), *((batch.X @ beta) ** k for k in powers)], axis=1)[:, 1:]
     solved = host_cholesky(F0 @ F0.T, problem.ridge * n)(np.column_stack([batch.y, P]))
-    losses, readouts, weights = [], [], []
+    losses: list[float] = []
+    readouts: list[Array] = []
+    weights: list[Array] = []
     for ell in range(highest + 1):
         count = sum(k <= ell for k in powers)
         Pl, RP = P[:, :count], solved[:, 1 : count + 1]
-        w = np.linalg.solve(Pl.T @ RP, Pl.T @ solved[:, 0]) if count else np.zeros(0)
+        w = cast("Array", np.linalg.solve(Pl.T @ RP, Pl.T @ solved[:, 0])) if count else np.zeros(0)
         alpha = solved[:, 0] - RP @ w
         losses.append(problem.ridge * (batch.y - Pl @ w) @ alpha)
         readouts.append(F0.T @ alpha)

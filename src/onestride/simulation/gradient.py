@@ -41,7 +41,7 @@ def measure_gradient(
     seed_list, backend = seed_tuple(seeds), choose(device)
     require_room(problem, gradient_memory(problem, backend).memory, backend)
     c1 = problem.sigma.coefficients[1]
-    values = []
+    values: list[tuple[Array, Array, Array]] = []
     for seed in seed_list:
         network = draw_network(problem, seed)
         batch = step_batch(problem, seed)

@@ -3,6 +3,7 @@
 Draws are NumPy arrays on the host; the gradient is computed on a device.
 """
 
+# pyright: reportConstantRedefinition=false
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
@@ -186,7 +187,8 @@ def gradient_sums(
         return sigma.derivative(z) * r if out is None else np.multiply(sigma.derivative(z), r, out=out)
 
     W, readout = backend.put(W0), backend.put(a)
-    G, Xr, residual = backend.zeros(*W0.shape), np.zeros(W0.shape[1]), []
+    G, Xr = backend.zeros(*W0.shape), np.zeros(W0.shape[1])
+    residual: list[Array] = []
     for batch in batches:
         for rows in backend.tiles(batch.y.size, a.size):
             X, r = backend.put(batch.X[rows]), backend.put(batch.y[rows])

@@ -9,12 +9,12 @@ from functools import partial
 import numpy as np
 from scipy.linalg import eigh
 
-from onestride._backend import Backend, DeviceArray, choose, stream
+from onestride._backend import Backend, DeviceArray, choose, on_host, stream
 from onestride._errors import InputError
 from onestride._numerics import Array, Float, gauss_density, hermite_table
 from onestride.problem import Problem
 from onestride.result import Estimate, Result
-from onestride.simulation.arguments import OnProgress, seed_tuple
+from onestride.simulation.arguments import OnProgress, is_whole, seed_tuple
 from onestride.simulation.features import feature_rows
 from onestride.simulation.krylov import lanczos_quadrature, leading_eigenpairs
 from onestride.simulation.memory import density_memory, require_room, spectrum_memory
@@ -115,7 +115,7 @@ def measure_spectrum(
     """
     seed_list = seed_tuple(seeds)
     top = min(problem.n, problem.N)
-    if isinstance(count, bool) or not isinstance(count, int | np.integer) or not 1 <= count <= top:
+    if not is_whole(count) or not 1 <= count <= top:
         raise InputError(f"count must be a whole number from 1 to min(n, N) = {top}, got {count!r}")
     rows: list[dict[str, Array]] = []
     backend = choose(device)
@@ -181,7 +181,7 @@ def decompose(
 def _eigenpairs(K: DeviceArray, count: int, backend: Backend) -> tuple[Array, DeviceArray]:
     """All eigenvalues of K, increasing, and the `count` last vectors, the largest first; K as `Rows.gram` leaves it."""
     xp, m = backend.xp, K.shape[0]
-    if backend.on_host:
+    if on_host(K):
         values, vectors = eigh(K, lower=False, eigvals_only=True, check_finite=False), np.empty((m, 0))
         if count:
             wanted = [m - count, m - 1]
@@ -264,15 +264,16 @@ def measure_density(
     (8 probes, 80 steps) would show its own nodes.
     """
     seed_list = seed_tuple(seeds)
-    pairs, backend = [], choose(device)
+    pairs: list[tuple[Array, Array]] = []
+    backend = choose(device)
     room = density_memory(problem, backend)
     require_room(problem, room.memory, backend)
     for seed in seed_list:
         network = draw_network(problem, seed)
         X = draw_batch(problem, seed, "ridge_inputs", None, problem.n).X
-        weights = (network.W0, trained_weights(problem, network, seed, backend=backend))
+        W = trained_weights(problem, network, seed, backend=backend)
         rows = partial(feature_rows, problem, X, backend=backend, stored=room.stores_features)
-        pairs.append([_quadrature(rows(W), problem.n, seed) for W in weights])
+        pairs.append((_quadrature(rows(network.W0), problem.n, seed), _quadrature(rows(W), problem.n, seed)))
     top = max(float(before[0].max()) for before, _ in pairs)
     width = 0.02 * top if width is None else width
     if not width > 0:
