@@ -19,6 +19,12 @@ def did_you_mean(word: object, known: Iterable[str]) -> str:
     return f"did you mean {close[0]!r}?" if close else ""
 
 
+def hint(word: object, known: Iterable[str]) -> str:
+    """What to do about a wrong name: the closest one as a question, else all that are known."""
+    known = tuple(known)
+    return did_you_mean(word, known) or f"known: {', '.join(known)}"
+
+
 def require(*libraries: str, extra: str, what: str) -> None:
     """Raise one sentence with the install command unless `what` finds all its libraries; call it before the work."""
     missing = [_DISTRIBUTION.get(name, name) for name in libraries if not _installed(name)]

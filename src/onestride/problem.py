@@ -22,7 +22,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, ValidationError, Va
 from pydantic_core import PydanticCustomError
 
 from onestride import functions
-from onestride._errors import did_you_mean
+from onestride._errors import hint
 from onestride._numerics import Array, Float
 from onestride.functions import Function, InputError
 from onestride.inputs import input_law
@@ -89,8 +89,7 @@ def _sentences(model: type[BaseModel], error: ValidationError) -> str:
             ".".join(str(part) for part in item["loc"] if not str(part).startswith(("function-", "tuple["))) or "step"
         )
         if item["type"] == "extra_forbidden":
-            hint = did_you_mean(item["loc"][-1], model.model_fields) or f"known: {', '.join(model.model_fields)}"
-            lines.append(f"{name} is not an argument of {model.__name__}; {hint}")
+            lines.append(f"{name} is not an argument of {model.__name__}; {hint(item['loc'][-1], model.model_fields)}")
         elif item["type"] == "missing":
             lines.append(f"{name} is missing")
         elif item["type"] == "literal_error":

@@ -11,7 +11,7 @@ from scipy.linalg import eigh
 
 from onestride._backend import Backend, DeviceArray, choose, on_host, stream
 from onestride._errors import InputError
-from onestride._numerics import Array, Float, gauss_density, hermite_table
+from onestride._numerics import Array, Bool, Float, gauss_density, hermite_table
 from onestride.problem import Problem
 from onestride.result import Estimate, Result
 from onestride.simulation.arguments import OnProgress, is_whole, seed_tuple
@@ -85,13 +85,17 @@ class MeasuredSpectrum(Result):
 
     @property
     def outliers(self) -> Estimate:
-        """How many of `leading` are spikes, judged from data alone, per seed.
+        """How many of `leading` are spikes, judged from data alone, per seed."""
+        edge = self.untrained_eigenvalues.values[:, -1:]
+        return Estimate(are_spikes(self.leading.values, edge, self.on_direction.values).sum(1).astype(float))
 
-        A spike lies above every eigenvalue of F₀F₀ᵀ/n and more than half of its vector is a function of X̃β. The first
-        condition alone would not do: after a strong step the bulk itself is wider.
-        """
-        above = self.leading.values > self.untrained_eigenvalues.values[:, -1:]
-        return Estimate((above & (self.on_direction.values > 0.5)).sum(1).astype(float))
+
+def are_spikes(leading: Array, edge: Array, on_direction: Array) -> Bool[Array, "seeds leading"]:
+    """A spike lies above every eigenvalue of F₀F₀ᵀ/n and more than half of its vector is a function of X̃β.
+
+    The first condition alone would not do: after a strong step the bulk itself is wider.
+    """
+    return (leading > edge) & (on_direction > 0.5)
 
 
 def measure_spectrum(

@@ -14,7 +14,6 @@ N = [300, 400]
 
 from __future__ import annotations
 
-import difflib
 import itertools
 import math
 import tomllib
@@ -26,7 +25,7 @@ from typing import Any
 
 import numpy as np
 
-from onestride.functions import InputError
+from onestride._errors import InputError, hint
 from onestride.problem import Problem, Step
 from onestride.simulation.arguments import seed_tuple
 from onestride.sweeps.cells import Group, group_cells
@@ -127,11 +126,8 @@ def _unknown(table: Iterable[str], known: Iterable[str], where: str, mistakes: l
     known = tuple(known)
     for name in table:
         if name not in known:
-            close = difflib.get_close_matches(name, known, n=1)
-            hint = f"did you mean {close[0]!r}?" if close else f"known: {', '.join(known)}"
-            if name in ("step", "seeds"):
-                hint = "give `exponent` and `constant` instead" if name == "step" else "it belongs in [problem]"
-            mistakes.append(f"{name!r} {where} is not known; {hint}")
+            own = {"step": "give `exponent` and `constant` instead", "seeds": "it belongs in [problem]"}
+            mistakes.append(f"{name!r} {where} is not known; {own.get(name) or hint(name, known)}")
 
 
 def _axes(table: Any, where: str, mistakes: list[str]) -> Axes:
