@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
+
 import numpy as np
 import pytest
 
@@ -11,6 +13,7 @@ from onestride.inputs import AR1, InputLaw, input_law, law_names, register
 from onestride.problem import Problem
 from onestride.simulation.network import draw_inputs
 from onestride.sweeps.cells import problem_content
+from onestride.sweeps.rows import stored_rows
 
 LAWS = ("gaussian", "uniform", "rademacher", "student", "ar1", "power", "elliptic")
 
@@ -84,6 +87,17 @@ def test_a_registered_law_is_stored_with_its_fingerprint(laplace):
     assert not any("registered" in problem_content(make(inputs=name)) for name in LAWS)
     register(InputLaw("laplace", lambda generator, X: generator.standard_normal(out=X)))
     assert problem_content(make(inputs="laplace")) != before
+
+
+def test_a_store_with_a_law_of_ones_own_is_read_without_it(laplace, monkeypatch, tmp_path):
+    described = {"problem": {"n": 20, "d": 10, "N": 30, "inputs": "laplace", "seeds": 2}, "method": "none"}
+    with ThreadPoolExecutor(1) as executor:
+        (row,) = one.sweep(described, tmp_path, executor=executor)
+    monkeypatch.setattr("onestride.inputs._REGISTRY", {name: input_law(name) for name in LAWS})
+    assert one.Store(tmp_path).check().healthy
+    (again,) = stored_rows(one.Store(tmp_path))
+    assert again.problem.inputs == "laplace"
+    np.testing.assert_array_equal(again.test_error.values, row.test_error.values)
 
 
 @pytest.mark.parametrize(

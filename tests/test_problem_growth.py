@@ -11,7 +11,7 @@ from onestride.conventions import convert
 from onestride.functions import InputError
 from onestride.problem import Problem, Step
 from onestride.result import Status
-from onestride.simulation.equivalent import measure_equivalence, measure_limit
+from onestride.simulation.equivalent import measure_distance, measure_limit
 from onestride.simulation.learned import measure_learned
 from onestride.simulation.network import (
     Network,
@@ -86,7 +86,7 @@ def test_closed_forms_refuse_too():
         baselines(make(inputs="ar1"))
     with pytest.raises(InputError, match="one gradient step"):
         giant_step(make(steps=2, readout="constant", gradient="labels"))
-    for measure in (measure_equivalence, measure_limit):
+    for measure in (measure_distance, measure_limit):
         with pytest.raises(InputError, match="one step and one direction"):
             measure(make(steps=2), 2)
     with pytest.raises(InputError, match="one direction, got directions = 2"):

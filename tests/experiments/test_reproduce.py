@@ -20,7 +20,7 @@ from onestride.experiments.verdict import Verdict, growth
 from onestride.plot import Panel, Series, draw, save, to_csv
 from onestride.report import write_outcome, write_report
 from onestride.result import Estimate
-from onestride.simulation.equivalent import measure_equivalence, measure_limit
+from onestride.simulation.equivalent import measure_distance, measure_limit
 from onestride.simulation.gradient import largest_singular_values, measure_gradient
 
 WHERE = provenance(1.0, size="small", scale=0.3)
@@ -138,7 +138,7 @@ def test_expansion_of_a_quadratic_activation_after_a_rank_one_step_leaves_only_t
     p = paper_problem(60, activation=(0.0, 1.0, 0.25), exponent=0.29)
     from onestride.simulation.network import draw_batch, draw_network, step_gradient
 
-    m = measure_equivalence(p, 2, [3])
+    m = measure_distance(p, 2, [3])
     network = draw_network(p, 3)
     beta = step_gradient(p, network, 3).beta
     X = draw_batch(p, 3, "ridge_inputs", "ridge_noise", p.n).X
