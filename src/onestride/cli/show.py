@@ -96,7 +96,7 @@ def show_comparison(c: Comparison) -> None:
     """Predicted beside measured, and the verdict."""
     rows = table("", "predicted", "measured", "stderr", "95 % interval", "z", "outcome")
     for row in c.rows:
-        low, high = row.check.interval
+        low, high = row.interval
         numbers = [f"{row.predicted:.5f}", f"{row.measured:.5f}", f"{row.stderr:.5f}", f"{low:.4f} … {high:.4f}"]
         rows.add_row(LABELS[row.quantity], *numbers, f"{row.z:+.1f}", row.outcome.name.lower())
     say(describe(c.problem))

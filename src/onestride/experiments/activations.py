@@ -106,10 +106,10 @@ def judge(data: list[Tried]) -> Judgement:
 
 
 def words(
-    gains: Sequence[Check | Pair], silent: Sequence[Check], without_c2: Sequence[Check], with_c2: Sequence[Check]
+    gains: Sequence[Check], silent: Sequence[Check], without_c2: Sequence[Check], with_c2: Sequence[Check]
 ) -> str:
     """From the gains beside theory, whether there is none at c₁ = 0, and the H₂ fractions: none at c₂ = 0, some at c₂ ≠ 0."""
-    claims: dict[str, Sequence[Check | Pair]] = {
+    claims: dict[str, Sequence[Check]] = {
         "the gains are not those of the theory": gains,
         "c₁ = 0 does not prevent a gain": silent,
         "c₂ = 0 does not always prevent learning H₂": without_c2,

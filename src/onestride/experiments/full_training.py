@@ -13,7 +13,7 @@ from scipy.optimize import minimize
 
 from onestride._backend import Backend, choose, stream
 from onestride._numerics import Array
-from onestride.comparison import Check, Pair, check
+from onestride.comparison import Check, check
 from onestride.experiments.kit import pm, points
 from onestride.experiments.outcome import Figure, Judgement, Progress
 from onestride.experiments.probes import over_seeds
@@ -170,7 +170,7 @@ def train_fully(problem: Problem, network: Network, batch: Batch, decay: float, 
 def judge(data: Data) -> Judgement:
     """How much of the way from random features to full training does one step go?"""
     rows, shares, sentences = [], [], []
-    most: dict[str, Sequence[Check | Pair]] = {}
+    most: dict[str, Sequence[Check]] = {}
     told = {"0 steps": "random features", "1 steps": "one step"} | {m: m for m in METHODS[len(STEPS) - 1 :]}
     for task, errors in data.errors.items():
         by = {method: errors[i] for i, method in enumerate(METHODS)}

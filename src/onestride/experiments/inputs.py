@@ -97,7 +97,7 @@ def judge(data: Data) -> Judgement:
     the theory is off for Gaussian rows too, and its errors have heavy tails.
     """
     among = len(EXPONENTS)
-    checks: dict[str, Sequence[Check | Pair]] = {}
+    checks: dict[str, Sequence[Check]] = {}
     rows, gaps = [], []
     for law, errors in data.errors.items():
         theory = np.interp(EXPONENTS, data.theory(law).exponents, data.theory(law).test_error[:, 0])
@@ -129,7 +129,7 @@ def _row(pair: Pair, **where: Any) -> dict[str, Any]:
     return {key: None if isinstance(v, float) and not math.isfinite(v) else v for key, v in row.items()}
 
 
-def _what_matters(checks: dict[str, Sequence[Check | Pair]], small: Problem) -> str:
+def _what_matters(checks: dict[str, Sequence[Check]], small: Problem) -> str:
     """Independent entries of other laws beside one length shared by all entries, and the theory at the table's size."""
     words = {
         Agreement.AGREES: "agree with the theory for Gaussian ones",

@@ -79,10 +79,10 @@ def mean_of(estimate: Estimate, name: str = "measured") -> dict[str, float]:
     return {name: float(estimate.mean), "stderr": float(estimate.stderr)}
 
 
-def row_of(found: Pair | Check, **labels: Any) -> dict[str, Any]:
+def row_of(found: Check, **labels: Any) -> dict[str, Any]:
     """A line of the deciding numbers: labels, theory where there is one, measured ± stderr, outcome."""
-    theory, check = ({"theory": float(found.predicted)}, found.check) if isinstance(found, Pair) else ({}, found)
-    return labels | theory | {"measured": check.mean, "stderr": check.stderr, "outcome": found.outcome.name.lower()}
+    theory = {"theory": float(found.predicted)} if isinstance(found, Pair) else {}
+    return labels | theory | {"measured": found.mean, "stderr": found.stderr, "outcome": found.outcome.name.lower()}
 
 
 def points(label: str, x: ArrayLike, found: Estimate | Sequence[Estimate], colour: int = 0) -> Series:
