@@ -254,9 +254,8 @@ def compare(
 
 def _compare_one(name: str, prediction: Prediction, simulation: Simulation, among: int) -> Pair:
     relative, absolute = ERROR_TOLERANCE, 0.0
-    if name.endswith("gain") and prediction.untrained is not None:
-        before = prediction.untrained.train_loss if name == "train_gain" else prediction.untrained.test_error
-        relative, absolute = GAIN_TOLERANCE, GAIN_FLOOR * before
+    if name in GAINS and prediction.untrained is not None:
+        relative, absolute = GAIN_TOLERANCE, GAIN_FLOOR * getattr(prediction.untrained, GAINS[name])
     measured: Estimate = getattr(simulation, name)
     return agree(getattr(prediction, name), measured, relative, absolute=absolute, among=among, quantity=name)
 

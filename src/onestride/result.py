@@ -17,7 +17,7 @@ from onestride._numerics import Array, Float, Int
 from onestride.problem import Problem
 
 QUANTITIES = ("train_loss", "train_mse", "test_error")
-GAINS = ("train_gain", "test_gain")
+GAINS = {"train_gain": "train_loss", "test_gain": "test_error"}  # falls due to the step, and of what
 
 
 class Status(enum.Enum):

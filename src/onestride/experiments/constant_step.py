@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike
 from onestride._numerics import Array
 from onestride.comparison import GAIN_TOLERANCE, Agreement, Check, agree, check, seeds_words, together
 from onestride.conventions import problem_from
-from onestride.experiments.kit import both_models, both_predicted, each, mean_of, pm, points, problem_at
+from onestride.experiments.kit import both_models, both_predicted, each, mean_of, pm, points, problem_at, seeds_along
 from onestride.experiments.outcome import Figure, Judgement, Progress
 from onestride.experiments.verdict import FAILS, HOLDS, NOT_YET, UNDECIDED, growth, marks, tally, worded
 from onestride.plot import Panel, Series
@@ -105,10 +105,8 @@ def powers(problem: Problem, etas: ArrayLike) -> Array:
 
 def _fractions(size: SimpleNamespace, step: Step) -> Curve:
     """Learned fractions of H₂ along n, with up to four times as many seeds at smaller n."""
-    problems = [quadratic(n, step) for n in size.ns]
-    seeds = [int(size.seeds * min(4.0, (size.ns[-1] / n) ** 1.5)) for n in size.ns]
-    found = [measure_learned(p, s, device=size.device).fraction[1] for p, s in zip(problems, seeds, strict=True)]
-    theory = [float(learned(p).fraction[1]) for p in problems]
+    runs = [measure_learned(quadratic(n, step), s, device=size.device) for n, s in seeds_along(size.ns, size.seeds)]
+    found, theory = [m.fraction[1] for m in runs], [float(learned(m.problem).fraction[1]) for m in runs]
     return Curve(size.ns, found, theory, size.ns, theory)
 
 

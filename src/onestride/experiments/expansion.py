@@ -49,10 +49,11 @@ def measure(size: SimpleNamespace, progress: Progress) -> list[Window]:
     """Form F, F_ℓ and the features after a rank-one step, for one exponent in each of windows 1 and 2."""
     windows = []
     for alpha, ell in WINDOWS.items():
-        counts = seeds_along(size.ns, size.seeds)
-        problems = [paper_problem(n, exponent=alpha) for n in size.ns]
-        along = zip(problems, counts, strict=True)
-        windows.append(Window(alpha, [measure_distance(p, ell, seeds, device=size.device) for p, seeds in along]))
+        runs = [
+            measure_distance(paper_problem(n, exponent=alpha), ell, seeds, device=size.device)
+            for n, seeds in seeds_along(size.ns, size.seeds)
+        ]
+        windows.append(Window(alpha, runs))
         progress(len(windows) / len(WINDOWS))
     return windows
 

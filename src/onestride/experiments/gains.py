@@ -42,7 +42,7 @@ class Gains:
 def measure(size: SimpleNamespace, progress: Progress) -> Gains:
     """Simulate the step along n and the limit model at the largest."""
     alphas, measured, finite = list(WINDOWS), [], []
-    for n, seeds in zip(size.ns, seeds_along(size.ns, size.seeds), strict=True):
+    for n, seeds in seeds_along(size.ns, size.seeds):
         problem = paper_problem(n, exponent=alphas[0])
         measured.append(simulate_grid(problem, alphas, [problem.ridge], seeds, device=size.device))
         finite.append(predict_grid(problem, alphas, [problem.ridge]))

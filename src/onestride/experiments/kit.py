@@ -43,9 +43,9 @@ def spiked_problem(n: int, *, step_samples: int = 4, **fields: Any) -> Problem:
     return paper_problem(n, **own | fields)
 
 
-def seeds_along(ns: Sequence[int], seeds: int) -> list[int]:
-    """So many seeds at the largest n, up to four times as many where they are cheap: the cost of one grows like n³."""
-    return [int(min(4 * seeds, seeds * (ns[-1] / n) ** 1.5)) for n in ns]
+def seeds_along(ns: Sequence[int], seeds: int) -> list[tuple[int, int]]:
+    """Each n with its seeds: so many at the largest, up to four times as many where they are cheap, at a cost like n³."""
+    return [(n, int(min(4 * seeds, seeds * (ns[-1] / n) ** 1.5))) for n in ns]
 
 
 def ns_of(runs: Iterable[Any]) -> list[int]:
