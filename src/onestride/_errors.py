@@ -3,6 +3,8 @@
 import difflib
 from collections.abc import Iterable
 from importlib.util import find_spec
+from numbers import Integral
+from typing import TypeGuard
 
 
 class InputError(ValueError):
@@ -11,6 +13,11 @@ class InputError(ValueError):
 
 class MissingLibrary(InputError, ImportError):
     """An optional library is not installed; the sentence has the command that installs it."""
+
+
+def is_whole(value: object) -> TypeGuard[int]:
+    """Whether it is a whole number, Python's or NumPy's; True and False are none."""
+    return isinstance(value, Integral) and not isinstance(value, bool)
 
 
 def did_you_mean(word: object, known: Iterable[str]) -> str:

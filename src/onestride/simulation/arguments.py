@@ -7,7 +7,7 @@ from itertools import islice
 
 import numpy as np
 
-from onestride._errors import InputError
+from onestride._errors import InputError, is_whole
 from onestride._numerics import Array, Float, Int
 from onestride.problem import Problem
 
@@ -23,11 +23,6 @@ def test_rows(problem: Problem, n_test: int | None) -> int:
     if not is_whole(n_test) or not 1 <= n_test <= LARGEST:
         raise InputError(f"n_test must be a whole number from 1 to 10^100, got {str(n_test)[:40]}")
     return int(n_test)
-
-
-def is_whole(value: object) -> bool:
-    """Whether it is a whole number, Python's or NumPy's; True and False are none."""
-    return isinstance(value, int | np.integer) and not isinstance(value, bool)
 
 
 def seed_tuple(seeds: int | Iterable[int]) -> tuple[int, ...]:

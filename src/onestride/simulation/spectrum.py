@@ -10,11 +10,11 @@ import numpy as np
 from scipy.linalg import eigh
 
 from onestride._backend import Backend, DeviceArray, choose, on_host, stream
-from onestride._errors import InputError
+from onestride._errors import InputError, is_whole
 from onestride._numerics import Array, Bool, Float, gauss_density, hermite_table
 from onestride.problem import Problem
 from onestride.result import Estimate, Result
-from onestride.simulation.arguments import OnProgress, is_whole, seed_tuple
+from onestride.simulation.arguments import OnProgress, seed_tuple
 from onestride.simulation.features import feature_rows
 from onestride.simulation.krylov import lanczos_quadrature, leading_eigenpairs
 from onestride.simulation.memory import density_memory, require_room, spectrum_memory

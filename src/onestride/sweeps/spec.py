@@ -25,7 +25,7 @@ from typing import Any
 
 import numpy as np
 
-from onestride._errors import InputError, hint
+from onestride._errors import InputError, hint, is_whole
 from onestride.problem import Problem, Step
 from onestride.simulation.arguments import seed_tuple
 from onestride.sweeps.cells import Group, group_cells
@@ -149,7 +149,9 @@ def _values(name: str, given: Any, where: str, mistakes: list[str]) -> list[Any]
         ((space, numbers),) = given.items()
         try:
             start, stop, count = numbers
-            if _count(count) > MOST_CELLS:
+            if not is_whole(count) or count < 1:
+                raise ValueError(count)
+            if count > MOST_CELLS:
                 mistakes.append(f"{where} {name} must have at most {MOST_CELLS:,} values, got {count:,}")
                 return []
             with np.errstate(all="ignore"):
@@ -171,12 +173,6 @@ def _values(name: str, given: Any, where: str, mistakes: list[str]) -> list[Any]
     for value in given:
         _check_value(name, value, where, mistakes)
     return given
-
-
-def _count(value: Any) -> int:
-    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-        raise ValueError(value)
-    return value
 
 
 def _check_axes(tables: list[Axes], mistakes: list[str]) -> None:
