@@ -237,7 +237,7 @@ def _after_step(problem: Problem, seed: int, count: int, backend: Backend) -> tu
 
 
 @dataclass(frozen=True)
-class MeasuredDensity:
+class MeasuredDensity(Result):
     """The spectral density of FFᵀ/n, all n eigenvalues counted, smoothed by a Gaussian; axes (seeds, points).
 
     points, width
@@ -245,6 +245,8 @@ class MeasuredDensity:
     density, untrained_density
         After the step, and for F₀ on the same draw. For n > N the n − N zero eigenvalues are left out of both.
     """
+
+    _told = ("seeds", "points", "width", "density", "untrained_density")
 
     problem: Problem
     seeds: tuple[int, ...]
