@@ -158,7 +158,7 @@ def batch_tasks(
 def held_out_tiles(
     problem: Problem, seed: int, rows: int, backend: Backend = HOST, drawn: Iterator[Batch] | None = None
 ) -> Iterator[tuple[Array, Array]]:
-    """Fresh test inputs and their noiseless labels, tile by tile; `drawn` as in `draw_network`."""
+    """Fresh test inputs and their noiseless labels, tile by tile; `drawn` as in `draw_weights`."""
     drawn = drawn or prefetched(batch_tasks(problem, seed, "test_inputs", None, rows, backend=backend))
     for batch in drawn:
         for part in backend.tiles(batch.y.size, problem.N):
