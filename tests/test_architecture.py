@@ -18,7 +18,7 @@ FILES = sorted(ROOT.rglob("*.py"))
 LAYERS = [
     ("_errors", "_processes"),
     ("_numerics", "_backend"),
-    ("functions",),
+    ("functions", "inputs"),
     ("problem",),
     ("result", "conventions"),
     ("theory", "simulation"),

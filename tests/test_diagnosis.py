@@ -73,7 +73,7 @@ def test_a_penalty_is_judged_by_the_error_above_the_noise():
     above = best - 9.0
     assert 0 < above < best / 2
     assert [f.cause for f in _penalty(p, best + 0.06 * above)] == ["penalty"]
-    assert _penalty(p, best + 0.04 * above) == []
+    assert not list(_penalty(p, best + 0.04 * above))
 
 
 def test_errors_named_are_those_predicted():

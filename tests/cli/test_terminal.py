@@ -25,6 +25,13 @@ def program(*arguments, code=COMMAND[-1], env=None, **options):
     return subprocess.run([sys.executable, "-c", code, *arguments], env=os.environ | (env or {}), **options)
 
 
+def test_python_runs_the_package():
+    command = [sys.executable, "-m", "onestride", "--version"]
+    result = subprocess.run(command, capture_output=True, text=True, timeout=LIMIT)
+    assert (result.returncode, result.stderr) == (0, "")
+    assert import_module("onestride").__version__ in result.stdout
+
+
 @pytest.fixture(scope="module")
 def store(tmp_path_factory):
     """A folder with a sweep file and the store it filled, with a failure and a damaged line in it."""

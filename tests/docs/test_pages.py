@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 import onestride
-from onestride import functions
+from onestride import functions, inputs
 from onestride.experiments.catalogue import QUESTIONS
 from onestride.theory import registry
 from places import DOCS, TESTS
@@ -52,8 +52,9 @@ def printed(code: str, names: dict[str, object]) -> list[str]:
 
 @pytest.fixture(autouse=True)
 def _registry(monkeypatch):
-    """Functions and theories that a snippet registers are forgotten after it."""
+    """Functions, input laws and theories that a snippet registers are forgotten after it."""
     monkeypatch.setattr(functions, "_REGISTRY", dict(functions._REGISTRY))
+    monkeypatch.setattr(inputs, "_REGISTRY", dict(inputs._REGISTRY))
     importlib.import_module("onestride.theory.predict")  # fills the registry
     monkeypatch.setattr(registry, "_THEORIES", dict(registry._THEORIES))
     yield
