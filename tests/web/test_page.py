@@ -43,9 +43,9 @@ def small(browser, server):
 
 @pytest.fixture(scope="module")
 def strong(browser, server):
-    """The same after a strong step; measured there: ‖F − F₃‖ is several times ‖F‖."""
+    """The same after a strong step; measured there (tests/theory/test_quick.py): ‖F − F₃‖ is larger than ‖F‖."""
     with opened(browser, server) as page:
-        page.goto(f"{SMALL}&constant=10&exponent=0.36")
+        page.goto(f"{SMALL}&constant=5&exponent=0.36")
         settled(page)
         yield page
 
