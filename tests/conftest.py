@@ -22,7 +22,6 @@ LONG = {  # files and tests with the marker `long`
     "simulation/test_memory.py",
     "sweeps/test_faults.py",
     "docs/test_pages.py",
-    "docs/test_readme.py",
     "experiments/test_catalogue.py",
     "experiments/test_neighbours.py",
     "experiments/test_open.py",
