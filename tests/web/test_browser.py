@@ -155,11 +155,14 @@ def test_another_activation_gives_another_curve_and_formula(page):
     expect(page.locator("#formulas")).to_contain_text("1.15")  # of tanh, 0.6057²·3.129
 
 
+LONG_ADDRESS = "/?n=200&exponent=0.45&activation=softplus&teacher=0,1,0.5,0.4,0.2&gradient=labels&readout=constant"
+
+
 def test_address_carries_the_parameters(page):
-    page.goto("/?n=200&exponent=0.45&activation=tanh&teacher=0,1,0,0.4&gradient=labels&readout=constant")
+    page.goto(LONG_ADDRESS)
     ready(page)
     assert page.locator("#control-exponent-number").input_value() == "0.45"
-    assert page.locator("#control-activation").input_value() == "tanh"
+    assert page.locator("#control-activation").input_value() == "softplus"
     assert page.locator("#control-teacher-3").input_value() == "0.4"
     assert page.locator("#control-gradient").input_value() == "labels"
     page.reload()
@@ -336,7 +339,7 @@ def test_dark_follows_the_system_and_the_button(page, shots):
 
 
 def test_lines_differ_without_colour(page, shots):
-    page.goto("/?n=300&teacher=0,1,0.5,0.4,0.2")
+    page.goto(LONG_ADDRESS)
     ready(page)
     lines = page.locator("#learned .curve").evaluate_all("all => all.map(c => getComputedStyle(c).strokeDasharray)")
     assert len({*lines, "2px, 5px"}) == 5  # one for each degree, and dots for what is learned without the step
