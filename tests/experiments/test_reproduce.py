@@ -24,7 +24,7 @@ from onestride.simulation.equivalent import measure_distance, measure_limit
 from onestride.simulation.gradient import largest_singular_values, measure_gradient
 
 WHERE = provenance(1.0, size="small", scale=0.3)
-SOME = ("rank-one-gradient", "expansion", "errors", "linear-part")  # every one of PAPER runs in test_paper
+SOME = ("rank-one-gradient", "errors")  # every one of PAPER runs in test_paper
 
 
 @pytest.fixture(scope="module")
