@@ -55,7 +55,7 @@ def build(
         return build_untrained(problem, radii=radii, degrees=degrees)
     D = problem.d - 1
     L = degrees or degrees_resolved(D, max(problem.n, problem.N))
-    learned = learned_direction(problem)
+    learned = learned_direction(problem, through_output=True)  # right for both gradients, and for η → 0
     law = strength(problem, level, learned)
     z, r, w = _rows(learned, D, nodes, radii or _radii(problem.d))
     neurons = _neurons(problem, learned, law, nodes, min_weight, shift)
