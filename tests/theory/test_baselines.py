@@ -55,8 +55,9 @@ def test_random_features_is_the_untrained_prediction():
 
 
 @pytest.mark.parametrize("ridge", [1e-3, 0.1, 10.0])
-def test_baselines_are_in_order(ridge):
-    rows = {k: v.test_error for k, v in one.baselines(problem(ridge=ridge)).items()}
+@pytest.mark.parametrize("sizes", [{}, {"d": 60}, {"d": 20}, {"n": 300, "d": 20}], ids=str)
+def test_baselines_are_in_order(ridge, sizes):
+    rows = {k: v.test_error for k, v in one.baselines(problem(ridge=ridge, **sizes)).items()}
     assert rows["bayes"] <= rows["direction-only"]
     assert rows["bayes"] <= rows["kernel"] <= rows["random-features"]
     assert rows["best-linear"] <= rows["linear-ridge"]
@@ -68,6 +69,15 @@ def test_linear_ridge_has_its_best_penalty():
     optimum = p.phi * 1.25 / 1.0
     assert_close(best, linear_ridge(p, optimum), rel=EXACT)
     assert all(linear_ridge(p, optimum * f) > best for f in (0.5, 0.9, 1.1, 2.0))
+
+
+def test_kernel_bound_falls_as_samples_reach_the_harmonics_of_degree_two():
+    """E h_2² = 1, of which 1 − 1/d lies in harmonics of degree 2, the rest in the length of x: B_2 = 1,829 at d = 60, n = 1,000 and 4,000."""
+    few, many = (one.baselines(problem(d=60, n=n))["kernel"].test_error - 0.25 for n in (1000, 4000))
+    assert_close(few, (1 - 1 / 60) * (1 - 1000 / 1829), rel=1e-3)
+    assert_close(many, 0, rel=0, abs_=1e-6)
+    near = problem(n=100, d=77, N=40)  # B_2 = 3,002: resolved up to max(n, N) = 50
+    assert_close(one.baselines(near)["kernel"].test_error, 1.25, rel=0.04)
 
 
 @pytest.mark.statistical(rate=5e-5)

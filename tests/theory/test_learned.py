@@ -18,8 +18,8 @@ from onestride.simulation.network import (
     step_gradient,
 )
 from onestride.theory.learned import residual_moments
-from onestride.theory.profile.equations import solve
 from onestride.theory.profile.build import build_model
+from onestride.theory.profile.equations import solve
 from onestride.theory.profile.quadratic_form import quadratic_form
 from tolerances import assert_agrees, assert_close, seeds_from
 

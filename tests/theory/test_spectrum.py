@@ -8,15 +8,15 @@ from numpy.polynomial.hermite_e import hermeval
 
 import onestride as one
 from onestride.simulation.network import draw_batch, draw_network, draw_teacher, step_gradient
-from onestride.theory.density import atom_at_zero, stieltjes, untrained_density, untrained_law
+from onestride.theory.density import atom_at_zero, untrained_density, untrained_law
 from onestride.theory.direction import direction
 from onestride.theory.outliers import direction_cosine, find_outliers
+from onestride.theory.profile import classic
 from onestride.theory.profile.build import build_model
 from onestride.theory.spectrum import _densities
-from tolerances import EXACT, assert_agrees, assert_close, seeds_from
+from tolerances import assert_agrees, assert_close, seeds_from
 
 TEACHER = [0, 1, 2**-0.5]
-SHAPES = [(1500, 750, 2250), (1500, 1500, 750), (1000, 500, 1000), (1000, 30, 4000), (1000, 5000, 400)]
 
 
 def problem(alpha=None, shape=(1500, 750, 2250), activation="relu", c=1.0, gradient="labels", **more):
@@ -25,72 +25,6 @@ def problem(alpha=None, shape=(1500, 750, 2250), activation="relu", c=1.0, gradi
     return one.Problem(
         n=n, d=d, N=N, activation=activation, step=step, gradient=gradient, **({"teacher": TEACHER} | more)
     )  # fmt: skip
-
-
-# ---------------------------------------------------------------------- before the step
-
-
-@pytest.mark.parametrize("shape", SHAPES)
-@pytest.mark.parametrize("activation", ["softplus", (0, 1.0), (0, 1.0, 1e-3)])
-def test_density_integrates_to_one_less_the_atom(shape, activation):
-    law = untrained_law(problem(shape=shape, activation=activation))
-    assert abs(law.mass() + law.atom - 1) < 1e-3  # 1e-3 at a hard edge (N = n), 1e-4 otherwise
-    assert (law.density >= 0).all()
-
-
-def test_density_has_the_right_mean():
-    """tr FFᵀ/n² = (N/n) E σ²: a moment that no normalisation enforces."""
-    p = problem()
-    law = untrained_law(p)
-    mean = np.trapezoid(law.grid * law.density, law.grid)
-    assert_close(mean, p.N / p.n * p.sigma.second_moment, rel=1e-3)
-
-
-@pytest.mark.parametrize("shape", SHAPES[:3])
-def test_transform_maps_the_upper_half_plane_to_itself(shape):
-    p = problem(shape=shape, activation="softplus")
-    rng = np.random.default_rng(0)
-    z = rng.uniform(-2, 6, 200) + 1j * 10.0 ** rng.uniform(-6, 2, 200)  # ρ(λ) is the transform at z = −λ
-    c1, power = p.sigma.coefficients[1], p.sigma.nonlinear_power
-    rho, q = stieltjes(-z, p.phi, p.psi, c1, power)
-    assert (rho.imag > 0).all()
-    assert (np.abs(rho) <= 1 / z.imag * (1 + 1e-9)).all()
-    U = rho / (1 + rho * c1**2 * q / p.psi)
-    assert_close(q * (1 + rho * power + c1**2 * U), np.ones_like(q), rel=0, abs_=1e-9)
-
-
-def test_transform_continues_the_positive_penalty_solution():
-    from onestride.theory.bulk import solve_bulk
-
-    p = problem()
-    lam = np.array([1e-3, 0.1, 10.0])
-    c1, power = p.sigma.coefficients[1], p.sigma.nonlinear_power
-    rho, _ = stieltjes(lam - 1e-13j, p.phi, p.psi, c1, power)
-    assert_close(rho.real, solve_bulk(lam, p.phi, p.psi, c1, power).rho, rel=EXACT)
-
-
-@pytest.mark.parametrize("shape", [(1000, 500, 2000), (1000, 500, 300)])
-def test_without_a_linear_part_the_law_is_marchenko_pastur(shape):
-    p = problem(shape=shape, activation=(0, 0, 1.0))
-    ratio, power = p.N / p.n, p.sigma.nonlinear_power
-    low, high = power * (1 - np.sqrt(ratio)) ** 2, power * (1 + np.sqrt(ratio)) ** 2
-    law = untrained_law(p)
-    assert_close(law.bands, [(low, high)], rel=1e-6)
-    E = np.linspace(low, high, 13)[1:-1]
-    assert_close(untrained_density(p, E), np.sqrt((high - E) * (E - low)) / (2 * np.pi * power * E), rel=1e-7)
-
-
-def test_softplus_has_two_bands_of_equal_mass():
-    law = untrained_law(problem(activation="softplus"))
-    assert len(law.bands) == 2
-    inside = law.grid < law.bands[0][1]
-    assert_close(np.trapezoid(law.density[inside], law.grid[inside]), 0.5, rel=1e-3)
-
-
-@pytest.mark.parametrize(("shape", "atom"), [((1000, 500, 1500), 0.0), ((1000, 500, 400), 0.6)])
-def test_atom_is_the_missing_rank(shape, atom):
-    assert_close(untrained_law(problem(shape=shape)).atom, atom, rel=EXACT, abs_=EXACT)
-    assert_close(untrained_law(problem(shape=shape, activation=(0, 1.0))).atom, max(atom, 0.5), rel=EXACT)
 
 
 # ---------------------------------------------------------------------- outliers: reference values and simulations of an independent prototype
@@ -204,7 +138,7 @@ def test_cosine_of_the_two_learned_directions_is_that_of_a_drawn_step(gradient):
         drawn.append([[v @ beta / np.linalg.norm(beta), v[0]] / np.linalg.norm(v) for v in t])
     for i, eta in enumerate(etas):
         stepped = p.replace(step=one.Step(constant=eta))
-        profile = build_model(stepped, "T2", nodes=9, through_output=True)
+        profile = classic.build(stepped, "rank-one", nodes=9, through_output=True)
         expected = {1: profile.learned.overlap}
         if gradient == "full":  # in labels mode the theory's direction is β itself
             expected[0] = direction_cosine(profile)

@@ -1,35 +1,54 @@
-"""The limiting spectrum of F₀F₀ᵀ/n, the untrained features: density, bands and the atom at 0.
+"""The limiting spectrum of F₀F₀ᵀ/n, the untrained features: density, bands, the atom at 0 and what lies outside the bands.
 
-The equations of `bulk` continued to λ = −E − i0 give the density Im ρ/π at E > 0. Each E is continued separately from
-a large imaginary part, all of them at once: a walk along the real axis can change branch, and does so where the
-spectrum has two bands.
+The profile equations of the untrained network continued to λ = −E − i0 give the density Σ_i w_i Im ρ_i/π at E > 0. While
+n, N ≪ d²/2 the network is one row and one neuron with the linear sector (`bulk`); beyond, its rows are lengths of x and
+every resolved degree l is a sector with a bulk of its own: B_l eigenvalues around (N/B_l) k_l², far apart when n, N ≫ B_l.
+The mean features of a row of length |x|, b(r), are a spike outside those bands: the length of x.
+
+Each E is continued separately from a large imaginary part, all of them at once: a walk along the real axis can change
+branch, and does so where the spectrum has two bands.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import NamedTuple
 
 import numpy as np
 
-from onestride._numerics import Array, Float
-from onestride.problem import Problem
+from onestride._numerics import Array, Float, solve
+from onestride.problem import Problem, Step
 from onestride.result import TheoryError
+from onestride.theory.profile import degrees
+from onestride.theory.profile.harmonics import degrees_resolved
+from onestride.theory.profile.neurons import LearnedDirection
+from onestride.theory.profile.quadratic_form import mean_gram
+from onestride.theory.profile.sectors import Means, Model, Sector
 
 IMAGINARY = 1e-10  # ε/E: how far above the real axis the density is read
 _DARK = 1e-6  # density · E below which E is outside the support
 _LOWEST = 1e-12  # eigenvalues below this fraction of the largest count as 0
+_NOTHING = 1e-13  # share of E σ² below which a part of σ is rounding
 _SCAN = 1200
 _BAND_POINTS = 500
+_RADII = 5  # nodes of the length of x; seven change the law by less than 1e-4
+_STRIDE = 12  # of the points, every so many is continued from a large imaginary part
+_NEAR_BULK = 40  # points of the scan around the centre of each sector's bulk
 
 
 @dataclass(frozen=True)
 class Law:
-    """A law on [0, ∞): density on a grid that resolves the band edges, bands (lower, upper) and the atom at 0."""
+    """A law on [0, ∞): density on a grid that resolves the band edges, bands (lower, upper), the atom at 0, and spikes.
+
+    spikes: single eigenvalues outside the bands, made by the means of the features; decreasing.
+    """
 
     grid: Float[Array, "E"]
     density: Float[Array, "E"]
     bands: tuple[tuple[float, float], ...]
     atom: float
+    spikes: tuple[float, ...] = ()
 
     @property
     def edge(self) -> float:
@@ -40,6 +59,11 @@ class Law:
         """∫ density, atom excluded."""
         return float(np.trapezoid(self.density, self.grid)) if self.grid.size else 0.0
 
+    def masses(self) -> tuple[float, ...]:
+        """∫ density over each band: the share of its eigenvalues."""
+        inside = [(self.grid >= a) & (self.grid <= b) for a, b in self.bands]
+        return tuple(float(np.trapezoid(self.density[i], self.grid[i])) for i in inside)
+
     def cumulative(self, E: Array) -> Array:
         """The distribution function, atom included and normalised to 1."""
         if not self.grid.size:
@@ -49,87 +73,171 @@ class Law:
         return self.atom + (1 - self.atom) * np.interp(E, self.grid, total / total[-1])
 
 
-def stieltjes(lam: Array, phi: float, psi: float, c1: float, nonlinear_power: float) -> tuple[Array, Array]:
-    """(ρ, q) at complex λ with Im λ < 0, where ρ(λ) = lim tr(FFᵀ + λn)⁻¹ has Im ρ > 0.
+def resolves_degrees(problem: Problem) -> bool:
+    """Whether degrees beyond the first are sectors of their own at these sizes."""
+    return degrees_resolved(problem.d, max(problem.n, problem.N)) > 1
 
-    ρ is the Stieltjes transform of the law of FFᵀ/n at −λ. Newton on (ρ, q), with a fixed-point step, which keeps
-    Im ρ > 0, wherever Newton would leave the upper half plane.
+
+def untrained_model(problem: Problem) -> Model:
+    """The network before its step: every resolved degree on the lengths of x, or one row and the linear sector."""
+    return _untrained_model(problem.replace(step=Step.none()))  # pyright: ignore[reportArgumentType]
+
+
+@lru_cache(maxsize=16)
+def _untrained_model(problem: Problem) -> Model:
+    if resolves_degrees(problem):
+        return _without_rounding(degrees.build_untrained(problem, radii=_RADII))
+    one, none = np.ones(1), np.zeros(1)
+    sigma, target = problem.sigma, problem.target
+    K, teacher = np.full((1, 1), sigma.coefficients[1]), np.full(1, target.coefficients[1])
+    linear = Sector(float(problem.d), K, one[:, None], one, teacher, one[:, None], one)
+    means, rest = Means(((1.0, none[:, None]),), (), none), np.full((1, 1), sigma.nonlinear_power)
+    learned, tail = LearnedDirection(0.0, 0.0, False, 0.0), np.full(1, target.nonlinear_power)
+    length = np.full(1, np.sqrt(problem.d))
+    return Model(
+        problem, "bulk", learned, problem.d, none, length, one, none, none, one, one, (linear,), rest, means, tail
+    )
+
+
+def _without_rounding(model: Model) -> Model:
+    """Without sectors and noise that a polynomial activation does not have."""
+    least = _NOTHING * model.problem.sigma.second_moment
+    sectors = tuple(s for s in model.sectors if np.square(s.K).max() > least)
+    return replace(model, sectors=sectors, rest=np.where(model.rest > least, model.rest, 0.0))
+
+
+class Line(NamedTuple):
+    """Solutions (ρ_i, q_k) at λ = −E(1 + iε) for increasing E."""
+
+    E: Float[Array, "E"]
+    rho: Array
+    q: Array
+
+
+def solve_line(model: Model, E: Array, known: Line | None = None) -> Line:
+    """The equations at every E, from the nearest known solution; at some of them and where that fails by `stieltjes`.
+
+    Below the real axis one solution only has all of ρ and q/λ above it.
+    """
+    E = np.asarray(E, float)
+    lam = -E - 1j * IMAGINARY * E
+    if known is None:
+        few = np.unique(E)[::_STRIDE]
+        known = Line(few, *stieltjes(model, -few - 1j * IMAGINARY * few))
+    nearest = np.abs(np.log(E)[:, None] - np.log(known.E)).argmin(1)
+    rho, q, size = _newton(model, lam, known.rho[nearest], known.q[nearest], 1e-12, most=12)
+    astray = ~((rho.imag > 0).all(1) & ((q / lam[:, None]).imag > 0).all(1) & (size < 1e-8))
+    if astray.any():
+        rho[astray], q[astray] = stieltjes(model, lam[astray])
+    return Line(E, rho, q)
+
+
+def stieltjes(model: Model, lam: Array) -> tuple[Array, Array]:
+    """(ρ_i, q_k), E × rows and E × neurons, at complex λ with Im λ < 0, where Im ρ > 0.
+
+    Σ w_i ρ_i is the Stieltjes transform of the law of FFᵀ/n at −λ. Newton's method, with a fixed-point step, which keeps
+    Im ρ > 0, wherever it would leave the upper half plane.
     """
     lam = np.atleast_1d(np.asarray(lam, complex))
     real, imag = np.real(lam), np.imag(lam)
-    a, g = c1 * c1, nonlinear_power
-    far = 1e2 * (np.abs(lam).max() + (a + g) * (1 + phi / psi) * (1 + 1 / psi) * (1 + phi))
+    far = 1e2 * (np.abs(lam).max() + largest_possible(model) * (1 + model.problem.phi))
     depth = np.maximum(-imag, 1e-300)
     steps = max(2, int(np.ceil(np.log10(far / depth.min()) * 2.5)))
-    rho, q = 1 / (real - 1j * far), np.ones_like(lam)
+    rho = np.repeat(1 / (real - 1j * far)[:, None], model.w.size, axis=1)
+    q = np.ones((lam.size, model.weight.size), complex)
     for fraction in np.linspace(0, 1, steps):
         target = real - 1j * far ** (1 - fraction) * depth**fraction
-        rho, q = _newton(target, rho, q, (phi, psi, a, g), 1e-12 if fraction == 1 else 1e-6)
+        rho, q, _ = _newton(model, target, rho, q, 1e-12 if fraction == 1 else 1e-6)
     return rho, q
 
 
 def _newton(
-    lam: Array, rho: Array, q: Array, constants: tuple[float, float, float, float], tolerance: float
-) -> tuple[Array, Array]:
-    """Newton at fixed λ from a nearby solution; elements that have converged are dropped."""
-    phi, psi, a, g = constants
-    out_rho, out_q, active = rho.copy(), q.copy(), np.arange(lam.size)
-    for _ in range(80):
-        V0 = a * q / psi
-        T = 1 / (1 + rho * V0)
-        U, V = rho * T, V0 * T
-        right, left = lam + q * g * phi / psi + phi * V, 1 + rho * g + a * U
-        a11, a12 = -1 / rho**2 + phi * V * V, -phi * (g + a * T * T) / psi
-        a21, a22 = -(g + a * T * T), -1 / q**2 + (a * U) ** 2 / psi
-        f1, f2 = 1 / rho - right, 1 / q - left
+    model: Model, lam: Array, rho: Array, q: Array, tolerance: float, *, most: int = 80
+) -> tuple[Array, Array, Array]:
+    """Newton at fixed λ from a nearby solution, and the size of each last step; converged elements are dropped."""
+    out_rho, out_q, active, rows = rho.copy(), q.copy(), np.arange(lam.size), rho.shape[1]
+    last = np.full(lam.size, np.inf)
+    for _ in range(most):
+        residual, jacobian = _equations(model, lam, rho, q)
         with np.errstate(all="ignore"):
-            det = a11 * a22 - a12 * a21
-            d_rho, d_q = (a12 * f2 - a22 * f1) / det, (a21 * f1 - a11 * f2) / det
-            size = np.maximum(np.abs(d_rho / rho), np.abs(d_q / q))
-            cap = np.minimum(1, 0.5 / np.maximum(size, 1e-300))
-            new_rho, new_q = rho + cap * d_rho, q + cap * d_q
-        bad = ~(new_rho.imag > 0) | ~np.isfinite(new_rho) | ~np.isfinite(new_q)
-        rho = np.where(bad, 0.5 * (rho + 1 / right), new_rho)
-        q = np.where(bad, 0.5 * (q + 1 / left), new_q)
-        out_rho[active], out_q[active] = rho, q
+            step = solve(jacobian, -residual[..., None])[..., 0]
+            size = np.abs(step).max(1)
+            step *= np.minimum(1, 0.5 / np.maximum(size, 1e-300))[:, None]
+            new_rho, new_q = rho * (1 + step[:, :rows]), q * (1 + step[:, rows:])
+            bad = ~((new_rho.imag > 0).all(1) & np.isfinite(new_q).all(1))
+            # 1/ρ − residual/ρ is the right side of the equation: half a step of the fixed-point map
+            fixed_rho = 0.5 * rho * (1 + 1 / (1 - residual[:, :rows]))
+            fixed_q = 0.5 * q * (1 + 1 / (1 - residual[:, rows:]))
+        rho, q = np.where(bad[:, None], fixed_rho, new_rho), np.where(bad[:, None], fixed_q, new_q)
+        out_rho[active], out_q[active], last[active] = rho, q, np.where(bad, np.inf, size)
         on = bad | ~(size < tolerance)
         if not on.any():
             break
         lam, rho, q, active = lam[on], rho[on], q[on], active[on]
-    return out_rho, out_q
+    return out_rho, out_q, last
+
+
+def _equations(model: Model, lam: Array, rho: Array, q: Array) -> tuple[Array, Array]:
+    """`equations.residual_and_jacobian` at many λ: residuals (E × m) and Jacobians (E × m × m) of a small model."""
+    n, N, rows = model.problem.n, model.problem.N, rho.shape[1]
+    D, wq = model.w * rho, model.weight * q
+    row = 1 / rho - lam[:, None] - model.N_over_n * (wq @ model.rest)
+    column = 1 / q - 1 - D @ model.rest.T
+    jacobian = np.zeros((lam.size, rows + q.shape[1], rows + q.shape[1]), complex)
+    VV, H, SS = jacobian[:, :rows, :rows], np.repeat(model.rest[None], lam.size, 0).astype(complex), 0.0
+    for sector in model.sectors:
+        X, Y = sector.factors
+        P, identity = (Y * D[:, None, :]) @ Y.T, np.eye(X.shape[1])
+        for g, share in zip(sector.strength.T, sector.share, strict=True):
+            C = (X.T * (wq * g * (N / sector.dim))[:, None, :]) @ X
+            T = solve(identity + P @ C, np.broadcast_to(identity, P.shape))
+            V, KE, S = Y.T @ (C @ T) @ Y, (X @ T) @ Y, X @ (T @ P) @ X.T
+            row = row - (share * sector.dim / n) * np.diagonal(V, axis1=1, axis2=2)
+            column = column - share * g * np.diagonal(S, axis1=1, axis2=2)
+            VV += (share * sector.dim / n) * V * V
+            H += (share * g)[:, None] * KE * KE
+            SS = SS + (share * N / sector.dim) * g[:, None] * g * S * S
+    jacobian[:, :rows, :rows] *= rho[:, :, None] * D[:, None, :]
+    jacobian[:, :rows, rows:] = -model.N_over_n * rho[:, :, None] * np.swapaxes(H, 1, 2) * wq[:, None, :]
+    jacobian[:, rows:, :rows] = -q[:, :, None] * H * D[:, None, :]
+    jacobian[:, rows:, rows:] = q[:, :, None] * SS * wq[:, None, :]
+    jacobian -= np.eye(rows + q.shape[1])
+    return np.concatenate([rho * row, q * column], axis=1), jacobian
 
 
 def untrained_density(problem: Problem, E: Array) -> Array:
     """The density of F₀F₀ᵀ/n at points E > 0, the atom at 0 excluded."""
-    E = np.asarray(E, float)
-    c1, power = problem.sigma.coefficients[1], problem.sigma.nonlinear_power
-    lam = -E - 1j * IMAGINARY * E
-    rho, _ = stieltjes(lam, problem.phi, problem.psi, c1, power)
-    return np.maximum((rho - atom_at_zero(problem) / lam).imag, 0.0) / np.pi
+    model = untrained_model(problem)
+    return _density(model, solve_line(model, E), atom_at_zero(problem))
+
+
+def _density(model: Model, line: Line, atom: float) -> Float[Array, "E"]:
+    lam = -line.E - 1j * IMAGINARY * line.E
+    return np.maximum((line.rho @ model.w - atom / lam).imag, 0.0) / np.pi
 
 
 def atom_at_zero(problem: Problem) -> float:
-    """1 − rank/n: features have rank min(n, N), and min(n, N, d) when σ is linear."""
-    rank = min(problem.n, problem.N)
-    if problem.sigma.nonlinear_power <= 1e-13 * problem.sigma.second_moment:
-        rank = min(rank, problem.d)
+    """1 − rank/n: features have rank min(n, N), and at most the sectors' dimensions when σ is a polynomial they hold."""
+    model, rank = untrained_model(problem), min(problem.n, problem.N)
+    if model.rest.max() <= _NOTHING * problem.sigma.second_moment:
+        rank = min(
+            rank, round(sum(s.dim * np.linalg.matrix_rank(s.K, 1e-7 * np.abs(s.K).max()) for s in model.sectors))
+        )
     return 1 - rank / problem.n
 
 
 def untrained_law(problem: Problem) -> Law:
-    """Density, bands and atom of F₀F₀ᵀ/n."""
-    scale = largest_possible(problem)
-    if scale == 0:
+    """Density, bands, atom and spikes of F₀F₀ᵀ/n."""
+    model = untrained_model(problem)
+    if largest_possible(model) == 0:
         return Law(np.empty(0), np.empty(0), (), 1.0)
-    scan = np.concatenate([np.geomspace(_LOWEST, 1e-2, _SCAN // 2, endpoint=False), np.linspace(1e-2, 1, _SCAN // 2)])
-    scan *= scale
+    scan, atom = _scan(model), atom_at_zero(problem)
+    line = solve_line(model, scan)
 
-    share = 1 - atom_at_zero(problem)
+    def bright(at: Line) -> Array:
+        return _density(model, at, atom) * at.E > _DARK * (1 - atom)
 
-    def bright(E: Array) -> Array:
-        return untrained_density(problem, E) * E > _DARK * share
-
-    inside = bright(scan)
+    inside = bright(line)
     if not inside.any():
         raise TheoryError(
             f"the bulk of the untrained features was not found: at n = {problem.n}, d = {problem.d}, N = {problem.N} it is "
@@ -139,16 +247,67 @@ def untrained_law(problem: Problem) -> Law:
     left, right, rising = scan[turns - 1], scan[turns], inside[turns]
     for _ in range(5):  # each round narrows every bracket 64-fold
         points = left + (right - left) * np.linspace(0, 1, 65)[:, None]
-        same = bright(points.ravel()).reshape(points.shape) == rising
+        same = bright(solve_line(model, points.ravel(), line)).reshape(points.shape) == rising
         first = np.maximum(np.argmax(same, axis=0), 1)
         column = np.arange(turns.size)
         left, right = points[first - 1, column], points[first, column]
     edges = [0.0] * bool(inside[0]) + ((left + right) / 2).tolist()
     bands = tuple(zip(edges[::2], edges[1::2], strict=True))
     grid = np.concatenate([band_grid(a, b) for a, b in bands])
-    density = untrained_density(problem, grid)
+    density = _density(model, solve_line(model, grid, line), atom)
     density[np.isin(grid, edges)] = 0.0  # exactly, so that a gap contributes nothing
-    return Law(grid, density, bands, atom_at_zero(problem))
+    return Law(grid, density, bands, atom, _spikes(model, bands, line))
+
+
+def _scan(model: Model) -> Float[Array, "E"]:
+    """Where bands are looked for: everywhere, and closely around the centre of each sector's bulk."""
+    scan = np.concatenate([np.geomspace(_LOWEST, 1e-2, _SCAN // 2, endpoint=False), np.linspace(1e-2, 1, _SCAN // 2)])
+    scan *= largest_possible(model)
+    if len(model.sectors) == 1:
+        return scan
+    n, N = model.problem.n, model.problem.N
+    for sector in model.sectors:
+        centre = max(1.0, N / sector.dim) * model.weight @ (sector.K**2 @ model.w) * max(1.0, sector.dim / n)
+        width = np.sqrt(sector.dim / n) + np.sqrt(sector.dim / N)
+        scan = np.append(scan, centre * np.exp(np.linspace(-3, 3, _NEAR_BULK) * min(width, 1.0)))
+    return np.unique(scan[(scan > 0) & (scan <= largest_possible(model))])
+
+
+def _spikes(model: Model, bands: tuple[tuple[float, float], ...], line: Line) -> tuple[float, ...]:
+    """Eigenvalues of the mean features above each band: where det(I + D M) changes sign, by bisection."""
+    b = model.means.cases[0][1]
+    ends = [a for a, _ in bands[1:]] + [2 * bands[-1][1] + 4 * model.problem.N * float(model.weight @ (b**2 @ model.w))]
+    found = []
+    if not b.any():
+        return ()
+
+    def counts(E: Array) -> Array:
+        _, rho, q = solve_line(model, E, line)
+        pairs = zip(rho.real, q.real, strict=True)
+        return np.array([spikes_below(model.w * rho, mean_gram(model, b, q)) for rho, q in pairs])
+
+    for (_, lower), upper in zip(bands, ends, strict=True):
+        E = lower * (upper / lower) ** ((1 - np.cos(np.pi * np.linspace(0, 1, _NEAR_BULK)[1:-1])) / 2)
+        count = counts(E)
+        for i in np.flatnonzero(np.diff(count)):
+            left, right = E[i], E[i + 1]
+            for _ in range(4):
+                points = np.linspace(left, right, 33)
+                at = int(np.flatnonzero(np.diff(counts(points)))[0])
+                left, right = points[at], points[at + 1]
+            found.append(float((left + right) / 2))
+    return tuple(sorted(found, reverse=True))
+
+
+def spikes_below(D: Float[Array, "m"], M: Float[Array, "m m"]) -> int:
+    """An integer that grows by one where λ passes an eigenvalue of the special sector: n₋(D) − n₋(D⁻¹ + M).
+
+    (D⁻¹ + M)⁻¹ is a block of the resolvent, which falls with λ between its poles: so at a pole an eigenvalue of
+    D⁻¹ + M passes 0 from below, and at ρ_i = 0, no pole, one of D⁻¹ and of D⁻¹ + M passes ∞.
+    """
+    root = np.sqrt(np.abs(D))
+    values = np.linalg.eigvalsh(np.diag(np.sign(D)) + root[:, None] * M * root)
+    return int((D < 0).sum() - (values < 0).sum())
 
 
 def band_grid(lower: float, upper: float, points: int = _BAND_POINTS) -> Float[Array, "points"]:
@@ -165,9 +324,10 @@ def band_grid(lower: float, upper: float, points: int = _BAND_POINTS) -> Float[A
     return grid
 
 
-def largest_possible(problem: Problem) -> float:
-    """An upper bound of the bulk: (|c₁|·‖X̃‖‖W₀‖ + c_{>1}‖Z‖)²/n with the norms of Gaussian matrices."""
-    phi, psi, sigma = problem.phi, problem.psi, problem.sigma
-    linear = abs(sigma.coefficients[1]) * (1 + np.sqrt(phi)) * (1 + 1 / np.sqrt(psi))
-    other = np.sqrt(sigma.nonlinear_power) * (1 + np.sqrt(phi / psi))
-    return float(1.01 * (linear + other) ** 2)
+def largest_possible(model: Model) -> float:
+    """An upper bound of the bulk: (Σ_l max|K_l|·‖X_l‖‖Y_l‖ + √rest‖Z‖)²/n with the norms of Gaussian matrices."""
+    n, N = model.problem.n, model.problem.N
+    bound = np.sqrt(model.rest.max()) * (1 + np.sqrt(N / n))
+    for sector in model.sectors:
+        bound += np.abs(sector.K).max() * (1 + np.sqrt(sector.dim / n)) * (1 + np.sqrt(N / sector.dim))
+    return float(1.01 * bound**2)

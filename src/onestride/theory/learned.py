@@ -4,14 +4,14 @@ The residual of sample i when it is left out of the fit is [Ry]_i/R_ii, and R_ii
 
     E[g(x)(y − f̂(x))] = lim (g/ρ)ᵀ R y,
 
-a bilinear form of the same resolvent as Y = yᵀRy. Split g = h_k(β⋆ᵀx), h_k = H_k/√k!, along the learned direction,
-g = g0(z) + g1(z)ζ + rest, as the teacher is split into h0, h1 and a rest:
+a bilinear form of the same resolvent as Y = yᵀRy. Split g = h_k(β⋆ᵀx), h_k = H_k/√k!, over the rows and sectors as the
+teacher is split into h_0, h_1 … h_L and a rest, g = g_0(i) + Σ_l g_l(i)⟨e_l, x_l⟩ + rest:
 
-    (g/ρ)ᵀRy = (g0/ρ)ᵀ(D₂⁻¹ + M)⁻¹h + Σ_p π_p (g1/ρ)ᵀU_p h1 + Σ_i w_i Cov(rest_g, rest_y | z_i),
-    g0 = ϱ^k h_k(z),   g1 = √k ϱ^{k−1} √(1−ϱ²) h_{k−1}(z),
+    (g/ρ)ᵀRy = (g_0/ρ)ᵀ(D̃⁻¹ + M)⁻¹h_0 + Σ_l Σ_p π_p (g_l/ρ)ᵀU_lp h_l + Σ_i w_i Cov(rest_g, rest_y | i).
 
-with ϱ the overlap of the learned direction and β⋆. E[f̂ h_k] = c⋆_k√k! − E[h_k(y − f̂)], and E f̂² follows from the test
-error, L = E σ⋆² − 2E[σ⋆f̂] + E f̂² + σ_ε².
+With one sector and many inputs g_0 = ϱ^k h_k(z), g_1 = √k ϱ^{k−1} √(1−ϱ²) h_{k−1}(z), ϱ the overlap of the learned
+direction and β⋆. E[f̂ h_k] = c⋆_k√k! − E[h_k(y − f̂)], and E f̂² follows from the test error,
+L = E σ⋆² − 2E[σ⋆f̂] + E f̂² + σ_ε².
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ from onestride._numerics import Array, Float
 from onestride.functions import Function, hermite_polynomial
 from onestride.problem import Problem, Step
 from onestride.result import Result, Status, TheoryError
+from onestride.theory.profile.build import Verdict, try_model
 from onestride.theory.profile.equations import Solution, solve
 from onestride.theory.profile.errors import errors_at
-from onestride.theory.profile.build import Verdict, try_model
 from onestride.theory.profile.quadratic_form import answers, carrier, special_answer, special_gram
-from onestride.theory.profile.sectors import Model
+from onestride.theory.profile.sectors import Model, split
 from onestride.theory.profile.strength import BEST_LEVEL, level_name
 from onestride.theory.reliability import known_off
 from onestride.theory.threads import one_thread
@@ -63,7 +63,8 @@ class Learned(Result):
 def learned(problem: Problem, *, level: str = BEST_LEVEL) -> Learned:
     """Predict the learned fraction of each Hermite degree of the teacher, with and without the step.
 
-    Degree k ≥ 2 off the learned direction counts as noise, which needs n ≪ d²/2; `status` says where that is known to fail.
+    At the level "degrees" an untrained network learns degree k as far as n and N reach its B_k ~ d^k/k! harmonics; at the
+    levels of one degree it learns k = 1 alone, which needs n, N ≪ d²/2.
     """
     level = level_name(level)
     before = _components(problem.replace(step=Step.none()), level)
@@ -105,12 +106,12 @@ def _components(problem: Problem, level: str) -> tuple[Array, float]:
 def residual_moments(model: Model, solution: Solution) -> Float[Array, "6"]:
     """E[g(x)(y − f̂(x))] for g = h_0 … h_4 of β⋆ᵀx, and last for g = σ⋆(β⋆ᵀx)."""
     rho, q, target = np.real(solution.rho), np.real(solution.q), model.problem.target
-    fitted = _answered_teacher(model, rho, q)
+    fitted, taught = _answered_teacher(model, rho, q), model.split(target)[:-1]
     out = np.empty(DEGREE + 2)
     for k, g in enumerate([*(_normalised_hermite(k) for k in range(DEGREE + 1)), target]):
         parts = model.split(g)[:-1]
-        both = model.split(_product(g, target))[0]
-        rest = both - (parts * model.split(target)[:-1]).sum(0)
+        both = split(_product(g, target), model.learned.overlap, model.z, model.r, model.D, 0)[0]
+        rest = both - (parts * taught).sum(0)
         out[k] = sum((part / rho) @ x for part, x in zip(parts, fitted, strict=True)) + model.w @ rest
     return out
 

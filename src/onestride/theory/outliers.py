@@ -25,18 +25,22 @@ from scipy.optimize import brentq
 
 from onestride._numerics import Array, Float, hermite_table, monomials_in_hermite
 from onestride.problem import Problem
+from onestride.theory.density import resolves_degrees
 from onestride.theory.direction import direction
+from onestride.theory.gaps import Eigenvalue, at_pole, eigenvalues_in, energy, find_gaps, same_gap
+from onestride.theory.profile import classic, degrees
 from onestride.theory.profile.equations import Solution, newton
-from onestride.theory.profile.build import build_model
 from onestride.theory.profile.quadratic_form import special_gram
 from onestride.theory.profile.sectors import Model
 from onestride.theory.profile.strength import level_name
 
 HIGHEST_OVERLAP = 4  # overlaps are given with H_0 … H_4
-_ALL_DEGREES = 40  # enough for sums over every degree
+_ALL_DEGREES = 12  # of a function of z; higher ones count as of the next
+_ABOUT_Z = 0.25  # share of a spike's function that lies along z, below which it is about the length of x
 _RARE = 0.03  # neuron nodes of weight below this over N are dropped: no neuron of a real network is there
 _EDGE_ACCURACY = 1e-4
 _STRENGTHS = 6
+_RADII = 3  # nodes of the length of x
 
 
 @dataclass(frozen=True)
@@ -45,8 +49,10 @@ class Outliers:
 
     edge: upper end of the bulk. leading: positions. overlaps, teacher_overlaps (outliers × 5): squared overlaps with
     H_k(β̂ᵀx) and H_k(β⋆ᵀx), k = 0 … 4. power_overlaps (outliers × 4): with (βᵀx)^k, k = 1 … 4. on_direction: squared
-    length on all functions of β̂ᵀx. strengths: what the special sector reaches at the edge, 1 being the threshold,
+    length on all functions of β̂ᵀx. leading_degrees: the Hermite degree that dominates each. strengths: what the special sector reaches at the edge, 1 being the threshold,
     separated or not, with the degree of each in `degrees` (0: about the norm of x or a constant, not about a direction).
+    between: the same for each gap below the uppermost bulk, from the top; `edge` is then the end of the bulk below it
+    and `ceiling` the lower end of that above.
     """
 
     edge: float
@@ -55,19 +61,18 @@ class Outliers:
     teacher_overlaps: Float[Array, "outliers 5"]
     power_overlaps: Float[Array, "outliers 4"]
     on_direction: Float[Array, "outliers"]
+    leading_degrees: tuple[int, ...]
     strengths: Float[Array, "strengths"]
     degrees: tuple[int, ...]
     converged: bool
-
-    @property
-    def leading_degrees(self) -> tuple[int, ...]:
-        """The Hermite degree that dominates each outlier."""
-        return tuple(dominant_degree(row) for row in self.overlaps)
+    between: tuple[Outliers, ...] = ()
+    ceiling: float = np.inf
 
     def visible(self, degree: int) -> bool:
-        """Whether a spike of this degree leaves the bulk."""
+        """Whether a spike of this degree leaves the uppermost bulk or lies between two."""
         pairs = zip(self.strengths, self.degrees, strict=True)
-        return self.converged and any(value > 1 and k == degree for value, k in pairs)
+        above = any(value > 1 and k == degree for value, k in pairs)
+        return self.converged and (above or any(degree in gap.leading_degrees for gap in self.between))
 
 
 def dominant_degree(overlaps: Array) -> int:
@@ -84,56 +89,94 @@ def crossing(values: Array) -> int | None:
     return int(at[0]) if at.size else None
 
 
-def spike_model(problem: Problem, level: str, nodes: int) -> Model:
-    """The profile for spikes and the edge: without neurons that a real network of N has none of."""
-    return build_model(problem, level, nodes=nodes, min_weight=_RARE / problem.N)
+def spike_model(
+    problem: Problem,
+    level: str,
+    nodes: int,
+    *,
+    radii: int = _RADII,
+    min_weight: float | None = None,
+    shift: float = 0.0,
+) -> Model:
+    """The profile for spikes and the edge: every resolved degree, without neurons that a real network of N has none of."""
+    level = "full" if level_name(level) == "degrees" else level_name(level)
+    rare = _RARE / problem.N if min_weight is None else min_weight
+    if not resolves_degrees(problem):
+        return classic.build(problem, level, nodes=nodes, min_weight=rare, shift=shift)
+    few = {"nodes": 2 * round(3 * nodes / 8) + 1, "radii": radii if problem.eta > 0 else None}
+    return degrees.build(problem, level=level, **few, min_weight=rare, memory=False, shift=shift)
 
 
 def find_outliers(problem: Problem, level: str = "isotropic", *, nodes: int = 41) -> Outliers:
     """Positions and overlaps of the outliers after the step, by the profile theory at `level`.
 
-    Levels that resolve the spectrum of M do so on a few nodes, which leave gaps inside the bulk; their walk ends at the
-    edge of the isotropic level at the latest.
+    Searched: everything above the uppermost bulk, and, where degrees beyond the first are resolved, the gaps between the
+    bulk of each degree and what lies below it (`between`), each as far as it is dark. What the step remembers of its own
+    batch (`degrees`) is left out. Levels that resolve the spectrum of M do so on a few nodes, which leave gaps inside the
+    bulk; their walk ends at the edge of the isotropic level at the latest, and gaps are those of that level.
     """
-    floor = 0.0
-    if level_name(level) not in ("rank-one", "isotropic"):
-        isotropic = real_path(spike_model(problem, "isotropic", nodes))
-        floor = _energy(isotropic[-1]) if isotropic else 0.0
+    coarse = level_name(level) not in ("rank-one", "isotropic")
+    isotropic = spike_model(problem, "isotropic", nodes) if coarse else None
+    floor = real_path(isotropic)[-1:] if isotropic is not None else []
     model = spike_model(problem, level, nodes)
-    path = real_path(model, floor)
+    path = real_path(model, energy(floor[0]) if floor else 0.0)
     spectra, found = _crossings(model, path)
     if not path or found is None:
-        none = np.empty(0)
-        empty = np.empty((0, HIGHEST_OVERLAP + 1))
-        return Outliers(np.nan, none, empty, empty, empty[:, 1:], none, none, (), False)
+        return _outliers(model, np.nan, [], converged=False)
+    edge, degree = energy(path[-1]), _degrees(model, path[-1], spectra.shape[1])
+    dark = isotropic or model
+    gaps = find_gaps(dark, edge) if resolves_degrees(problem) else []
+    between = tuple(_outliers(dark, gap.lower, eigenvalues_in(dark, gap), ceiling=gap.upper) for gap in gaps)
+    return _outliers(model, edge, found, strengths=spectra[-1], degrees=degree, between=between)
+
+
+def _outliers(model: Model, edge: float, found: list[Eigenvalue], **more: Any) -> Outliers:
+    """What the vectors of the outliers are: their overlaps with functions of the learned and the teacher's direction."""
     # the part of a vector that is h_k(t̂ᵀx) has inner product cos^k with h_k(uᵀx), cos = uᵀt̂
-    amplitudes = np.array([a for _, a, _ in found]).reshape(-1, _ALL_DEGREES + 1)
+    projected = [_on_direction(model, pole) for pole in found]
+    amplitudes = np.array([a for a, _, _ in projected]).reshape(-1, _ALL_DEGREES + 1)
+    totals = np.array([total for _, total, _ in projected])
     k = np.arange(_ALL_DEGREES + 1)
-    along_beta = amplitudes * direction_cosine(model) ** k
-    along_teacher = amplitudes * model.learned.overlap**k
-    same = not model.learned.through_output
+    seen = bool(model.z.any())  # before a step rows may have a length only
+    cosine, overlap = (direction_cosine(model), model.learned.overlap) if seen else (0.0, 0.0)
+    along_beta, along_teacher = amplitudes * cosine**k, amplitudes * overlap**k
+    beyond = np.maximum(totals - (amplitudes**2).sum(1), 0) * cosine ** (2 * k[-1] + 2)
     kept = slice(0, HIGHEST_OVERLAP + 1)
+    overlaps = along_beta[:, kept] ** 2
     powers = monomials_in_hermite(HIGHEST_OVERLAP)[1:]
     powers /= np.linalg.norm(powers, axis=1, keepdims=True)
     return Outliers(
-        edge=_energy(path[-1]),
-        leading=np.array([E for E, _, _ in found]),
-        overlaps=along_beta[:, kept] ** 2,
+        edge=edge,
+        leading=np.array([energy(pole.at) for pole in found]),
+        overlaps=overlaps,
         teacher_overlaps=along_teacher[:, kept] ** 2,
         power_overlaps=(along_beta[:, kept] @ powers.T) ** 2,
-        on_direction=np.array([total for _, _, total in found]) if same else (along_beta**2).sum(1),
-        strengths=spectra[-1],
-        degrees=_degrees(model, path[-1], spectra.shape[1]),
-        converged=True,
+        on_direction=totals if cosine == 1 else (along_beta**2).sum(1) + beyond,
+        leading_degrees=tuple(
+            dominant_degree(row) if seen and share > _ABOUT_Z else 0
+            for row, (_, _, share) in zip(overlaps, projected, strict=True)
+        ),
+        **({"strengths": np.empty(0), "degrees": (), "converged": True} | more),
     )
 
 
-def _crossings(model: Model, path: list[Solution]) -> tuple[Array, list[tuple[float, Array, float]] | None]:
+def _on_direction(model: Model, pole: Eigenvalue) -> tuple[Array, float, float]:
+    """Of the left singular vector: inner products with h_k(z), squared length on all functions of z, that one's share."""
+    _, group = np.unique(model.z, return_inverse=True)
+    on_rows = pole.vector[: model.w.size]
+    on_z, weight = np.bincount(group, on_rows), np.bincount(group, model.w)
+    along = float(np.sum(on_z**2 / weight))
+    every = np.sum(pole.vector**2 / np.tile(model.w, pole.vector.size // model.w.size))
+    amplitudes = hermite_table(model.z, _ALL_DEGREES) @ on_rows / np.sqrt(pole.residue)
+    return amplitudes, along / pole.residue, along / every
+
+
+def _crossings(model: Model, path: list[Solution]) -> tuple[Array, list[Eigenvalue] | None]:
     """Leading eigenvalues of the special sector along the path, and the outlier of each that crosses 1.
 
     None where numbers of very different sizes leave no root to bracket, or a residue that is not positive.
     """
-    spectra, found = np.empty((0, 0)), []
+    spectra, found = np.empty((0, 0)), list[Eigenvalue]()
     try:
         spectra = np.array([special_eigenvalues(model, s)[:_STRENGTHS] for s in path])
         for k in range(spectra.shape[1] if path else 0):
@@ -143,7 +186,7 @@ def _crossings(model: Model, path: list[Solution]) -> tuple[Array, list[tuple[fl
                     found.append(_refine(model, path[at], path[at + 1], k))
     except (np.linalg.LinAlgError, ValueError):
         return spectra, None
-    return spectra, found if all(np.isfinite(amplitudes).all() for _, amplitudes, _ in found) else None
+    return spectra, found if all(pole.residue > 0 and np.isfinite(pole.vector).all() for pole in found) else None
 
 
 def direction_cosine(model: Model) -> float:
@@ -158,39 +201,42 @@ def direction_cosine(model: Model) -> float:
 
 def real_path(model: Model, floor: float = 0.0, *, accuracy: float = _EDGE_ACCURACY) -> list[Solution]:
     """Solutions at λ = −E from far above the spectrum down to the bulk edge (or `floor`), to `accuracy` of it."""
-    size, kind = model.w.size, model.theta.size
-    plain = np.ones(kind)
     if not model.finite:  # pre-activations out of the range of the smoothed activation
         return []
-    mean = _mean(model)
-    start = (mean.T * (model.problem.N * model.weight)) @ mean
-    root = np.sqrt(np.tile(model.w, mean.shape[1] // size))
-    power = model.rest + sum(s.mean_strength[:, None] * s.K**2 for s in model.sectors)
-    trace = model.weight @ (power @ model.w) * model.N_over_n
-    E = 4 * float(np.linalg.eigvalsh(root[:, None] * start * root)[-1]) + 20 * float(trace) * (1 + model.problem.phi)
+    E = _far_above(model)
     path: list[Solution] = []
-    rho, q, ratio = np.full(size, -1 / E), plain, 1.25
+    rho, q, ratio = np.full(model.w.size, -1 / E), np.ones(model.theta.size), 1.25
     with np.errstate(all="ignore"):
         while ratio - 1 > accuracy:
             found = newton(model, -E, rho, q, cap=0.3, steps=30)
-            if _physical(model, found):
+            if _physical(model, found) and (not path or same_gap(model, path[-1], found)):
                 path.append(found)
                 rho, q = found.rho, found.q
             elif not path:
                 return []
             else:
                 ratio = 1 + (ratio - 1) / 2
-            E = _energy(path[-1]) / ratio
+            E = energy(path[-1]) / ratio
             if floor > 0 and E / floor < 1:
-                if _energy(path[-1]) / floor < 1 + accuracy:
+                if energy(path[-1]) / floor < 1 + accuracy:
                     break
                 E = floor
     return path
 
 
-def _mean(model: Model) -> Array:
-    """The mean features b_k."""
-    return model.means.cases[0][1]
+def _far_above(model: Model) -> float:
+    """An E above every eigenvalue: of the means, and of the bulk by its trace or, with several bulks, sector by sector."""
+    n, N, mean = model.problem.n, model.problem.N, model.means.cases[0][1]
+    start = (mean.T * (N * model.weight)) @ mean
+    root = np.sqrt(np.tile(model.w, mean.shape[1] // model.w.size))
+    spike = 4 * float(np.linalg.eigvalsh(root[:, None] * start * root)[-1])
+    powers = [float(model.weight @ (s.mean_strength[:, None] * s.K**2 @ model.w)) for s in model.sectors]
+    bulk = 20 * (float(model.weight @ (model.rest @ model.w)) + sum(powers)) * model.N_over_n * (1 + model.problem.phi)
+    if len(powers) > 1:
+        widths = [((1 + np.sqrt(s.dim / n)) * (1 + np.sqrt(s.dim / N))) ** 2 for s in model.sectors]
+        tops = [N / s.dim * power * width for s, power, width in zip(model.sectors, powers, widths, strict=True)]
+        bulk = max(bulk, 4 * max(tops))
+    return spike + bulk
 
 
 def _physical(model: Model, s: Solution) -> bool:
@@ -200,14 +246,10 @@ def _physical(model: Model, s: Solution) -> bool:
     return bool(model.w @ s.tangent(1.0)[0] < 0)
 
 
-def _energy(s: Solution) -> float:
-    return -float(np.real(s.lam))
-
-
 def _symmetric(model: Model, s: Solution) -> tuple[Array, Array]:
-    mean = _mean(model)
-    root = np.sqrt(np.tile(-model.w * s.rho, mean.shape[1] // s.rho.size))
-    return root, root[:, None] * special_gram(model, mean, s.rho, s.q)[0] * root
+    b = model.means.cases[0][1]
+    root = np.sqrt(np.tile(-model.w * s.rho, b.shape[1] // s.rho.size))
+    return root, root[:, None] * special_gram(model, b, s.rho, s.q)[0] * root
 
 
 def special_eigenvalues(model: Model, s: Solution) -> Array:
@@ -215,8 +257,8 @@ def special_eigenvalues(model: Model, s: Solution) -> Array:
     return np.linalg.eigvalsh(_symmetric(model, s)[1])[::-1]
 
 
-def _refine(model: Model, above: Solution, below: Solution, k: int) -> tuple[float, Array, float]:
-    """Position, inner products with h_0 … h_40(z) and squared length on all functions of z, between two solutions."""
+def _refine(model: Model, above: Solution, below: Solution, k: int) -> Eigenvalue:
+    """The outlier of the k-th eigenvalue between two solutions."""
     last = above
 
     def excess(E: float) -> float:
@@ -224,25 +266,21 @@ def _refine(model: Model, above: Solution, below: Solution, k: int) -> tuple[flo
         last = newton(model, -E, last.rho, last.q, cap=0.3)
         return float(special_eigenvalues(model, last)[k]) - 1
 
-    root_found: Any = brentq(excess, _energy(below), _energy(above), xtol=1e-10 * _energy(above))
-    E = float(root_found)
-    at = newton(model, -E, last.rho, last.q, cap=0.3)
-    root, matrix = _symmetric(model, at)
-    x = np.linalg.eigh(matrix)[1][:, -1 - k]
-    v = root * x
-    d_rho, d_q = at.tangent(1.0)
-    dM = special_gram(model, _mean(model), at.rho, at.q, (d_rho, d_q))[1]
-    moved = np.tile(model.w * d_rho, v.size // d_rho.size)
-    residue = -np.sum(moved * x * x / root**2) + v @ dM @ v
-    on_z = v[: model.w.size]
-    amplitudes = hermite_table(model.z, _ALL_DEGREES) @ on_z / np.sqrt(residue)
-    return E, amplitudes, float(np.sum(on_z**2 / model.w) / residue)
+    root_found: Any = brentq(excess, energy(below), energy(above), xtol=1e-10 * energy(above))
+    return at_pole(model, newton(model, -float(root_found), last.rho, last.q, cap=0.3), k)[1]
 
 
 def _degrees(model: Model, s: Solution, count: int) -> tuple[int, ...]:
-    """Of the leading eigenvectors, the Hermite degree that dominates; 0 when it is constant or about |x|, g·f(z)."""
+    """Of the leading eigenvectors, the Hermite degree that dominates; 0 when it is constant or about |x|, not about z."""
     root, matrix = _symmetric(model, s)
     leading, size = np.linalg.eigh(matrix)[1][:, ::-1][:, :count], model.w.size
     overlaps = (hermite_table(model.z, 8) @ (root[:, None] * leading)[:size]) ** 2
-    on_z = np.sum(leading[:size] ** 2, axis=0)
-    return tuple(0 if on_z[k] < 0.5 else dominant_degree(overlaps[:, k]) for k in range(count))
+    _, group = np.unique(model.z, return_inverse=True)
+    weight = np.bincount(group, model.w)
+
+    def on_z(x: Array) -> float:
+        return float(np.sum(np.bincount(group, np.sqrt(model.w) * x[:size]) ** 2 / weight))
+
+    return tuple(
+        dominant_degree(overlaps[:, k]) if model.z.any() and on_z(leading[:, k]) >= 0.5 else 0 for k in range(count)
+    )

@@ -1,7 +1,7 @@
 """Curves against α and everything at the chosen α, at two qualities: what the explorer draws.
 
-`QUICK` answers while a slider moves: the isotropic level of the profile theory on a coarse quadrature, the bulk as it was
-before the step. `FULL` is what `predict`, `learned` and `spectrum` return, a second or two later.
+`QUICK` answers while a slider moves: the isotropic level of the profile theory on a coarse quadrature, with every degree
+of the inputs where they are resolved, and the bulk as it was before the step. `FULL` is what `predict`, `learned` and `spectrum` return, a second or two later.
 """
 
 from __future__ import annotations
@@ -16,17 +16,19 @@ from onestride._numerics import Array
 from onestride.problem import Problem, Step
 from onestride.result import QUANTITIES, Status, TheoryError, plain
 from onestride.theory.baselines import closed_baselines
-from onestride.theory.density import largest_possible, untrained_density
+from onestride.theory.density import largest_possible, resolves_degrees, untrained_density, untrained_model
 from onestride.theory.direction import direction
 from onestride.theory.expansion import expansion_distance
 from onestride.theory.learned import DEGREE, learned, residual_moments, teacher_degrees
 from onestride.theory.outliers import crossing, real_path, special_eigenvalues, spike_model
 from onestride.theory.plateau import window_of
 from onestride.theory.predict import predict, predict_grid
+from onestride.theory.profile import degrees
+from onestride.theory.profile.build import Verdict, build_model, try_model
 from onestride.theory.profile.equations import Solution, solve
 from onestride.theory.profile.errors import STRONG, errors, errors_at
-from onestride.theory.profile.build import Verdict, try_model
 from onestride.theory.profile.sectors import Model
+from onestride.theory.profile.strength import BEST_LEVEL
 from onestride.theory.reliability import known_off
 from onestride.theory.spectrum import spectrum
 
@@ -47,13 +49,14 @@ QUICK = Quality(
     "isotropic",
     13,
     7,
-    "Quick theory while you move: isotropic level, coarse quadrature, bulk as before the step.",
+    "Quick theory while you move: isotropic gradient noise, coarse quadrature, bulk as before the step.",
 )
-FULL = Quality("full", "full", 21, 26, "Profile theory, full level: what one.predict returns.")
+FULL = Quality("full", BEST_LEVEL, 21, 26, "Profile theory with every degree of the inputs: what one.predict returns.")
 QUALITIES = {q.name: q for q in (QUICK, FULL)}
 BASELINES = ("best-linear", "linear-ridge", "direction-only", "bayes")  # that are drawn
 HIGHEST_WINDOW = 6  # plateaus and thresholds are drawn up to this ℓ
 SOLVED = Verdict(Status.SOLVED, "")
+_RADII = 2  # nodes of the length of x while a slider moves
 
 
 def exponents(problem: Problem, quality: Quality) -> Array:
@@ -76,7 +79,7 @@ def _cell(problem: Problem, quality: Quality, start: Solution | None) -> tuple[_
     def nothing(verdict: Verdict) -> tuple[_Cell, None]:
         return _Cell((math.nan, math.nan, math.nan), np.full(DEGREE, np.nan), verdict), None
 
-    model = try_model(problem, quality.level, nodes=quality.nodes)
+    model = try_model(problem, quality.level, nodes=quality.nodes, build=_coarse if quality is QUICK else build_model)
     if isinstance(model, Verdict):
         return nothing(model)
     same = start is not None and start.rho.size == model.w.size and start.q.size == model.theta.size
@@ -89,6 +92,13 @@ def _cell(problem: Problem, quality: Quality, start: Solution | None) -> tuple[_
     if verdict is SOLVED and reason is not None:
         verdict = Verdict(Status.INACCURATE, reason)
     return _Cell(values, _fractions(problem, model, solution), verdict), solution
+
+
+def _coarse(problem: Problem, level: str, *, nodes: int) -> Model:
+    """`build_model` at a level of one degree, or as coarsely with every degree: within 2 % of `predict`'s, 4 % at α = 1/2."""
+    if not resolves_degrees(problem):
+        return build_model(problem, level, nodes=nodes)
+    return degrees.build(problem, level=level, nodes=2 * round(3 * nodes / 8) + 1, radii=_RADII)
 
 
 def _errors(
@@ -121,16 +131,16 @@ def curves(problem: Problem, quality: Quality) -> dict[str, Any]:
         cells.append(cell)
     before, _ = _cell(problem.replace(step=Step.none()), quality, None)
     columns = np.array([cell.errors for cell in cells])
-    degrees, closed = teacher_degrees(problem), closed_baselines(problem)
+    listed, closed = teacher_degrees(problem), closed_baselines(problem)
     return {
         "alpha": plain(alphas),
         **{name: plain(columns[:, i]) for i, name in enumerate(QUANTITIES)},
-        "degrees": degrees,
-        "fraction": {str(k): plain(np.array([cell.fraction[k - 1] for cell in cells])) for k in degrees},
+        "degrees": listed,
+        "fraction": {str(k): plain(np.array([cell.fraction[k - 1] for cell in cells])) for k in listed},
         "untrained": dict(zip(QUANTITIES, map(plain, before.errors), strict=True)),
         "untrained_status": before.verdict.status.name.lower(),
         "untrained_message": before.verdict.message,
-        "untrained_fraction": {str(k): plain(before.fraction[k - 1]) for k in degrees},
+        "untrained_fraction": {str(k): plain(before.fraction[k - 1]) for k in listed},
         "limit": _plateaus(problem),
         "baselines": {name: plain(closed[name]) for name in BASELINES},
         "status": [cell.verdict.status.name.lower() for cell in cells],
@@ -204,10 +214,12 @@ def _here_quick(problem: Problem) -> dict[str, Any]:
 
 def _quick_spectrum(problem: Problem) -> dict[str, Any]:
     """The bulk before the step on a coarse grid, and outliers read off the walk of `outliers` without refining them."""
-    scale = largest_possible(problem)
+    model = untrained_model(problem)
+    scale = largest_possible(model)
     if scale == 0:
         return {"untrained": None, "trained": None, "leading": [], "degrees": [], "edge": None, "message": ""}
-    grid = scale * np.geomspace(1e-4, 1, 140)
+    # the bulk of degree l is about B_l times narrower and lower than that of degree one
+    grid = scale * np.geomspace(1e-4, 1, 140) if len(model.sectors) == 1 else scale * np.geomspace(1e-6, 1, 240)
     density = untrained_density(problem, grid)
     bright = np.flatnonzero(density * grid > 1e-6)
     edge = float(grid[min(bright[-1] + 1, grid.size - 1)]) if bright.size else 0.0
@@ -251,5 +263,6 @@ def _here_full(problem: Problem) -> dict[str, Any]:
         return row | {"message": row["message"] or str(error)}
     told = found.to_dict()
     kept = ("leading", "degrees", "edge", "message", "untrained", "trained", "expected", "on_direction")
+    kept += ("between", "between_degrees")
     row["spectrum"] = {name: told.get(name) for name in kept}
     return row

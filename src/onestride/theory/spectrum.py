@@ -15,10 +15,9 @@ from onestride.problem import Problem
 from onestride.result import Result, Status, TheoryError
 from onestride.theory.assumptions import failed_assumption
 from onestride.theory.density import Law, atom_at_zero, band_grid, untrained_law
-from onestride.theory.outliers import Outliers, find_outliers
+from onestride.theory.gaps import from_far, from_neighbour
+from onestride.theory.outliers import Outliers, find_outliers, spike_model
 from onestride.theory.plateau import active_powers, window_of
-from onestride.theory.profile.equations import Solution, newton
-from onestride.theory.profile import classic
 from onestride.theory.profile.sectors import Model
 from onestride.theory.profile.strength import level_name
 from onestride.theory.reliability import known_off
@@ -53,6 +52,10 @@ class Spectrum(Result):
         The Hermite degree that dominates each outlier (besides the constant): the second spike is z², not H₂.
     expected
         Degrees whose spike the n → ∞ theory puts in this window of α: k ≤ ℓ with c_k ≠ 0.
+    between, between_overlaps, between_on_direction, between_degrees
+        The same for eigenvalues below the uppermost bulk and above a lower one: with n, N ≫ d the d eigenvalues of degree
+        one are a bulk of their own, and what has left that of the higher degrees (z², the length of x: degree 0) may lie
+        below it. They are not among the leading eigenvalues.
     strengths
         degree → what that spike reaches at this n and c; it is visible iff above 1.
     status, message
@@ -60,6 +63,7 @@ class Spectrum(Result):
     """
 
     _told = ("leading", "overlaps", "teacher_overlaps", "power_overlaps", "on_direction", "edge", "untrained_edge")
+    _told += ("between", "between_overlaps", "between_on_direction", "between_degrees")
     _told += ("outliers", "degrees", "expected", "message", "status", "strengths", "level", "untrained", "trained")
 
     problem: Problem
@@ -73,6 +77,10 @@ class Spectrum(Result):
     power_overlaps: Float[Array, "outliers 4"]
     on_direction: Float[Array, "outliers"]
     degrees: tuple[int, ...]
+    between: Float[Array, "inner"]
+    between_overlaps: Float[Array, "inner 5"]
+    between_on_direction: Float[Array, "inner"]
+    between_degrees: tuple[int, ...]
     expected: tuple[int, ...]
     strengths: dict[int, float]
     status: Status
@@ -133,6 +141,10 @@ def spectrum(problem: Problem, *, level: str = "isotropic", density: bool = True
         power_overlaps=found.power_overlaps,
         on_direction=found.on_direction,
         degrees=degrees,
+        between=np.concatenate([np.empty(0), *(gap.leading for gap in found.between)]),
+        between_overlaps=np.concatenate([found.overlaps[:0], *(gap.overlaps for gap in found.between)]),
+        between_on_direction=np.concatenate([np.empty(0), *(gap.on_direction for gap in found.between)]),
+        between_degrees=tuple(k for gap in found.between for k in gap.leading_degrees),
         expected=expected,
         strengths=strengths,
         status=Status.SOLVED if reason is None else Status.INACCURATE,
@@ -144,13 +156,13 @@ def trained_law(problem: Problem, level: str, untrained: Law, found: Outliers) -
     """The bulk density after the step, each E from its neighbour's solution, else continued from a large imaginary part.
 
     It is computed at the isotropic level at most: the finer levels take twenty times as long and differ in its far tail only.
-    The upper tail is made by neurons of large |A|, and after a strong step each node of A has an island of its own there.
+    The upper tail of a bulk is made by neurons of large |A|, and after a strong step each node of A has an island of its own there.
     Nodes at 1/8 and 3/8 of their distance put |A| = |−A| on a rule four times as fine, and the islands grow together.
     """
     if not untrained.bands:
         return untrained
-    nodes, chosen = {"nodes": _NODES, "min_weight": 1e-7}, level if level == "rank-one" else "isotropic"
-    models = [classic.build(problem, chosen, **nodes, shift=shift) for shift in _SHIFTS]
+    chosen = level if level == "rank-one" else "isotropic"
+    models = [spike_model(problem, chosen, _NODES, radii=2, min_weight=1e-7, shift=shift) for shift in _SHIFTS]
     edge = max(found.edge, untrained.edge)
     lower = max(untrained.bands[0][0] / 4, 1e-7 * edge)
     grid = band_grid(lower, 1.1 * edge, _POINTS)
@@ -158,7 +170,7 @@ def trained_law(problem: Problem, level: str, untrained: Law, found: Outliers) -
 
     def at(points: Array) -> Array:
         every = _densities(models[0], points, 10 * edge, atom)
-        tail = points > edge / 8
+        tail = points > min([edge, *(gap.edge for gap in found.between)]) / 8
         every[tail] = (every[tail] + _densities(models[1], points[tail], 10 * edge, atom)) / 2
         return every
 
@@ -170,12 +182,16 @@ def trained_law(problem: Problem, level: str, untrained: Law, found: Outliers) -
         heavy = np.flatnonzero(np.diff(grid) * (density[1:] + density[:-1]) > 2 * _HEAVY)
         middle = np.sqrt(grid[heavy] * grid[heavy + 1])
         grid, density = np.insert(grid, heavy + 1, middle), np.insert(density, heavy + 1, at(middle))
-    bright = density * grid > 10 * BLUR
+    bright = density * grid > (2 if found.between else 10) * BLUR
+    for gap in found.between:
+        bright &= (grid <= gap.edge) | (grid >= gap.ceiling)
     turns = np.flatnonzero(np.diff(np.concatenate([[False], bright, [False]]).astype(int)))
-    ends = [float(grid[min(i, grid.size - 1)]) for i in turns]
-    if ends:
+    ends = np.array([float(grid[min(i, grid.size - 1)]) for i in turns])
+    if ends.size:
+        for end in (x for gap in found.between for x in (gap.edge, gap.ceiling)):  # better than the grid has it
+            ends[np.abs(np.log(ends / end)).argmin()] = end
         ends[-1] = found.edge
-    return Law(grid, density, tuple(zip(ends[::2], ends[1::2], strict=True)), atom)
+    return Law(grid, density, tuple(zip(ends[::2].tolist(), ends[1::2].tolist(), strict=True)), atom)
 
 
 def _densities(model: Model, points: Float[Array, "E"], far: float, atom: float) -> Float[Array, "E"]:
@@ -184,38 +200,10 @@ def _densities(model: Model, points: Float[Array, "E"], far: float, atom: float)
     with np.errstate(all="ignore"):
         for i, E in enumerate(points):
             lam = complex(-E, -BLUR * E)
-            last = _from_neighbour(model, lam, last) or _from_far(model, lam, max(far, E))
+            last = from_neighbour(model, lam, last) or from_far(model, lam, max(far, E))
             if last is not None:
                 values[i] = max(float(np.imag(model.w @ last.rho)) - (atom / lam).imag, 0.0) / np.pi
     return values
-
-
-def _from_neighbour(model: Model, lam: complex, start: Solution | None) -> Solution | None:
-    """The solution near that of another E: below the real axis only one has both ρ and q/λ above it."""
-    if start is None:
-        return None
-    found = newton(model, lam, start.rho, start.q * (lam / start.lam), tolerance=1e-9, steps=8, cap=0.7)
-    above = (np.imag(found.rho) > 0).all() and (np.imag(found.q / lam) > 0).all()
-    return found if found.residual <= 1e-9 and above else None
-
-
-def _from_far(model: Model, lam: complex, far: float) -> Solution | None:
-    """The solution by continuation from a large imaginary part, in large steps or in small ones."""
-    for ratio in (5.0, 1.6):
-        count = int(np.ceil(np.log(-far / lam.imag) / np.log(ratio))) + 1
-        heights = np.geomspace(far, -lam.imag, count)
-        rho, q = np.full(model.w.size, 1 / complex(lam.real, -far)), np.ones(model.theta.size, complex)
-        found = None
-        for height in heights:
-            tolerance = 1e-9 if height == heights[-1] else 1e-3
-            found = newton(model, complex(lam.real, -height), rho, q, tolerance=tolerance, steps=60, cap=0.7)
-            rho, q = found.rho, found.q
-            if not (found.residual < 1e-2 and (np.imag(rho) > 0).all()):
-                found = None
-                break
-        if found is not None:
-            return found
-    return None
 
 
 def _sentence(
@@ -225,14 +213,25 @@ def _sentence(
         return "no step was taken: the spectrum is that of random features"
     many = {0: "no eigenvalue leaves", 1: "1 eigenvalue leaves"}.get(len(degrees), f"{len(degrees)} eigenvalues leave")
     names = f" (degree {', '.join(map(str, degrees))})" if degrees else ""
-    text = f"{many} the bulk, which ends at {found.edge:.4g}{names}"
+    text = f"{many} the bulk, which ends at {found.edge:.4g}{names}{_between_sentence(found)}"
     if np.isnan(ell):
         return f"{text}; α = {problem.step.exponent:g} is a threshold between two windows"
-    missing = [k for k in expected if k not in degrees and k <= 4]
+    inner = [k for gap in found.between for k in gap.leading_degrees]
+    missing = [k for k in expected if k not in degrees and k not in inner and k <= 4]
     if missing and np.isfinite(ell):  # α = 1/2 lies beyond every window
         hidden = f"not visible at n = {problem.n}, c = {problem.step.constant:g}: {', '.join(map(str, missing))}"
         return f"{text}; as n → ∞ this window has spikes of degree {_degree_list(expected)}; {hidden}"
     return text
+
+
+def _between_sentence(found: Outliers) -> str:
+    """What lies below the uppermost bulk and outside every other."""
+    told = [
+        f"at {E:.4g} ({f'degree {k}' if k else 'the length of x'})"
+        for gap in found.between
+        for E, k in zip(gap.leading, gap.leading_degrees, strict=True)
+    ]
+    return f"; between its bulks an eigenvalue lies {', '.join(told)}" if told else ""
 
 
 def _degree_list(expected: tuple[int, ...]) -> str:

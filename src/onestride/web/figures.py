@@ -11,10 +11,9 @@ import numpy as np
 
 from onestride._errors import InputError
 from onestride._numerics import Array
+from onestride.experiments.kit import ERRORS, THRESHOLDS
 from onestride.plot import Panel, Series, save, to_csv
 
-THRESHOLDS = ((0.0, "0"), (0.25, "1/4"), (1 / 3, "1/3"), (0.375, "3/8"))
-ERRORS = {"train_loss": "ridge objective", "test_error": "test error"}
 BASELINES = {
     "linear-ridge": "ridge on the inputs",
     "best-linear": "best linear predictor",
@@ -80,6 +79,8 @@ def _spectrum_panel(here: dict[str, Any], points: dict[str, Any]) -> Panel:
         series.append(Series("simulation", histogram["edges"], histogram["density"], kind="histogram"))
     xlim, degrees = None, found.get("degrees", [])
     lines = [(x, f"k = {k}" if k else "") for x, k in zip(found.get("leading", []), degrees, strict=True)]
+    between = zip(found.get("between", []), found.get("between_degrees", []), strict=True)
+    lines += [(x, f"k = {k}" if k else "|x|") for x, k in between]
     for name, label, colour in (("untrained", "bulk before the step", 4), ("trained", "bulk after it", 0)):
         if law := found.get(name):
             grid = _numbers(law["grid"])

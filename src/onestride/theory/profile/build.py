@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
@@ -34,12 +35,14 @@ class Verdict(NamedTuple):
     message: str
 
 
-def try_model(problem: Problem, level: str = BEST_LEVEL, *, nodes: int = NODES) -> Model | Verdict:
+def try_model(
+    problem: Problem, level: str = BEST_LEVEL, *, nodes: int = NODES, build: Callable[..., Model] = build_model
+) -> Model | Verdict:
     """The model of `problem`, or why it has none: an assumption that fails, numbers out of range."""
     reason = failed_assumption(problem)
     if reason is not None:
         return Verdict(Status.ASSUMPTION, reason)
-    model = build_model(problem, level, nodes=nodes)
+    model = build(problem, level, nodes=nodes)
     return model if model.finite else Verdict(Status.NOT_CONVERGED, _out_of_range(model))
 
 

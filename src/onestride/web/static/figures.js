@@ -146,7 +146,7 @@ export function spectrumFigure(svg, list, { here, points }) {
   const weight = before.length ? before : after;
   const grid = found.untrained?.grid ?? law.grid;
   const seen = grid.filter((_, i) => weight[i] > 0.03 * Math.max(...finite(weight)));
-  const spikes = found.leading ?? [];
+  const spikes = [...(found.leading ?? []), ...(found.between ?? [])];
   const low = 10 ** (Math.floor(4 * Math.log10(seen[0] / 1.4)) / 4);
   const high = 10 ** (Math.ceil(4 * Math.log10(1.5 * Math.max(seen.at(-1), found.edge ?? 0, ...spikes))) / 4);
   const series = [];
@@ -165,7 +165,8 @@ export function spectrumFigure(svg, list, { here, points }) {
     series.push({ kind: "line", x: found.trained.grid, y: after, label: "bulk after", straight: true });
     entries.push({ label: "bulk after", colour: 0 });
   }
-  const names = spikes.map((_, i) => (found.degrees?.[i] ? `k = ${found.degrees[i]}` : ""));
+  const inner = (found.between_degrees ?? []).map((k) => (k ? `k = ${k}` : "|x|"));
+  const names = [...(found.leading ?? []).map((_, i) => (found.degrees?.[i] ? `k = ${found.degrees[i]}` : "")), ...inner];
   series.push({ kind: "spikes", x: spikes, names, colour: 1 });
   if (spikes.length) entries.push({ label: "spikes", kind: "spike", colour: 1 });
   const measured = points?.spikes ?? [];

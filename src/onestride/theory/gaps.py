@@ -1,0 +1,211 @@
+"""Between two bulks: where they are dark, and the single eigenvalues there.
+
+With n, N ≫ B_l the B_l eigenvalues of degree l are a bulk of their own, far above that of the degrees beyond: the special
+sector may have an eigenvalue between the two, below the one and above the other. The equations are followed at
+λ = −E(1 + iε): the solution is real there to O(ε), though ρ_i and q_k may have either sign, and
+
+    n₋(D) − n₋(D⁻¹ + M)     (`density.spikes_below`)
+
+grows by one where E passes such an eigenvalue on its way down.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from onestride._numerics import Array, Float
+from onestride.theory.density import spikes_below
+from onestride.theory.profile.equations import Solution, newton
+from onestride.theory.profile.quadratic_form import special_gram
+from onestride.theory.profile.sectors import Model
+
+_ABOVE_AXIS = 1e-6  # ε
+_DARK = 1e-4  # density · E below which E lies in a gap: a tenth of an eigenvalue at n = 1,000
+_RATIO = 1.1  # of neighbouring E
+_EDGE = 1e-3
+_PROBES = (0.5, 0.75, 0.25, 0.9)  # where a gap is looked for between the estimated ends of two bulks, in log E
+_BISECTIONS = 10
+_POLISH = 4
+
+
+class Gap(NamedTuple):
+    """Solutions at decreasing E in a gap, to 0.1 % of its ends."""
+
+    line: list[Solution]
+
+    @property
+    def lower(self) -> float:
+        """The upper end of the bulk below."""
+        return energy(self.line[-1])
+
+    @property
+    def upper(self) -> float:
+        """The lower end of the bulk above."""
+        return energy(self.line[0])
+
+
+class Eigenvalue(NamedTuple):
+    """A solution at an eigenvalue of the special sector, its vector v = |D|^½x and the residue's δ."""
+
+    at: Solution
+    vector: Float[Array, "m"]
+    residue: float
+
+
+def energy(s: Solution) -> float:
+    """E = −λ."""
+    return -float(np.real(s.lam))
+
+
+def same_gap(model: Model, above: Solution, below: Solution) -> bool:
+    """Whether no bulk lies between two solutions: −E tr R and Σ w q, both ∫ E/(E − x) over some law, grow on the way down."""
+
+    def moments(s: Solution) -> Array:
+        return np.array([-energy(s) * (model.w @ np.real(s.rho)), model.weight @ np.real(s.q)])
+
+    start, end = moments(above), moments(below)
+    return bool((end >= start - 1e-9 * np.abs(start)).all())
+
+
+def from_neighbour(model: Model, lam: complex, start: Solution | None) -> Solution | None:
+    """The solution near that of another E: below the real axis only one has both ρ and q/λ above it."""
+    if start is None:
+        return None
+    found = newton(model, lam, start.rho, start.q * (lam / start.lam), tolerance=1e-9, steps=8, cap=0.7)
+    above = (np.imag(found.rho) > 0).all() and (np.imag(found.q / lam) > 0).all()
+    return found if found.residual <= 1e-9 and above else None
+
+
+def from_far(model: Model, lam: complex, far: float) -> Solution | None:
+    """The solution by continuation from a large imaginary part, in large steps or in small ones."""
+    for ratio in (5.0, 1.6):
+        count = int(np.ceil(np.log(-far / lam.imag) / np.log(ratio))) + 1
+        heights = np.geomspace(far, -lam.imag, count)
+        rho, q = np.full(model.w.size, 1 / complex(lam.real, -far)), np.ones(model.theta.size, complex)
+        found = None
+        for height in heights:
+            tolerance = 1e-9 if height == heights[-1] else 1e-3
+            found = newton(model, complex(lam.real, -height), rho, q, tolerance=tolerance, steps=60, cap=0.7)
+            rho, q = found.rho, found.q
+            if not (found.residual < 1e-2 and (np.imag(rho) > 0).all()):
+                found = None
+                break
+        if found is not None:
+            return found
+    return None
+
+
+def find_gaps(model: Model, edge: float) -> list[Gap]:
+    """The gaps below the bulk that ends at `edge`, from the top: between degree l and all that lies below it."""
+    gaps: list[Gap] = []
+    with np.errstate(all="ignore"):
+        for l in range(len(model.sectors)):
+            lower, upper = _estimate(model, l)
+            upper = min([upper, edge, *(gap.lower for gap in gaps)])
+            for t in _PROBES if lower < upper else ():
+                probe = from_far(model, _lam(lower * (upper / lower) ** t), 10 * edge)
+                if probe is not None and _dark(model, probe):
+                    gaps.append(Gap([*_walk(model, probe, _RATIO)[::-1], probe, *_walk(model, probe, 1 / _RATIO)]))
+                    break
+    return gaps
+
+
+def eigenvalues_in(model: Model, gap: Gap) -> list[Eigenvalue]:
+    """The eigenvalues of the special sector in a gap, decreasing; one that is no pole of the resolvent is left out."""
+    counts = [_count(model, s) for s in gap.line]
+    found: list[Eigenvalue | None] = []
+    with np.errstate(all="ignore"):
+        for above, below, many in zip(gap.line[:-1], gap.line[1:], np.diff(counts), strict=True):
+            for k in range(many):
+                found.append(_locate(model, above, below, k))
+    return [x for x in found if x is not None]
+
+
+def _lam(E: float) -> complex:
+    return complex(-E, -_ABOVE_AXIS * E)
+
+
+def _dark(model: Model, s: Solution) -> bool:
+    return bool(np.imag(model.w @ s.rho) * energy(s) < np.pi * _DARK)
+
+
+def _estimate(model: Model, l: int) -> tuple[float, float]:
+    """Upper end of the bulk of the degrees above the (l+1)-th, lower end of that one's, without a step."""
+    n, N = model.problem.n, model.problem.N
+
+    def power(K: Array) -> float:
+        return float(model.weight @ (K**2 @ model.w))
+
+    sector = model.sectors[l]
+    shrunk = max(1 - np.sqrt(sector.dim / n), 0.0) * max(1 - np.sqrt(sector.dim / N), 0.0)
+    upper = N / sector.dim * power(sector.K) * shrunk**2
+    norm = np.sqrt(model.weight @ (model.rest @ model.w)) * (1 + np.sqrt(N / n))
+    for other in model.sectors[l + 1 :]:
+        norm += np.sqrt(power(other.K)) * (1 + np.sqrt(other.dim / n)) * (1 + np.sqrt(N / other.dim))
+    return float(norm**2) / 2, upper  # bounds of sums overshoot: half of it is closer
+
+
+def _walk(model: Model, start: Solution, ratio: float) -> list[Solution]:
+    """Solutions at E multiplied by `ratio` again and again, in smaller steps near the end of the gap."""
+    line: list[Solution] = []
+    here, lowest = start, 1e-9 * energy(start)
+    while abs(ratio - 1) > _EDGE and energy(here) > lowest:
+        found = from_neighbour(model, _lam(energy(here) * ratio), here)
+        order = () if found is None else (here, found) if ratio < 1 else (found, here)
+        if found is not None and _dark(model, found) and same_gap(model, *order):
+            line.append(found)
+            here = found
+        else:
+            ratio = float(np.sqrt(ratio))
+    return line
+
+
+def _special(model: Model, rho: Array, q: Array) -> tuple[Array, Array]:
+    """D and M of the special sector at real ρ, q."""
+    b = model.means.cases[0][1]
+    return np.tile(model.w * rho, b.shape[1] // rho.size), special_gram(model, b, rho, q)[0]
+
+
+def _count(model: Model, s: Solution) -> int:
+    return spikes_below(*_special(model, np.real(s.rho), np.real(s.q)))
+
+
+def _locate(model: Model, above: Solution, below: Solution, k: int) -> Eigenvalue | None:
+    """The (k+1)-th eigenvalue from the top between two solutions: by bisection, then Newton's method at real λ."""
+    base = _count(model, above)
+    for _ in range(_BISECTIONS):
+        middle = from_neighbour(model, _lam(np.sqrt(energy(above) * energy(below))), above)
+        if middle is None:
+            return None
+        above, below = (middle, below) if _count(model, middle) <= base + k else (above, middle)
+    E, rho, q = energy(above), np.real(above.rho), np.real(above.q)
+    for _ in range(_POLISH):
+        at = newton(model, -E, rho, q, cap=0.3)
+        if not at.converged:
+            return None
+        found = at_pole(model, at)
+        moved = E + found[0] / found[1].residue
+        rho, q = at.rho, at.q
+        if not (found[1].residue > 0 and abs(moved / E - 1) < 0.01):
+            return None
+        if abs(moved / E - 1) < 1e-10:
+            return found[1]
+        E = moved
+    return None
+
+
+def at_pole(model: Model, at: Solution, k: int | None = None) -> tuple[float, Eigenvalue]:
+    """The eigenvalue μ of |D|^½(D⁻¹ + M)|D|^½ next to 0 (or its k-th largest), with vector and δ = vᵀ ∂(D⁻¹ + M)/∂λ v."""
+    D, M = _special(model, at.rho, at.q)
+    root = np.sqrt(np.abs(D))
+    values, vectors = np.linalg.eigh(np.diag(np.sign(D)) + root[:, None] * M * root)
+    chosen = int(np.argmin(np.abs(values))) if k is None else -1 - k
+    x = vectors[:, chosen]
+    v = root * x
+    d_rho, d_q = at.tangent(1.0)
+    dM = special_gram(model, model.means.cases[0][1], at.rho, at.q, (d_rho, d_q))[1]
+    assert dM is not None
+    residue = -np.sum(np.tile(model.w * d_rho, D.size // d_rho.size) * (x / root) ** 2) + v @ dM @ v
+    return float(values[chosen]), Eigenvalue(at, v, float(residue))
