@@ -120,7 +120,7 @@ def _answered_teacher(model: Model, rho: Array, q: Array) -> list[Array]:
     """R y in the special sector (functions of the row) and in every other one: its part along the teacher."""
     size, means = rho.size, model.means
     wide = carrier(model, rho, q)
-    x = sum(p * special_answer(model, special_gram(model, b, rho, q)[0], wide, means.h) for p, b in means.cases)
+    x = sum(p * special_answer(model, special_gram(model, b, rho, q).M, wide, means.h) for p, b in means.cases)
     assert not isinstance(x, int)
     fitted = [x[:size]]
     for sector in model.sectors:

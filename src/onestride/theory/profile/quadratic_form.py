@@ -47,7 +47,7 @@ class Gram(NamedTuple):
     Z: Inexact[Array, "i m"] | None = None
 
 
-def gram(model: Model, b: Float[Array, "k m"], rho: Inexact[Array, "i"], q: Inexact[Array, "k"]) -> Gram:
+def special_gram(model: Model, b: Float[Array, "k m"], rho: Inexact[Array, "i"], q: Inexact[Array, "k"]) -> Gram:
     """M with Z = (I + (V₀ − V_aa) D)⁻¹X and Y = D Z."""
     M = mean_gram(model, b, q)
     if not model.learned.through_output:
@@ -71,22 +71,6 @@ def gram_moved(model: Model, at: Gram, x: Inexact[Array, "m"], along: Tangent) -
     y, z = at.K @ (at.Y @ x), at.Z @ x
     each = each + 2 * np.sqrt(N) * model.A * u * y - (N / model.sectors[0].dim - model.A**2) * y * y
     return (model.weight * d_q) @ each + z @ (model.w * d_rho * z)
-
-
-def special_gram(
-    model: Model, b: Float[Array, "k m"], rho: Inexact[Array, "i"], q: Inexact[Array, "k"], along: Tangent | None = None
-) -> tuple[Inexact[Array, "m m"], Inexact[Array, "m m"] | None]:
-    """M of the special sector for mean features b, and its derivative along (dρ, dq) when asked."""
-    at = gram(model, b, rho, q)
-    if along is None:
-        return at.M, None
-    dM = mean_gram(model, b, along[1])
-    if at.K is not None and at.Y is not None and at.Z is not None:
-        N, wq = model.problem.N, model.weight * along[1]
-        y, ub = at.K @ at.Y, (np.sqrt(N) * wq * model.A)[:, None] * b
-        dM = dM + ub.T @ y + y.T @ ub - (y.T * (wq * (N / model.sectors[0].dim - model.A**2))) @ y
-        dM = dM + at.Z.T @ ((model.w * along[0])[:, None] * at.Z)
-    return at.M, dM
 
 
 class Answer(NamedTuple):
@@ -167,7 +151,7 @@ def quadratic_form(model: Model, solution: Solution, tangents: Sequence[Tangent]
                 derivatives[j] += answer.share * _moved(model, sector, answer, along)
     wide, h = carrier(model, rho, q), model.means.h
     for probability, b in model.means.cases:
-        at = gram(model, b, rho, q)
+        at = special_gram(model, b, rho, q)
         x = special_answer(model, at.M, wide, h)
         Y += probability * (h @ x)
         for j, along in enumerate(tangents):
