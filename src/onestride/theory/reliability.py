@@ -51,7 +51,8 @@ def mark(
         return errors
     resolved = plain = None
     if not every_degree:
-        resolved = np.stack([getattr(_resolved(problem, tuple(map(float, ridges))), name)[0] for name in QUANTITIES])
+        every = _resolved(problem, tuple(map(float, ridges)))  # pyright: ignore[reportArgumentType]
+        resolved = np.stack([getattr(every, name)[0] for name in QUANTITIES])
         plain = np.stack([getattr(untrained, name)[0] for name in QUANTITIES])
     for i, step in enumerate(steps):
         stepped = problem.replace(step=step)
