@@ -8,9 +8,9 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 import numpy as np
 
 import onestride as one
+from onestride.theory.profile.build import build_model
 from onestride.theory.profile.equations import solve
 from onestride.theory.profile.errors import errors_at
-from onestride.theory.profile.build import build_model
 from onestride.theory.profile.strength import LEVELS
 
 
