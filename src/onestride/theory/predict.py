@@ -27,8 +27,9 @@ def predict(problem: Problem, *, method: str = "auto", level: str | None = None,
         ``"profile"``: finite n, every step up to c√n. ``"finite-step"``: the same with a frozen bulk, for weak steps,
         in a millisecond. ``"plateau"``: the n → ∞ limits. ``"auto"``: the most accurate that applies.
     level
-        Of the profile theory: ``"full"`` (the default), ``"resolved"``, ``"isotropic"`` or ``"rank-one"``, see
-        `theory.profile.strength`.
+        Of the profile theory: ``"degrees"`` (the default) resolves every degree of the inputs, for any n, d and N;
+        ``"full"``, ``"resolved"``, ``"isotropic"`` and ``"rank-one"`` (`theory.profile.strength`) take degree two and
+        higher for noise, which needs n, N ≪ d²/2.
     throw
         With `throw=False` a problem without a theory gives NaN and a status instead of raising `TheoryError`, and one
         for which the theory is known to be off by more than 5 % its numbers with the status `INACCURATE`.
