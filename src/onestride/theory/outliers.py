@@ -196,6 +196,8 @@ def direction_cosine(model: Model) -> float:
     problem = model.problem
     c1, s, eta = problem.sigma.coefficients[1], direction(problem).s, problem.eta
     length = model.learned.amplitude * np.sqrt(problem.N)
+    if s == 0:  # labels that are all 0
+        return 0.0
     return float((c1 * eta * (s * s - c1**2) - c1 * (1 - c1**2 * eta)) / (length * s))
 
 
