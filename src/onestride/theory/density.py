@@ -34,6 +34,7 @@ _SCAN = 1200
 _BAND_POINTS = 500
 _RADII = 5  # nodes of the length of x; seven change the law by less than 1e-4
 _STRIDE = 12  # of the points, every so many is continued from a large imaginary part
+_ROUNDS = 4
 _NEAR_BULK = 40  # points of the scan around the centre of each sector's bulk
 
 
@@ -124,11 +125,18 @@ def solve_line(model: Model, E: Array, known: Line | None = None) -> Line:
     if known is None:
         few = np.unique(E)[::_STRIDE]
         known = Line(few, *stieltjes(model, -few - 1j * IMAGINARY * few))
-    nearest = np.abs(np.log(E)[:, None] - np.log(known.E)).argmin(1)
-    rho, q, size = _newton(model, lam, known.rho[nearest], known.q[nearest], 1e-12, most=12)
-    astray = ~((rho.imag > 0).all(1) & ((q / lam[:, None]).imag > 0).all(1) & (size < 1e-8))
-    if astray.any():
-        rho[astray], q[astray] = stieltjes(model, lam[astray])
+    rho, q = np.empty((E.size, model.w.size), complex), np.empty((E.size, model.weight.size), complex)
+    left = np.arange(E.size)
+    for _ in range(_ROUNDS):  # those that fail again from the nearest that did not
+        nearest = np.abs(np.log(E[left])[:, None] - np.log(known.E)).argmin(1)
+        rho[left], q[left], size = _newton(model, lam[left], known.rho[nearest], known.q[nearest], 1e-12, most=12)
+        above = (rho[left].imag > 0).all(1) & ((q[left] / lam[left, None]).imag > 0).all(1)
+        solved, left = left[above & (size < 1e-8)], left[~(above & (size < 1e-8))]
+        if not left.size or not solved.size:
+            break
+        known = Line(*(np.concatenate([x, y[solved]]) for x, y in zip(known, (E, rho, q), strict=True)))
+    if left.size:
+        rho[left], q[left] = stieltjes(model, lam[left])
     return Line(E, rho, q)
 
 
@@ -245,7 +253,7 @@ def untrained_law(problem: Problem) -> Law:
         )
     turns = np.flatnonzero(np.diff(np.concatenate([[inside[0]], inside]).astype(int)))
     left, right, rising = scan[turns - 1], scan[turns], inside[turns]
-    for _ in range(5):  # each round narrows every bracket 64-fold
+    for _ in range(5 if len(model.sectors) == 1 else 3):  # each round narrows every bracket 64-fold
         points = left + (right - left) * np.linspace(0, 1, 65)[:, None]
         same = bright(solve_line(model, points.ravel(), line)).reshape(points.shape) == rising
         first = np.maximum(np.argmax(same, axis=0), 1)

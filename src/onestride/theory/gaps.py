@@ -24,14 +24,14 @@ from onestride.theory.profile.sectors import Model
 _ABOVE_AXIS = 1e-6  # ε
 _DARK = 1e-4  # density · E below which E lies in a gap: a tenth of an eigenvalue at n = 1,000
 _RATIO = 1.1  # of neighbouring E
-_EDGE = 1e-3
+_EDGE = 3e-3
 _PROBES = (0.5, 0.75, 0.25, 0.9)  # where a gap is looked for between the estimated ends of two bulks, in log E
 _BISECTIONS = 10
 _POLISH = 4
 
 
 class Gap(NamedTuple):
-    """Solutions at decreasing E in a gap, to 0.1 % of its ends."""
+    """Solutions at decreasing E in a gap, to 0.3 % of its ends."""
 
     line: list[Solution]
 
