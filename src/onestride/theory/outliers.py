@@ -27,7 +27,7 @@ from onestride._numerics import Array, Float, hermite_table, monomials_in_hermit
 from onestride.problem import Problem
 from onestride.theory.density import resolves_degrees
 from onestride.theory.direction import direction
-from onestride.theory.gaps import Eigenvalue, at_pole, eigenvalues_in, energy, find_gaps, same_gap
+from onestride.theory.gaps import Eigenvalue, at_pole, eigenvalues_in, energy, find_gaps, same_gap, without_rare_rows
 from onestride.theory.profile import classic, degrees
 from onestride.theory.profile.equations import Solution, newton
 from onestride.theory.profile.quadratic_form import special_gram
@@ -127,7 +127,7 @@ def find_outliers(problem: Problem, level: str = "isotropic", *, nodes: int = 41
         return _outliers(model, np.nan, [], converged=False)
     edge, degree, between = energy(path[-1]), _degrees(model, path[-1], spectra.shape[1]), ()
     if resolves_degrees(problem):
-        coarse = spike_model(problem, dark, min(nodes, _GAP_NODES))
+        coarse = without_rare_rows(spike_model(problem, dark, min(nodes, _GAP_NODES)))
         gaps = find_gaps(coarse, edge)
         between = tuple(_outliers(coarse, gap.lower, eigenvalues_in(coarse, gap), ceiling=gap.upper) for gap in gaps)
     return _outliers(model, edge, found, strengths=spectra[-1], degrees=degree, between=between)
