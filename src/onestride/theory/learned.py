@@ -120,14 +120,14 @@ def _answered_teacher(model: Model, rho: Array, q: Array) -> list[Array]:
     """R y in the special sector (functions of the row) and in every other one: its part along the teacher."""
     size, means = rho.size, model.means
     wide = carrier(model, rho, q)
-    x = sum(p * special_answer(model, special_gram(model, b, rho, q)[0], wide, means.h) for p, b in means.cases)
-    assert not isinstance(x, int)
+    grams = [(p, special_gram(model, b, rho, q)[0]) for p, b in means.cases]
+    x = np.sum([p * special_answer(model, M, wide, means.h) for p, M in grams], axis=0)
     fitted = [x[:size]]
     for sector in model.sectors:
         if means.carried and sector is model.sectors[0]:
             fitted.append(x[-size:])
         else:
-            fitted.append(sum(a.share * a.x for a in answers(model, sector, sector.h, rho, q)))
+            fitted.append(np.sum([a.share * a.x for a in answers(model, sector, sector.h, rho, q)], axis=0))
     return fitted
 
 
