@@ -45,17 +45,30 @@ teacher = [0, 1, 0.7071]
 noise = 0.5
 seeds = 2
 [axes]
-d = {linspace = [40, 59, 20]}
+d = {linspace = [40, LAST, GROUPS]}
 exponent = [0.0, 0.1, 0.2, 0.3, 0.4]
 ridge = [0.1, 1.0]
 """
-CELLS, RUNS, GROUPS = 200, 400, 20
-HELD = 540  # results after which the sweep that is to be killed waits
+GROUPS = 20  # inputs d: 40, 41, …; each makes ten cells, each of them two runs and a prediction
 LIMIT = 300  # seconds; a backstop for a program that hangs, not a measure of its speed
 
 
+def cells() -> int:
+    return 10 * GROUPS
+
+
+def results() -> int:
+    return 3 * cells()
+
+
+def nearly() -> int:
+    """Results after which the sweep that is to be killed waits: two tasks of ten, already begun, do not end it."""
+    return results() * 9 // 10
+
+
 def command(folder: Path, store: str, *options: str, program: tuple[str, ...] = (PROGRAM,)) -> list[str]:
-    (folder / "sweep.toml").write_text(SWEEP)
+    text = SWEEP.replace("LAST", str(39 + GROUPS)).replace("GROUPS", str(GROUPS))
+    (folder / "sweep.toml").write_text(text)
     where = ["--store", str(folder / store), "--threads", "1"]  # the number of BLAS threads changes the last digits
     return [*program, "sweep", "run", str(folder / "sweep.toml"), *where, *options]
 
@@ -110,7 +123,7 @@ def reference(folder: Path) -> tuple[dict[str, str], float]:
     started = time.perf_counter()
     finish(command(folder, "undisturbed", "--workers", "2"))
     found = values(folder / "undisturbed")
-    assert len(found) == RUNS + CELLS
+    assert len(found) == results()
     return found, time.perf_counter() - started
 
 
@@ -145,21 +158,21 @@ def verify(folder: Path, store: str, expected: dict[str, str]) -> str:
     check = Store(folder / store).check()
     assert check.healthy, check
     assert check.twice == 0, f"{check.twice} keys were written twice"
-    assert check.kinds["run"] == RUNS
+    assert check.kinds["run"] == 2 * cells()
     found = values(folder / store)
     assert found.keys() == expected.keys()
     different = sum(found[key] != expected[key] for key in expected)
     assert different == 0, f"{different} values differ from the undisturbed run"
-    return f"{CELLS}/{CELLS} cells, {check.files} journals, {check.quarantined} torn lines set aside"
+    return f"{cells()} cells, {check.files} journals, {check.quarantined} torn lines set aside"
 
 
 def pool_round(folder: Path, seed: int, expected: dict[str, str]) -> str:
     """One round with the default pool."""
     rng, store, options = random.Random(seed), f"pool-{seed}", ("--workers", "2")
-    driver = start(held_command(folder, store, *options, results=HELD)[0])
+    driver = start(held_command(folder, store, *options, results=nearly())[0])
     seen = psutil.Process(driver.pid)
     family: set[psutil.Process] = set()
-    first, second = sorted(rng.uniform(0.02, 0.85) * (RUNS + CELLS) for _ in range(2))
+    first, second = sorted(rng.uniform(0.02, 0.85) * results() for _ in range(2))
     wait_for(lambda: written(folder / store) >= first or driver.poll() is not None, "results")
     family |= set(seen.children(recursive=True))
     time.sleep(rng.uniform(0, 0.1))  # anywhere in a task or a write
@@ -173,7 +186,7 @@ def pool_round(folder: Path, seed: int, expected: dict[str, str]) -> str:
     wait_for(lambda: not any(map(alive, family)), "workers to end with the driver")
     before = written(folder / store)
     finish(command(folder, store, *options))
-    return f"killed at {before} of {RUNS + CELLS} results; " + verify(folder, store, expected)
+    return f"killed at {before} of {results()} results; " + verify(folder, store, expected)
 
 
 @contextlib.contextmanager
@@ -210,8 +223,8 @@ def dask_round(folder: Path, seed: int, expected: dict[str, str]) -> str:
     """One round with a Dask scheduler and two workers of its own; one worker stays to finish the work."""
     rng, store = random.Random(seed), f"dask-{seed}"
     with dask_cluster(folder) as (address, workers):
-        driver = start(held_command(folder, store, "--dask", address, results=HELD)[0])
-        first, second = sorted(rng.uniform(0.02, 0.85) * (RUNS + CELLS) for _ in range(2))
+        driver = start(held_command(folder, store, "--dask", address, results=nearly())[0])
+        first, second = sorted(rng.uniform(0.02, 0.85) * results() for _ in range(2))
         wait_for(lambda: written(folder / store) >= first or driver.poll() is not None, "results")
         rng.choice(workers).kill()
         wait_for(lambda: written(folder / store) >= second or driver.poll() is not None, "results")
@@ -222,7 +235,7 @@ def dask_round(folder: Path, seed: int, expected: dict[str, str]) -> str:
         wait_for(lambda: not any(map(alive, family)), "the driver's processes to end")
         before = written(folder / store)
         finish(command(folder, store, "--dask", address))
-    return f"killed at {before} of {RUNS + CELLS} results; " + verify(folder, store, expected)
+    return f"killed at {before} of {results()} results; " + verify(folder, store, expected)
 
 
 def main() -> None:

@@ -22,7 +22,6 @@ LONG = {  # files and tests with the marker `long`
     "simulation/test_memory.py",
     "sweeps/test_faults.py",
     "docs/test_pages.py",
-    "docs/test_readme.py",
     "experiments/test_catalogue.py",
     "experiments/test_neighbours.py",
     "experiments/test_open.py",
@@ -59,11 +58,52 @@ LONG = {  # files and tests with the marker `long`
 }
 
 
+# roughly what the long tests of a folder take of one core, to deal them out evenly
+SECONDS = {
+    "web": 90,
+    "docs": 60,
+    "experiments": 50,
+    "theory": 50,
+    "sweeps": 40,
+    "tests": 40,
+    "simulation": 20,
+    "cli": 15,
+    "agreement": 15,
+}
+
+
+@pytest.hookimpl(wrapper=True)
 def pytest_collection_modifyitems(items):
     for item in items:
         name = item.nodeid.rpartition("tests/")[2].split("[")[0]
         if name in LONG or name.split("::")[0] in LONG:
             item.add_marker(pytest.mark.long)
+    yield  # what was not asked for is taken out
+    if workers := os.environ.get("PYTEST_XDIST_WORKER_COUNT"):
+        items[:] = dealt_out(items, int(workers))
+
+
+def dealt_out(items, workers):
+    """The order in which `--dist worksteal`, whose workers begin with equal runs of it, starts long tests first.
+
+    Those of a folder stay together, as they share a server, a browser, a sweep; short ones, at the end of every worker's
+    run, are what the others steal.
+    """
+    shares, seconds, short = [[] for _ in range(workers)], [0] * workers, []
+    folders = {}
+    for item in items:
+        is_long = item.get_closest_marker("long")
+        (folders.setdefault(item.path.parent.name, []) if is_long else short).append(item)
+    for folder in sorted(folders, key=lambda name: -SECONDS.get(name, 0)):
+        least = seconds.index(min(seconds))
+        shares[least] += folders[folder]
+        seconds[least] += SECONDS.get(folder, 0)
+    for k, share in enumerate(shares):
+        left = sum(map(len, shares[k:])) + len(short)
+        fill = max(0, left // (workers - k) - len(share))
+        share += short[:fill]
+        del short[:fill]
+    return [item for share in shares for item in share]
 
 
 @pytest.fixture(scope="session")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import importlib
 import inspect
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -18,7 +19,7 @@ FILES = sorted(ROOT.rglob("*.py"))
 LAYERS = [
     ("_errors", "_processes"),
     ("_numerics", "_backend"),
-    ("functions",),
+    ("functions", "inputs"),
     ("problem",),
     ("result", "conventions"),
     ("theory", "simulation"),
@@ -50,6 +51,7 @@ def type_checking_only(tree: ast.Module) -> set[ast.AST]:
     }
 
 
+@cache
 def imported_modules(path: Path) -> set[str]:
     """Full names of every module a file imports, at the top or inside a function, relative ones resolved."""
     tree = ast.parse(path.read_text(encoding="utf-8"))

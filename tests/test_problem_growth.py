@@ -11,14 +11,12 @@ from onestride.conventions import convert
 from onestride.functions import InputError
 from onestride.problem import Problem, Step
 from onestride.result import Status
-from onestride.simulation.equivalent import measure_equivalence, measure_limit
+from onestride.simulation.equivalent import measure_distance, measure_limit
 from onestride.simulation.learned import measure_learned
 from onestride.simulation.network import (
-    AR1,
     Network,
     draw_batch,
     draw_directions,
-    draw_inputs,
     draw_network,
     draw_teacher,
     gradient,
@@ -88,7 +86,7 @@ def test_closed_forms_refuse_too():
         baselines(make(inputs="ar1"))
     with pytest.raises(InputError, match="one gradient step"):
         giant_step(make(steps=2, readout="constant", gradient="labels"))
-    for measure in (measure_equivalence, measure_limit):
+    for measure in (measure_distance, measure_limit):
         with pytest.raises(InputError, match="one step and one direction"):
             measure(make(steps=2), 2)
     with pytest.raises(InputError, match="one direction, got directions = 2"):
@@ -106,44 +104,6 @@ def test_several_steps_are_beyond_the_theory_only_when_a_step_is_taken():
     assert beyond_the_model(make(steps=5, step=Step.none())) is None
     assert "steps=5" in (beyond_the_model(make(steps=5, step=Step(exponent=0.3))) or "")
     assert beyond_the_model(make(steps=1, step=Step(exponent=0.3))) is None
-
-
-# ---------------------------------------------------------------- inputs
-
-
-@pytest.mark.statistical(rate=2e-3)
-@pytest.mark.parametrize("law", LAWS)
-def test_inputs_have_mean_zero_and_the_stated_covariance(law, seed):
-    p, rows = make(inputs=law, d=6), 200_000
-    X = draw_inputs(p, np.random.default_rng(1000 * seed), rows)
-    expected = np.eye(p.d)
-    if law == "ar1":
-        expected = AR1 ** np.abs(np.subtract.outer(np.arange(p.d), np.arange(p.d)))
-    elif law == "power":
-        eigenvalues = np.arange(1, p.d + 1) ** -0.5
-        expected = np.diag(eigenvalues / eigenvalues.mean())
-    assert np.trace(expected) == pytest.approx(p.d)
-    # student, elliptic with 5 degrees of freedom: E x⁴ = 9, so an entry of XᵀX/rows has standard error √8/447 = 0.006; what
-    # breaks 0.04 is one x² above 0.04·rows, a chance of 9e-10 each or 1.1e-3 in all 1.2 million
-    np.testing.assert_allclose(X.mean(0), 0, atol=0.015)
-    np.testing.assert_allclose(X.T @ X / rows, expected, atol=0.04)
-
-
-@pytest.mark.statistical(rate=1e-6)
-def test_laws_differ_where_they_should(seed):
-    """Lengths by the spread of their logarithms, 0.736 ± 0.009, 0.349 ± 0.006 and 0.227 ± 0.002: 7 standard errors.
-
-    The standard deviation of x² itself has no use here: with 5 degrees of freedom x⁴ has tail exponent 5/4, and its mean
-    over 4,000 rows is decided by the largest of them.
-    """
-    draws = {law: draw_inputs(make(inputs=law, d=40), np.random.default_rng(1000 * seed), 4000) for law in LAWS}
-    assert set(np.unique(draws["rademacher"])) == {-1.0, 1.0}
-    assert np.abs(draws["uniform"]).max() < np.sqrt(3)
-    fourth = {law: (X**4).mean() for law, X in draws.items()}
-    assert fourth["rademacher"] < fourth["uniform"] < fourth["gaussian"] < fourth["student"]
-    spread = {law: np.log((X**2).sum(1)).std() for law, X in draws.items()}
-    assert spread["elliptic"] > 1.8 * spread["student"]  # one length for all entries
-    assert spread["student"] > 1.3 * spread["gaussian"]
 
 
 # ---------------------------------------------------------------- several steps

@@ -7,7 +7,18 @@ import numpy as np
 import pytest
 
 import onestride as one
-from onestride.result import GAINS, QUANTITIES, Errors, Estimate, Prediction, PredictionGrid, Simulation, Status, plain
+from onestride.result import (
+    GAINS,
+    QUANTITIES,
+    Errors,
+    Estimate,
+    Prediction,
+    PredictionGrid,
+    Simulation,
+    Status,
+    json_text,
+    plain,
+)
 
 P = one.Problem(n=60, d=30, N=40, teacher=[0, 1, 0.7071], step=one.Step(exponent=0.3))
 EXPONENTS, RIDGES = np.array([0.2, 0.3]), np.array([0.1, 1.0, 10.0])
@@ -72,6 +83,15 @@ def test_both_grids_are_indexed_alike():
 def test_estimates_outcomes_and_arrays_become_plain():
     nested = {1: np.array([1.0, np.inf]), "status": Status.NOT_CONVERGED, "e": Estimate(np.array([1.0, 3.0]))}
     assert plain(nested) == {"1": [1.0, None], "status": "not_converged", "e": {"mean": 2.0, "stderr": 1.0}}
+
+
+def test_json_has_null_for_what_is_not_finite():
+    data = [{"theory": math.nan, "stderr": np.inf, "n": 5, "words": "λ", "problem": P}]
+    text = json_text(data)
+    assert "λ" in text
+    assert json.loads(text) == [{"theory": None, "stderr": None, "n": 5, "words": "λ", "problem": P.to_dict()}]
+    assert json.loads(json_text(data, ascii_only=True)) == json.loads(text)
+    assert json_text(data, ascii_only=True).isascii()
 
 
 @pytest.mark.parametrize("result", [prediction(message="<b>"), simulation(), grid_of_simulations()], ids=repr)

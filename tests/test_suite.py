@@ -3,8 +3,9 @@
 import ast
 import re
 from pathlib import Path
+from types import SimpleNamespace
 
-from conftest import LONG
+from conftest import LONG, dealt_out
 
 FOLDER = Path(__file__).parent
 FILES = {
@@ -40,3 +41,16 @@ def test_long_tests_exist():
     for entry in LONG:
         file, _, name = entry.partition("::")
         assert not name or f"def {name}(" in FILES[file], entry
+
+
+def test_every_worker_begins_with_long_tests_and_a_folder_is_not_torn():
+    def item(folder: str, number: int, *, is_long: bool) -> SimpleNamespace:
+        path = FOLDER / folder / "test_x.py"
+        return SimpleNamespace(path=path, number=number, get_closest_marker=lambda _: is_long or None)
+
+    items = [item(folder, k, is_long=k < 5) for folder in ("cli", "docs", "web") for k in range(20)]
+    order = dealt_out(items, 2)
+    assert sorted(map(id, order)) == sorted(map(id, items))
+    folders = [[i.path.parent.name for i in run if i.number < 5] for run in (order[:30], order[30:])]
+    assert folders == [["web"] * 5, ["docs"] * 5 + ["cli"] * 5]
+    assert [i.number < 5 for i in order] == [True] * 5 + [False] * 25 + [True] * 10 + [False] * 20

@@ -42,37 +42,29 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0"
 
-# Public names and the modules they live in, imported on first use so that `onestride --help` is instant.
-_HOME = {
-    "compare": "comparison",
-    "InputError": "functions",
-    "activation": "functions",
-    "register": "functions",
-    "Problem": "problem",
-    "Step": "problem",
-    "TheoryError": "result",
-    "simulate": "simulation.run",
-    "simulate_grid": "simulation.run",
-    "predict": "theory.predict",
-    "predict_grid": "theory.predict",
-    "spectrum": "theory.spectrum",
-    "measure_spectrum": "simulation.spectrum",
-    "measure_density": "simulation.spectrum",
-    "plan": "simulation.cost",
-    "learned": "theory.learned",
-    "measure_learned": "simulation.learned",
-    "baselines": "theory.baselines",
-    "optimal_ridge": "theory.optimal",
-    "diagnose": "diagnosis",
-    "giant_step": "theory.giant_step",
-    "sweep": "sweeps.drive",
-    "Store": "store",
+# Modules and their public names, imported on first use so that `onestride --help` is instant.
+_NAMES = {
+    "comparison": "compare",
     "conventions": "conventions",
-    "estimator": "estimator",
-    "OneStepFeatures": "estimator",
-    "OneStepRegressor": "estimator",
-    "OneStepClassifier": "estimator",
+    "diagnosis": "diagnose",
+    "estimator": "estimator OneStepFeatures OneStepRegressor OneStepClassifier",
+    "functions": "InputError activation register",
+    "problem": "Problem Step",
+    "result": "TheoryError",
+    "simulation.cost": "plan",
+    "simulation.learned": "measure_learned",
+    "simulation.run": "simulate simulate_grid",
+    "simulation.spectrum": "measure_density measure_spectrum",
+    "store": "Store",
+    "sweeps.drive": "sweep",
+    "theory.baselines": "baselines",
+    "theory.giant_step": "giant_step",
+    "theory.learned": "learned",
+    "theory.optimal": "optimal_ridge",
+    "theory.predict": "predict predict_grid",
+    "theory.spectrum": "spectrum",
 }
+_HOME = {name: home for home, names in _NAMES.items() for name in names.split()}
 # Without scikit-learn the estimators are not there, and `from onestride import *` and `dir` do not promise them.
 _MISSING = () if find_spec("sklearn") else tuple(name for name, home in _HOME.items() if home == "estimator")
 __all__ = [*(name for name in _HOME if name not in _MISSING), "__version__"]  # pyright: ignore[reportUnsupportedDunderAll]

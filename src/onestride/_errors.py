@@ -3,6 +3,8 @@
 import difflib
 from collections.abc import Iterable
 from importlib.util import find_spec
+from numbers import Integral
+from typing import TypeGuard
 
 
 class InputError(ValueError):
@@ -13,10 +15,21 @@ class MissingLibrary(InputError, ImportError):
     """An optional library is not installed; the sentence has the command that installs it."""
 
 
+def is_whole(value: object) -> TypeGuard[int]:
+    """Whether it is a whole number, Python's or NumPy's; True and False are none."""
+    return isinstance(value, Integral) and not isinstance(value, bool)
+
+
 def did_you_mean(word: object, known: Iterable[str]) -> str:
     """The known name closest to a wrong one, as a question; nothing when none is close."""
     close = difflib.get_close_matches(str(word), list(known), n=1)
     return f"did you mean {close[0]!r}?" if close else ""
+
+
+def hint(word: object, known: Iterable[str]) -> str:
+    """What to do about a wrong name: the closest one as a question, else all that are known."""
+    known = tuple(known)
+    return did_you_mean(word, known) or f"known: {', '.join(known)}"
 
 
 def require(*libraries: str, extra: str, what: str) -> None:

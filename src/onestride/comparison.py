@@ -113,7 +113,7 @@ def check(measured: Estimate, low: float = -math.inf, high: float = math.inf, *,
     return Check(float(measured.mean), float(measured.stderr), measured.values.shape[0], low, high, among)
 
 
-def together(checks: Iterable[Check | Pair]) -> Agreement:
+def together(checks: Iterable[Check]) -> Agreement:
     """One outcome for several: agrees when all agree, differs when one differs."""
     outcomes = {one.outcome for one in checks}
     if Agreement.DIFFERS in outcomes:
@@ -121,7 +121,7 @@ def together(checks: Iterable[Check | Pair]) -> Agreement:
     return Agreement.UNDECIDED if Agreement.UNDECIDED in outcomes else Agreement.AGREES
 
 
-def seeds_words(checks: Iterable[Check | Pair]) -> str:
+def seeds_words(checks: Iterable[Check]) -> str:
     """How many seeds would decide what is undecided, in words."""
     needed = [one.seeds_needed for one in checks if one.outcome is Agreement.UNDECIDED]
     if not needed:
@@ -140,45 +140,29 @@ def _rounded(seeds: int) -> int:
 
 
 @dataclass(frozen=True)
-class Pair(Result):
-    """One quantity: predicted beside measured ± standard error, with the check that decides."""
+class Pair(Check, Result):
+    """One quantity: predicted beside measured ± standard error, which should lie within a tolerance of it."""
 
-    _told = ("quantity", "predicted", "measured", "stderr", "z", "gap", "tolerance", "check.interval", "outcome")
+    _told = ("quantity", "predicted", "measured", "stderr", "z", "gap", "tolerance", "interval", "outcome")
     _told += ("agrees", "seeds_needed")
 
-    quantity: str
-    predicted: float
-    check: Check
+    quantity: str = ""
+    predicted: float = math.nan
 
     @property
     def measured(self) -> float:
         """Mean over seeds."""
-        return self.check.mean
-
-    @property
-    def stderr(self) -> float:
-        """Standard error of the mean."""
-        return self.check.stderr
+        return self.mean
 
     @property
     def outcome(self) -> Agreement:
         """Agrees, differs or undecided; without a predicted number there is no agreement."""
-        return self.check.outcome if math.isfinite(self.predicted) else Agreement.DIFFERS
-
-    @property
-    def agrees(self) -> bool:
-        """True only when the whole interval lies inside the tolerance."""
-        return self.outcome is Agreement.AGREES
+        return super().outcome if math.isfinite(self.predicted) else Agreement.DIFFERS
 
     @property
     def tolerance(self) -> float:
         """How far from the predicted number counts as agreement."""
-        return (self.check.high - self.check.low) / 2
-
-    @property
-    def seeds_needed(self) -> int | None:
-        """The fewest seeds that would decide; None when the number lies at the edge of its tolerance."""
-        return self.check.seeds_needed
+        return (self.high - self.low) / 2
 
     @property
     def z(self) -> float:
@@ -202,7 +186,8 @@ def agree(
 ) -> Pair:
     """Judge one of `among` numbers: the tolerance is `relative`·|predicted|, or `absolute` where that is more."""
     room = max(relative * abs(predicted), absolute)
-    return Pair(quantity, predicted, check(measured, predicted - room, predicted + room, among=among))
+    judged = check(measured, predicted - room, predicted + room, among=among)
+    return Pair(**vars(judged), quantity=quantity, predicted=predicted)
 
 
 @dataclass(frozen=True)
@@ -269,9 +254,8 @@ def compare(
 
 def _compare_one(name: str, prediction: Prediction, simulation: Simulation, among: int) -> Pair:
     relative, absolute = ERROR_TOLERANCE, 0.0
-    if name.endswith("gain") and prediction.untrained is not None:
-        before = prediction.untrained.train_loss if name == "train_gain" else prediction.untrained.test_error
-        relative, absolute = GAIN_TOLERANCE, GAIN_FLOOR * before
+    if name in GAINS and prediction.untrained is not None:
+        relative, absolute = GAIN_TOLERANCE, GAIN_FLOOR * getattr(prediction.untrained, GAINS[name])
     measured: Estimate = getattr(simulation, name)
     return agree(getattr(prediction, name), measured, relative, absolute=absolute, among=among, quantity=name)
 
@@ -302,7 +286,7 @@ def _verdict(prediction: Prediction, rows: Sequence[Pair], seeds: int) -> str:
 
 
 def _words(row: Pair) -> str:
-    low, high = row.check.interval
+    low, high = row.interval
     return (
         f"{row.quantity} predicted {row.predicted:.4g}, measured {row.measured:.4g} ± {row.stderr:.2g} "
         f"({low:.4g} to {high:.4g}, z = {row.z:+.1f})"
@@ -311,5 +295,5 @@ def _words(row: Pair) -> str:
 
 def _reach(row: Pair) -> str:
     """The interval relative to the predicted number."""
-    low, high = (end / row.predicted - 1 if row.predicted else math.nan for end in row.check.interval)
+    low, high = (end / row.predicted - 1 if row.predicted else math.nan for end in row.interval)
     return f"({min(low, high):+.0%} to {max(low, high):+.0%})"

@@ -22,7 +22,7 @@ from typing import Any
 
 import numpy as np
 
-from onestride._errors import InputError, did_you_mean
+from onestride._errors import InputError, did_you_mean, hint
 from onestride.problem import EXTENSIONS, Problem, Step
 
 Parameters = dict[str, Any]
@@ -89,8 +89,7 @@ def problem_from(paper: str, **parameters: Any) -> Problem:
     names = [*required, *entry.optional]
     unknown = [name for name in parameters if name not in names]
     if unknown:
-        hint = did_you_mean(unknown[0], names) or f"known: {', '.join(names)}"
-        raise InputError(f"{unknown[0]} is not a parameter of {paper}; {hint}")
+        raise InputError(f"{unknown[0]} is not a parameter of {paper}; {hint(unknown[0], names)}")
     missing = [name for name in required if name not in parameters]
     if missing:
         raise InputError(f"{', '.join(missing)} missing: {paper} needs {', '.join(required)}")

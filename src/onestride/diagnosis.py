@@ -67,7 +67,7 @@ def diagnose(problem: Problem) -> Diagnosis:
     teacher-without-linear-part (c⋆₁ = 0), activation-misses-degree, wrong-window, prefactor-too-small, penalty,
     step-too-large, step-too-small; and theory-inaccurate, where its numbers are known to be off by more than 5 %.
     """
-    findings = _structural(problem)
+    findings = list(_structural(problem))
     reason = failed_assumption(problem)
     if reason is None:
         try:
@@ -83,7 +83,7 @@ def _with_theory(problem: Problem, findings: list[Finding]) -> Diagnosis:
     seen = spectrum(problem, density=False)
     exponents, here = [problem.step.exponent], 0
     if problem.eta > 0:
-        findings = findings + _spikes(problem, seen)
+        findings = [*findings, *_spikes(problem, seen)]
         # a factor m of the step's size is log m/log n more in its exponent
         exponents = problem.step.exponent + np.log(STEP_FACTORS) / np.log(problem.n)
         here = int(np.flatnonzero(STEP_FACTORS == 1)[0])
@@ -96,9 +96,9 @@ def _with_theory(problem: Problem, findings: list[Finding]) -> Diagnosis:
     elif predicted.status is not Status.SOLVED:
         raise TheoryError(predicted.message)
     else:
-        findings = findings + _penalty(problem, predicted.test_error)
+        findings = [*findings, *_penalty(problem, predicted.test_error)]
     if problem.eta > 0:
-        findings = findings + _step_size(problem, predicted, tried)
+        findings = [*findings, *_step_size(problem, predicted, tried)]
     if problem.eta == 0 or predicted.status is Status.INACCURATE:
         return Diagnosis(problem, tuple(findings), seen.message)
     return Diagnosis(problem, tuple(findings), f"{seen.message}; {_gain(predicted)}")
@@ -112,90 +112,72 @@ def _gain(here: Prediction) -> str:
     return f"the step lowers the predicted test error from {before:.4g} to {here.test_error:.4g}"
 
 
-def _structural(problem: Problem) -> list[Finding]:
+def _structural(problem: Problem) -> Iterator[Finding]:
     """Causes that need no computation: they follow from Hermite coefficients and the exponent."""
     sigma, target, alpha = problem.sigma, problem.target, problem.step.exponent
-    found = []
     if problem.eta == 0:
-        found.append(
-            Finding("no-step", "the step has size 0: these are random features", {"eta": 0.0}, "Take a step, c > 0")
-        )
-        return found
+        yield Finding("no-step", "the step has size 0: these are random features", {"eta": 0.0}, "Take a step, c > 0")
+        return
     if sigma.coefficients[1] == 0:
-        found.append(
-            Finding(
-                "no-linear-part",
-                f"activation {sigma.name!r} has c₁ = 0, so the gradient is not close to rank one and no spike forms",
-                {"c1": 0.0},
-                "Use an activation with c₁ ≠ 0 or shift this one",
-            )
+        yield Finding(
+            "no-linear-part",
+            f"activation {sigma.name!r} has c₁ = 0, so the gradient is not close to rank one and no spike forms",
+            {"c1": 0.0},
+            "Use an activation with c₁ ≠ 0 or shift this one",
         )
     if alpha > 0.5:
-        found.append(
-            Finding(
-                "step-beyond-theory",
-                f"α = {alpha:g} is above 1/2: noise in the gradient outgrows the weights",
-                {"alpha": alpha},
-                "Use α ≤ 1/2",
-            )
+        yield Finding(
+            "step-beyond-theory",
+            f"α = {alpha:g} is above 1/2: noise in the gradient outgrows the weights",
+            {"alpha": alpha},
+            "Use α ≤ 1/2",
         )
     if target.coefficients[1] == 0:
-        found.append(
-            Finding(
-                "teacher-without-linear-part",
-                "the teacher has c⋆₁ = 0, so β = Xᵀy/n does not point to β⋆: its overlap is 0 and spikes carry noise",
-                {"teacher_c1": 0.0, "overlap": 0.0},
-                "One step cannot learn this teacher (information exponent above 1); use one with a linear part",
-            )
+        yield Finding(
+            "teacher-without-linear-part",
+            "the teacher has c⋆₁ = 0, so β = Xᵀy/n does not point to β⋆: its overlap is 0 and spikes carry noise",
+            {"teacher_c1": 0.0, "overlap": 0.0},
+            "One step cannot learn this teacher (information exponent above 1); use one with a linear part",
         )
     for k in _teacher_degrees(problem):
         if k > 1 and sigma.coefficients[k] == 0 and target.coefficients[1] != 0:
-            found.append(
-                Finding(
-                    "activation-misses-degree",
-                    f"the teacher has degree {k} ({_share(problem, k):.0%} of its power) but activation "
-                    f"{sigma.name!r} has c_{k} = 0: no spike of that degree forms at any α below 1/2",
-                    {"degree": float(k), "share": _share(problem, k)},
-                    f"Use an activation with c_{k} ≠ 0" + (", such as relu or softplus" if k == 2 else ""),
-                )
+            yield Finding(
+                "activation-misses-degree",
+                f"the teacher has degree {k} ({_share(problem, k):.0%} of its power) but activation "
+                f"{sigma.name!r} has c_{k} = 0: no spike of that degree forms at any α below 1/2",
+                {"degree": float(k), "share": _share(problem, k)},
+                f"Use an activation with c_{k} ≠ 0" + (", such as relu or softplus" if k == 2 else ""),
             )
-    return found
 
 
-def _spikes(problem: Problem, seen: Spectrum) -> list[Finding]:
+def _spikes(problem: Problem, seen: Spectrum) -> Iterator[Finding]:
     """Spikes that this window does not have, or that are too weak at this n and c."""
     sigma, alpha, c = problem.sigma, problem.step.exponent, problem.step.constant
     ell = window(alpha)
-    found = []
     for k in sorted({1, *_teacher_degrees(problem)}):
         if sigma.coefficients[k] == 0 or k in (*seen.degrees, *seen.between_degrees):
             continue
         threshold = (k - 1) / (2 * k)
         share = _share(problem, k)
         if (math.isnan(ell) and alpha <= threshold + 1e-12) or ell < k:
-            found.append(
-                Finding(
-                    "wrong-window",
-                    f"α = {alpha:g} is not above {threshold:.4g}, where the spike of degree {k} ({share:.0%} of the "
-                    "teacher's power) appears",
-                    {"degree": float(k), "alpha": alpha, "threshold": threshold, "share": share},
-                    f"Use α above {threshold:.4g}",
-                )
+            yield Finding(
+                "wrong-window",
+                f"α = {alpha:g} is not above {threshold:.4g}, where the spike of degree {k} ({share:.0%} of the "
+                "teacher's power) appears",
+                {"degree": float(k), "alpha": alpha, "threshold": threshold, "share": share},
+                f"Use α above {threshold:.4g}",
             )
             continue
         strength = seen.strengths.get(k, 0.0)
         needed = needed_constant(problem, k)
         advice = f"Use c ≥ {needed:.3g}" if math.isfinite(needed) else "Use a larger α or more samples"
-        found.append(
-            Finding(
-                "prefactor-too-small",
-                f"the spike of degree {k} reaches {strength:.2g} of what it needs to leave the bulk at n = {problem.n}, "
-                f"c = {c:g}, α = {alpha:g}, although the window has it as n → ∞",
-                {"degree": float(k), "strength": strength, "c": c, "needed_c": needed},
-                advice,
-            )
+        yield Finding(
+            "prefactor-too-small",
+            f"the spike of degree {k} reaches {strength:.2g} of what it needs to leave the bulk at n = {problem.n}, "
+            f"c = {c:g}, α = {alpha:g}, although the window has it as n → ∞",
+            {"degree": float(k), "strength": strength, "c": c, "needed_c": needed},
+            advice,
         )
-    return found
 
 
 def needed_constant(problem: Problem, degree: int, *, largest: float = 1e3) -> float:
@@ -217,47 +199,43 @@ def needed_constant(problem: Problem, degree: int, *, largest: float = 1e3) -> f
     return c * high
 
 
-def _penalty(problem: Problem, here: float) -> list[Finding]:
+def _penalty(problem: Problem, here: float) -> Iterator[Finding]:
     best = optimal_ridge(problem)
     noise = problem.noise**2
     if here - best.test_error <= EXCESS * max(best.test_error - noise, 1e-12):
-        return []
+        return
     size = "small" if problem.ridge < best.ridge else "large"
-    return [
-        Finding(
-            "penalty",
-            f"λ = {problem.ridge:g} is too {size}: the predicted test error is {here:.4g}, and {best.test_error:.4g} "
-            f"at λ = {best.ridge:.3g}",
-            {"ridge": problem.ridge, "best_ridge": best.ridge, "test_error": here, "best_error": best.test_error},
-            f"Use λ near {best.ridge:.2g}" + (" or beyond: the error still falls there" if best.at_boundary else ""),
-        )
-    ]
+    yield Finding(
+        "penalty",
+        f"λ = {problem.ridge:g} is too {size}: the predicted test error is {here:.4g}, and {best.test_error:.4g} "
+        f"at λ = {best.ridge:.3g}",
+        {"ridge": problem.ridge, "best_ridge": best.ridge, "test_error": here, "best_error": best.test_error},
+        f"Use λ near {best.ridge:.2g}" + (" or beyond: the error still falls there" if best.at_boundary else ""),
+    )
 
 
-def _step_size(problem: Problem, predicted: Prediction, sizes: list[Prediction]) -> list[Finding]:
+def _step_size(problem: Problem, predicted: Prediction, sizes: list[Prediction]) -> Iterator[Finding]:
     """Compare with steps of other sizes at the same penalty, and with none."""
     tried = [*sizes, predicted.untrained or predicted]
     # only a number that is not known to be off can be better
     errors = np.array([p.test_error if p.status is Status.SOLVED else np.nan for p in tried])
     factors = np.append(STEP_FACTORS, 0.0)
     if not np.isfinite(errors).any():
-        return []
+        return
     at = int(np.nanargmin(errors))
     here, best = predicted.test_error, float(errors[at])
     if here - best <= STEP_EXCESS * max(best - problem.noise**2, 1e-12):
-        return []
+        return
     numbers = {"eta": problem.eta, "better_eta": problem.eta * factors[at], "test_error": here, "better_error": best}
     cause, word = ("step-too-large", "smaller") if factors[at] < 1 else ("step-too-small", "larger")
     advice = "Take no step" if factors[at] == 0 else f"Use c near {problem.step.constant * factors[at]:.3g}"
-    return [
-        Finding(
-            cause,
-            f"a {word} step is better at this λ: the predicted test error is {here:.4g} at η = {problem.eta:.3g} and "
-            f"{best:.4g} at η = {numbers['better_eta']:.3g}",
-            numbers,
-            advice,
-        )
-    ]
+    yield Finding(
+        cause,
+        f"a {word} step is better at this λ: the predicted test error is {here:.4g} at η = {problem.eta:.3g} and "
+        f"{best:.4g} at η = {numbers['better_eta']:.3g}",
+        numbers,
+        advice,
+    )
 
 
 def _teacher_degrees(problem: Problem) -> list[int]:

@@ -22,9 +22,10 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, ValidationError, Va
 from pydantic_core import PydanticCustomError
 
 from onestride import functions
-from onestride._errors import did_you_mean
+from onestride._errors import hint
 from onestride._numerics import Array, Float
 from onestride.functions import Function, InputError
+from onestride.inputs import input_law
 
 
 def _fail(allowed: str, given: object) -> PydanticCustomError:
@@ -88,8 +89,7 @@ def _sentences(model: type[BaseModel], error: ValidationError) -> str:
             ".".join(str(part) for part in item["loc"] if not str(part).startswith(("function-", "tuple["))) or "step"
         )
         if item["type"] == "extra_forbidden":
-            hint = did_you_mean(item["loc"][-1], model.model_fields) or f"known: {', '.join(model.model_fields)}"
-            lines.append(f"{name} is not an argument of {model.__name__}; {hint}")
+            lines.append(f"{name} is not an argument of {model.__name__}; {hint(item['loc'][-1], model.model_fields)}")
         elif item["type"] == "missing":
             lines.append(f"{name} is missing")
         elif item["type"] == "literal_error":
@@ -98,7 +98,8 @@ def _sentences(model: type[BaseModel], error: ValidationError) -> str:
             kind = "a Step(constant, exponent)" if item["type"] == "model_type" else "True or False"
             lines.append(f"{name} must be {kind}, got {item['input']!r}")
         elif item["type"] == "value_error":
-            lines.append(f"{name}: {item['ctx']['error']}")  # pyright: ignore
+            told = str(item["ctx"]["error"])  # pyright: ignore
+            lines.append(told if told.startswith(f"{name} ") else f"{name}: {told}")
         else:
             lines.append(f"{name} {item['msg'][0].lower()}{item['msg'][1:]}")
     return "; ".join(dict.fromkeys(lines))
@@ -159,7 +160,8 @@ class Problem(_Frozen):
         Law of x. Independent entries of mean 0 and variance 1: ``"gaussian"``, ``"uniform"``, ``"rademacher"`` (±1),
         ``"student"`` (5 degrees of freedom). Centred Gaussians whose covariance has trace d: ``"ar1"``
         (Σ_ij = 0.8^|i−j|), ``"power"`` (eigenvalues ∝ k^−½). ``"elliptic"``: a Gaussian vector times one random length
-        for all its entries, the multivariate Student law with 5 degrees of freedom and identity covariance.
+        for all its entries, the multivariate Student law with 5 degrees of freedom and identity covariance. `inputs.py`
+        has them all and takes more.
     steps
         First-layer steps W_{t+1} = W_t + ηG(W_t), all of size η; the readout a stays at its initial value.
     batch
@@ -183,7 +185,7 @@ class Problem(_Frozen):
     readout: Literal["gaussian", "constant", "rademacher"] = "gaussian"
     n_step: Count | None = None
     centred: bool = True
-    inputs: Literal["gaussian", "uniform", "rademacher", "student", "ar1", "power", "elliptic"] = "gaussian"
+    inputs: str = "gaussian"
     steps: Count = 1
     batch: Literal["fresh", "reused"] = "fresh"
     directions: Count = 1
@@ -205,6 +207,11 @@ class Problem(_Frozen):
                 f"got {spec[0]:g}"
             )
         return spec
+
+    @field_validator("inputs", mode="before")
+    @classmethod
+    def _known_law(cls, name: Any) -> str:
+        return input_law(name).name
 
     @field_validator("directions")
     @classmethod

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import io
-import json
 import os
 import re
 import tempfile
@@ -18,6 +17,7 @@ from onestride.experiments.catalogue import PAPER
 from onestride.experiments.outcome import Outcome
 from onestride.experiments.reproduce import OVERVIEW
 from onestride.plot import save, to_svg
+from onestride.result import json_text
 
 
 def require_report() -> None:
@@ -37,8 +37,8 @@ def write_report(outcomes: Sequence[Outcome], provenance: dict[str, Any], out: P
         "claims.csv": _claims_csv(outcomes),
         "claims.md": _claims_markdown(outcomes, provenance),
     }
-    texts["claims.json"] = _json([claim_dict(o) for o in outcomes])
-    texts["provenance.json"] = _json(provenance)
+    texts["claims.json"] = json_text([claim_dict(o) for o in outcomes])
+    texts["provenance.json"] = json_text(provenance)
     with _staged(out) as folder:
         for o in outcomes:
             save(o.figure.panels, folder / _stem(o), columns=o.figure.columns)
@@ -63,7 +63,7 @@ def write_outcome(outcome: Outcome, provenance: dict[str, Any], out: Path) -> Pa
         (folder / f"{outcome.name}.html").write_text(page, encoding="utf-8")
         (folder / f"{outcome.name}.md").write_text(_outcome_markdown(outcome, provenance), encoding="utf-8")
         numbers = outcome.to_dict() | {"provenance": provenance}
-        (folder / f"{outcome.name}.json").write_text(_json(numbers), encoding="utf-8")
+        (folder / f"{outcome.name}.json").write_text(json_text(numbers), encoding="utf-8")
     return out / f"{outcome.name}.html"
 
 
@@ -131,7 +131,3 @@ def _claims_markdown(outcomes: Sequence[Outcome], provenance: dict[str, Any]) ->
         lines += ["", f"![{o.name}]({_stem(o)}.png)", "", f"*{o.figure.caption}*"]
     where = "; ".join(f"{name}: {value}" for name, value in provenance.items())
     return "\n".join([*lines, "", "## Provenance", "", where + ".", ""])
-
-
-def _json(data: object) -> str:
-    return json.dumps(data, indent=2, ensure_ascii=False)

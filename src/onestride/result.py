@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+import json
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, fields, is_dataclass
 from html import escape
@@ -16,7 +17,7 @@ from onestride._numerics import Array, Float, Int
 from onestride.problem import Problem
 
 QUANTITIES = ("train_loss", "train_mse", "test_error")
-GAINS = ("train_gain", "test_gain")
+GAINS = {"train_gain": "train_loss", "test_gain": "test_error"}  # falls due to the step, and of what
 
 
 class Status(enum.Enum):
@@ -64,6 +65,8 @@ def plain(value: Any) -> Any:
     """`value` as JSON has it: nested lists, None where a number is not finite, names in small letters for outcomes."""
     if isinstance(value, Result):
         return value._within()  # pyright: ignore[reportPrivateUsage]
+    if isinstance(value, Problem):
+        return value.to_dict()
     if isinstance(value, Estimate):
         return {"mean": plain(value.mean), "stderr": plain(value.stderr)}
     if isinstance(value, enum.Enum):
@@ -82,7 +85,9 @@ def plain(value: Any) -> Any:
     return float(number) if np.isfinite(number) else None
 
 
-_plain = plain
+def json_text(data: Any, *, ascii_only: bool = False) -> str:
+    """Results, numbers and words as the text of a JSON file: what is not finite is null."""
+    return json.dumps(plain(data), indent=2, ensure_ascii=ascii_only, allow_nan=False)
 
 
 def _text(value: Any) -> str:

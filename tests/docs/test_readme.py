@@ -1,7 +1,6 @@
-"""The repository keeps its promises: snippets run and print what they say, commands exist, files are named truly."""
+"""The repository keeps its promises: commands exist, files are named truly; test_pages runs the example of the README."""
 
 import contextlib
-import io
 import re
 import tomllib
 
@@ -14,16 +13,6 @@ from places import ROOT
 from snippets import called, code_blocks, commands
 
 README = (ROOT / "README.md").read_text(encoding="utf-8")
-
-
-def test_readme_example_prints_what_its_comments_say():
-    (code,) = code_blocks(README, "python")
-    expected = re.findall(r"^print\(.*\)\s+# (.*)$", code, re.MULTILINE)
-    assert len(expected) >= 6
-    printed = io.StringIO()
-    with contextlib.redirect_stdout(printed):
-        exec(compile(code, "README.md", "exec"), {})
-    assert printed.getvalue().splitlines() == expected
 
 
 def test_a_command_without_options_takes_the_problem_of_the_readme():

@@ -101,7 +101,10 @@ def test_explanation_of_a_step_that_helps_names_what_was_measured(seed):
     assert e.problem is not None
     assert e.predicted is None or 0 < e.predicted < 1.05  # None where theory knows its numbers to be off
     assert "held-out error" in str(e)
-    assert json.loads(json.dumps(e.to_dict()))["helps"] is True
+    told = json.loads(json.dumps(e.to_dict(), allow_nan=False))
+    assert told["helps"] is True
+    assert told["held_out"]["errors"] == list(e.facts.held_out.errors)
+    assert told["problem"] == e.problem.to_dict()
 
 
 def test_explanation_finds_the_hermite_profile_of_a_single_index_table(seed):

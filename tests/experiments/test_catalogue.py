@@ -1,13 +1,16 @@
 """The catalogue and the pages of the experiments."""
 
+import ast
+import inspect
 import json
 import re
+from importlib import import_module
 
 import pytest
 
 import onestride as one
 from onestride.cli import main
-from onestride.experiments.catalogue import QUESTIONS
+from onestride.experiments.catalogue import QUESTIONS, run_experiment
 from onestride.experiments.outcome import Settings
 from places import DOCS
 
@@ -47,6 +50,26 @@ def test_one_command_writes_figure_page_and_numbers(tmp_path, capsys):
 def test_bad_settings_are_refused_in_a_sentence(bad, words):
     with pytest.raises(one.InputError, match=words):
         Settings(**bad)
+
+
+@pytest.mark.parametrize("name", QUESTIONS)
+def test_every_simulation_of_an_experiment_is_told_the_device(name):
+    """Where it runs is passed by name, `device=` or `backend=`, to all that can run elsewhere."""
+    module = import_module(f"onestride.experiments.{name.replace('-', '_')}")
+    here = {name for name, f in vars(module).items() if inspect.isfunction(f) and f.__name__ != "choose"}
+    places = {name: {"device", "backend"} & set(inspect.signature(getattr(module, name)).parameters) for name in here}
+    for call in ast.walk(ast.parse(inspect.getsource(module))):
+        if isinstance(call, ast.Call):
+            called = call.args[0] if getattr(call.func, "id", "") == "partial" else call.func
+            place = places.get(getattr(called, "id", ""))
+            assert not place or {keyword.arg for keyword in call.keywords} & {*place, None}, ast.unparse(call)
+
+
+def test_an_experiment_on_another_device_finds_the_same():
+    here, there = (run_experiment("label-noise", Settings("small", 2, device)) for device in ("cpu", "strict"))
+    assert here.judgement.words == there.judgement.words
+    for mine, yours in zip(here.judgement.rows, there.judgement.rows, strict=True):
+        assert yours["measured"] == pytest.approx(mine["measured"], rel=1e-8)
 
 
 def test_unknown_experiment_is_refused_with_a_hint(capsys):

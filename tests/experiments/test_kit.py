@@ -20,7 +20,7 @@ def test_problems_differ_from_the_common_one_as_they_say():
 
 
 def test_seeds_are_more_where_they_are_cheap():
-    assert kit.seeds_along((400, 800, 1600), 6) == [24, 16, 6]
+    assert kit.seeds_along((400, 800, 1600), 6) == [(400, 24), (800, 16), (1600, 6)]
     runs = [SimpleNamespace(problem=kit.problem_at(n), seeds=(0,) * k) for n, k in ((100, 8), (200, 2))]
     assert kit.ns_of(runs) == [100, 200]
     assert kit.seeds_of(runs) == "8 seeds at n = 100 to 2 at n = 200"

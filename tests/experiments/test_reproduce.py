@@ -1,12 +1,16 @@
 """The main job at a tiny size: every claim is there, the page is self-contained, nothing is half-written."""
 
 import json
+import math
 import re
 import xml.etree.ElementTree as ET
+from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
 
+import onestride as one
 from onestride.experiments import reproduce as job
 from onestride.experiments.catalogue import PAPER, QUESTIONS
 from onestride.experiments.kit import paper_problem
@@ -14,13 +18,13 @@ from onestride.experiments.outcome import Settings
 from onestride.experiments.provenance import provenance
 from onestride.experiments.verdict import Verdict, growth
 from onestride.plot import Panel, Series, draw, save, to_csv
-from onestride.report import write_report
+from onestride.report import write_outcome, write_report
 from onestride.result import Estimate
-from onestride.simulation.equivalent import measure_equivalence, measure_limit
+from onestride.simulation.equivalent import measure_distance, measure_limit
 from onestride.simulation.gradient import largest_singular_values, measure_gradient
 
 WHERE = provenance(1.0, size="small", scale=0.3)
-SOME = ("rank-one-gradient", "expansion", "errors", "linear-part")  # every one of PAPER runs in test_paper
+SOME = ("rank-one-gradient", "errors")  # every one of PAPER runs in test_paper
 
 
 @pytest.fixture(scope="module")
@@ -50,6 +54,27 @@ def test_every_experiment_of_the_paper_has_a_line(outcomes):
         assert o.judgement.verdict is not Verdict.FOUND
         assert len(o.judgement.finding) > 40
         assert "nan" not in o.judgement.finding.split()
+
+
+def test_every_verdict_has_a_colour():
+    style = (Path(one.__file__).parent / "templates" / "style.css.jinja").read_text(encoding="utf-8")
+    assert all(f".{verdict.replace(' ', '-')}" in style for verdict in Verdict if verdict is not Verdict.FOUND)
+
+
+def test_numbers_that_are_not_finite_are_null_in_every_file(outcomes, tmp_path):
+    first, *rest = outcomes
+    rows = [{"theory": math.nan, "measured": 1.0}]
+    odd = replace(first, judgement=replace(first.judgement, rows=rows))
+    write_report([odd, *rest], {"seconds": math.inf}, tmp_path)
+    write_outcome(odd, {"seconds": math.inf}, tmp_path)
+
+    def refuse(word):
+        raise ValueError(f"{word} is no JSON")
+
+    files = {path.name: json.loads(path.read_text("utf-8"), parse_constant=refuse) for path in tmp_path.glob("*.json")}
+    assert files["claims.json"][0]["rows"] == [{"theory": None, "measured": 1.0}]
+    assert files[f"{first.name}.json"]["rows"] == [{"theory": None, "measured": 1.0}]
+    assert files["provenance.json"] == {"seconds": None}
 
 
 def test_sizes_of_a_part_of_an_experiment():
@@ -113,7 +138,7 @@ def test_expansion_of_a_quadratic_activation_after_a_rank_one_step_leaves_only_t
     p = paper_problem(60, activation=(0.0, 1.0, 0.25), exponent=0.29)
     from onestride.simulation.network import draw_batch, draw_network, step_gradient
 
-    m = measure_equivalence(p, 2, [3])
+    m = measure_distance(p, 2, [3])
     network = draw_network(p, 3)
     beta = step_gradient(p, network, 3).beta
     X = draw_batch(p, 3, "ridge_inputs", "ridge_noise", p.n).X

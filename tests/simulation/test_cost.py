@@ -80,6 +80,8 @@ def test_the_plan_names_the_method_and_needs_no_run(monkeypatch):
     assert long.memory < 4 * 2**30
     assert 0 < small.seconds < large.seconds < long.seconds
     assert large.to_dict()["operations"]["products"] == large.operations.products
+    assert large.to_dict()["problem"] == large.problem.to_dict()
+    assert "<th>seconds</th>" in large._repr_html_()
 
 
 @pytest.mark.parametrize(

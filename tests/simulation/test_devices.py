@@ -9,7 +9,7 @@ import pytest
 
 import onestride as one
 from networks import EXPONENTS, LIBRARIES, QUANTITIES, RIDGES, TORCH, largest_gap, problem
-from onestride._backend import Backend, choose, devices, row_blocks, stream, streams, using
+from onestride._backend import Backend, choose, devices, row_blocks, stream, streams
 from onestride.simulation.network import draw_batch
 from onestride.simulation.run import simulate_grid
 from tolerances import seeds_from
@@ -105,10 +105,9 @@ def test_a_missing_gpu_is_one_sentence():
         one.simulate(problem(n=20, d=10, N=20), 1, device="cuda")
 
 
-def test_the_device_is_the_old_one_after_an_error():
-    with pytest.raises(one.InputError), using("strict"):
-        raise one.InputError("stop")
+def test_the_host_in_double_precision_is_the_default():
     assert choose() == Backend("cpu", "float64")
+    assert choose(dtype="float32") == Backend("cpu", "float32")
 
 
 # ------------------------------------------------------------------------------------------------------------ draws

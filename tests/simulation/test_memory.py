@@ -44,11 +44,11 @@ MEASUREMENTS: dict[str, Measurement] = {
     "density": (lambda p: one.measure_density(p, [0]), lambda p: memory.density_memory(p).memory),
     "expansions": (
         lambda p: equivalent.measure_expansions(p, 2, [0]),
-        lambda p: memory.expansion_memory(p, 0).memory,
+        lambda p: memory.expansion_memory(p).memory,
     ),
-    "equivalence": (
-        lambda p: equivalent.measure_equivalence(p, 2, [0]),
-        lambda p: memory.expansion_memory(p, 3).memory,
+    "distance": (
+        lambda p: equivalent.measure_distance(p, 2, [0]),
+        lambda p: memory.distance_memory(p).memory,
     ),
     "limit": (lambda p: equivalent.measure_limit(p, 2, [0]), lambda p: memory.limit_memory(p).memory),
     "gradient": (lambda p: gradient.measure_gradient(p, [0]), lambda p: memory.gradient_memory(p).memory),

@@ -63,6 +63,7 @@ def test_measured_density_is_the_smoothed_spectrum(n, N, seed):
     """
     p = problem(n=n, d=100, N=N)
     found = measure_density(p, seeds_from(seed, 10))
+    assert found.to_dict()["density"]["mean"] == found.density.mean.tolist()
     step = found.points[1] - found.points[0]
     missed = []
     for k, row in zip(found.seeds, found.density.values, strict=True):

@@ -40,6 +40,7 @@ def benchmark():
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
+    module.GROUPS = 8  # fewer cells, and enough to be killed among
     return module
 
 
@@ -63,6 +64,21 @@ def onestride(folder, *arguments):
     return subprocess.CompletedProcess(arguments, code, out.getvalue(), err.getvalue())
 
 
+@pytest.fixture(scope="module")
+def swept(tmp_path_factory):
+    """The small sweep in a store, and its rows."""
+    path = tmp_path_factory.mktemp("swept")
+    (path / "small.toml").write_text(SMALL)
+    return path / "s", list(one.sweep(path / "small.toml", path / "s", workers=1))
+
+
+@pytest.fixture
+def filled(folder, swept):
+    """A folder with the small sweep and a copy of its store, and the rows."""
+    shutil.copytree(swept[0], folder / "s")
+    return folder, swept[1]
+
+
 def exact(store):
     return {r.key: r.values for r in Store(store) if r.kind in ("run", "theory")}
 
@@ -77,7 +93,7 @@ def undisturbed(tmp_path_factory):
 
 
 def test_killed_worker_and_killed_driver_cost_nothing(undisturbed):
-    """One round of benchmarks/sweep_faults.py; 200 cells, bit-equal after a restart, no process left."""
+    """One round of benchmarks/sweep_faults.py: bit-equal after a restart, no process left."""
     folder, expected = undisturbed
     assert faults.pool_round(folder, 0, expected)
 
@@ -114,7 +130,7 @@ def test_interrupt_finishes_what_runs_and_says_how_to_resume(undisturbed):
     """The sweep is held half-way, so that it cannot end before it has heard the interrupt."""
     folder, expected = undisturbed
     options, told = ("--workers", "2"), folder / "interrupted.txt"
-    arguments, gate = faults.held_command(folder, "interrupted", *options, results=300)
+    arguments, gate = faults.held_command(folder, "interrupted", *options, results=faults.results() // 2)
     with driving(arguments, told) as driver:
         wait_for(lambda: faults.written(folder / "interrupted") > 20 or driver.poll() is not None, "results")
         os.killpg(driver.pid, signal.SIGINT)  # as a terminal does: to the workers, too
@@ -206,9 +222,9 @@ def test_commands_follow_each_other(folder):
     assert "Every line is intact" in onestride(folder, "store", "check", "s").stdout
 
 
-def test_exports_hold_the_exact_numbers(folder):
+def test_exports_hold_the_exact_numbers(filled):
     pandas, xarray = pytest.importorskip("pandas"), pytest.importorskip("xarray")
-    rows = list(one.sweep(folder / "small.toml", folder / "s", workers=1))
+    folder, rows = filled
     shown = ["test_error", "test_error_stderr", "test_error_low", "train_gain_z", "test_error_theory"]
     numbers = [*shown, "d", "ridge", "exponent"]
     for name in ("x.csv", "x.parquet", "x.nc", "seeds.csv"):
@@ -239,9 +255,9 @@ def test_exports_hold_the_exact_numbers(folder):
     assert {float(line["test_error"]) for line in by_seed} == {value for row in rows for value in row.test_error.values}
 
 
-def test_plot_writes_a_figure_and_the_numbers_behind_it(folder):
+def test_plot_writes_a_figure_and_the_numbers_behind_it(filled):
     pytest.importorskip("matplotlib")
-    rows = list(one.sweep(folder / "small.toml", folder / "s", workers=1))
+    folder, rows = filled
     result = onestride(folder, "sweep", "plot", "--store", "s", "--out", "figures/f", "--y", "test_gain")
     assert result.stdout == "figures/f.pdf, .png and .csv: test_gain against exponent, 2 panels.\n"
     text = (folder / "figures" / "f.csv").read_text().splitlines()
@@ -264,8 +280,8 @@ def test_failures_are_shown_and_change_the_exit_code(folder):
     assert "failed 8 times: activation" in status
 
 
-def test_damage_is_told_by_the_commands(folder):
-    list(one.sweep(folder / "small.toml", folder / "s", workers=1))
+def test_damage_is_told_by_the_commands(filled):
+    folder, _ = filled
     (journal,) = (folder / "s").glob("journal-*.jsonl")
     journal.write_bytes(journal.read_bytes().replace(b'"test_error":', b'"test_errar":', 1))
     check = onestride(folder, "store", "check", "s")

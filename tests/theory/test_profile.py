@@ -14,11 +14,12 @@ from onestride.simulation.run import simulate_grid
 from onestride.theory import finite_step, plateau
 from onestride.theory.bulk import solve_bulk
 from onestride.theory.direction import direction
+from onestride.theory.profile import classic
+from onestride.theory.profile.build import NODES, build_model
 from onestride.theory.profile.equations import newton, residual_and_jacobian, solve
 from onestride.theory.profile.errors import errors as profile_errors
 from onestride.theory.profile.errors import errors_at
 from onestride.theory.profile.gradient_noise import gradient_noise, residual_law
-from onestride.theory.profile.build import build_model
 from onestride.theory.profile.quadratic_form import quadratic_form
 from onestride.theory.profile.smoothing import smooth
 from onestride.theory.profile.strength import LEVELS
@@ -43,7 +44,7 @@ def test_zero_step_solves_the_bulk_equations(shape, lam):
     """T2 at η = 0 and n = 1e12, where O(1/d) is gone: ρ and U of the (m₁, m₂) theory to 1e-8."""
     p = build_model(problem(n=10**12, shape=shape), "T2")
     s, sigma = solve(p, lam), p.problem.sigma
-    bulk = solve_bulk(lam, p.phi, p.psi, sigma.coefficients[1], sigma.nonlinear_power)
+    bulk = solve_bulk(lam, p.problem.phi, p.problem.psi, sigma.coefficients[1], sigma.nonlinear_power)
     assert_close(s.rho, np.full_like(s.rho, bulk.rho), rel=1e-8)
     assert_close(s.q, np.full_like(s.q, bulk.q), rel=1e-8)
 
@@ -66,15 +67,18 @@ def test_both_forms_of_the_learned_direction_agree(activation):
     p = problem(n=10**6, activation=activation, noise=0.5, step=Step(exponent=0.3))
     values = []
     for through_output in (False, True):
-        model = build_model(p, "T2", through_output=through_output)
+        model = classic.build(p, "rank-one", nodes=NODES, through_output=through_output)
         values.append(errors_at(model, solve(model, 0.1)))
     assert_close(values[0], values[1], rel=2e-4)
 
 
 def test_levels_agree_when_the_step_vanishes():
+    """Those of one degree to 1e-6; the default to O(1/d) of its own numbers without a step, where nothing is learned."""
     p = problem(step=Step(constant=1e-6, exponent=0.0), gradient="full")
-    values = [one.predict(p, level=level).test_error for level in LEVELS]
+    values = [one.predict(p, level=level).test_error for level in LEVELS if level != "degrees"]
     assert_close(values, values[0], rel=1e-6)
+    vanishing = one.predict(p)
+    assert_close(vanishing.test_error, vanishing.untrained.test_error, rel=5e-4)
 
 
 def test_no_step_is_the_same_for_every_readout_and_level():
@@ -277,7 +281,8 @@ def test_the_teachers_direction_is_stretched_by_the_law_of_what_the_step_left_of
     law, tau = gradient_noise(p).teacher_law(model.learned.tilt), p.eta * model.A[:, None] / np.sqrt(p.N)
     higher = p.phi * (p.sigma.derivative_variance - 4 * c2**2) * tau**2 * law.power
     expected = (1 - 1 / p.d) * ((1 + 2 * c2 * tau * law.eigenvalue) ** 2 + higher)
-    assert_close(model.G_teacher @ model.pi_teacher, expected @ law.weight, rel=1e-12)
+    linear = model.sectors[0]
+    assert_close(linear.teacher_strength @ linear.teacher_share, expected @ law.weight, rel=1e-12)
 
 
 @pytest.mark.parametrize("tilt", [0.0, 0.7, 0.95])
@@ -339,12 +344,17 @@ def test_weights_along_the_learned_direction_spread_as_those_of_a_drawn_step():
 
 
 def with_lengths(sphere):
-    """The profile of unit rows with every neuron node split in two, of squared lengths 1 ± √(2/d): nothing is expanded."""
+    """The model of unit rows with every neuron node split in two, of squared lengths 1 ± √(2/d): nothing is expanded."""
     lengths = np.repeat([1 - np.sqrt(2 / sphere.problem.d), 1 + np.sqrt(2 / sphere.problem.d)], sphere.theta.size)
-    twice = {name: np.concatenate([getattr(sphere, name)] * 2) for name in ("A", "theta", "G", "G_teacher")}
+    twice = {name: np.concatenate([getattr(sphere, name)] * 2) for name in ("A", "theta")}
     weight, v = np.tile(sphere.weight, 2) / 2, np.tile(sphere.v, 2) * lengths
     s = smooth(sphere.problem.sigma, twice["theta"][:, None] * sphere.z, v[:, None])
-    return dataclasses.replace(sphere, **twice, weight=weight, v=v, mu=s.mu, K=s.k, K2=s.k2, e=s.e)
+    linear = sphere.sectors[0]
+    both = {name: np.concatenate([getattr(linear, name)] * 2) for name in ("strength", "teacher_strength")}
+    sectors = (dataclasses.replace(linear, K=s.k, **both),)
+    b = np.concatenate([s.mu, np.sqrt(2 / sphere.problem.d) * s.e], axis=1)
+    means = dataclasses.replace(sphere.means, cases=((1.0, b),))
+    return dataclasses.replace(sphere, **twice, weight=weight, v=v, sectors=sectors, rest=s.k2, means=means)
 
 
 @pytest.mark.parametrize("activation", ["relu", "softplus"])

@@ -66,8 +66,8 @@ def test_quick_curves_are_close_to_the_full_ones(full_curves):
 def test_quick_spikes_are_where_the_full_theory_of_that_level_puts_them(address):
     problem = read_problem(address)
     quick = here(problem, QUICK)["spectrum"]["leading"]
-    expected = one.spectrum(problem, density=False).leading
-    clear = expected[expected > 1.3 * one.spectrum(problem, density=False).edge]
+    expected = one.spectrum(problem, density=False)
+    clear = expected.leading[expected.leading > 1.3 * expected.edge]
     assert quick[: clear.size] == pytest.approx(clear, rel=0.02)
 
 

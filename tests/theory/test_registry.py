@@ -49,7 +49,7 @@ def test_unknown_names_are_told_what_is_known():
         one.predict(PROBLEM, method="plateau", level="full")
 
 
-@pytest.mark.parametrize(("code", "name"), [*zip(("T2", "T2i", "T2M", "T2S"), LEVELS, strict=True)])
+@pytest.mark.parametrize(("code", "name"), [*zip(("T2", "T2i", "T2M", "T2S"), LEVELS[:4], strict=True)])
 def test_levels_answer_to_their_codes(code, name):
     assert level_name(code) == level_name(name) == name
     assert one.predict(PROBLEM, level=code) == one.predict(PROBLEM, level=name)

@@ -5,6 +5,7 @@ Screenshots of the main states go to the folder named by ONESTRIDE_SCREENSHOTS, 
 
 import os
 import re
+from contextlib import contextmanager
 from pathlib import Path
 from urllib.parse import parse_qs, urlsplit
 
@@ -43,9 +44,9 @@ def sweep_store(tmp_path_factory):
     return path
 
 
-@pytest.fixture
-def context(browser, server, store):
-    """A fresh profile and an empty store; a console error, an exception or a request to any other host fails the test."""
+@contextmanager
+def profile(browser, server):
+    """A fresh profile; a console error, an exception or a request to any other host fails the test."""
     context = browser.new_context(viewport={"width": 1440, "height": 900}, base_url=server.address)
     context.set_default_timeout(1000 * LIMIT)
     trouble, allowed = [], []
@@ -63,8 +64,25 @@ def context(browser, server, store):
 
 
 @pytest.fixture
+def context(browser, server, store):
+    """A fresh profile and an empty store."""
+    with profile(browser, server) as context:
+        yield context
+
+
+@pytest.fixture
 def page(context):
     return context.new_page()
+
+
+@pytest.fixture(scope="module")
+def small(browser, server):
+    """The page of the small problem, for the tests that do not change the problem."""
+    with profile(browser, server) as context:
+        page = context.new_page()
+        page.goto(f"/{SMALL}")
+        settled(page)
+        yield page
 
 
 def settled(page):
@@ -137,11 +155,14 @@ def test_another_activation_gives_another_curve_and_formula(page):
     expect(page.locator("#formulas")).to_contain_text("1.15")  # of tanh, 0.6057²·3.129
 
 
+LONG_ADDRESS = "/?n=200&exponent=0.45&activation=softplus&teacher=0,1,0.5,0.4,0.2&gradient=labels&readout=constant"
+
+
 def test_address_carries_the_parameters(page):
-    page.goto("/?n=200&exponent=0.45&activation=tanh&teacher=0,1,0,0.4&gradient=labels&readout=constant")
+    page.goto(LONG_ADDRESS)
     ready(page)
     assert page.locator("#control-exponent-number").input_value() == "0.45"
-    assert page.locator("#control-activation").input_value() == "tanh"
+    assert page.locator("#control-activation").input_value() == "softplus"
     assert page.locator("#control-teacher-3").input_value() == "0.4"
     assert page.locator("#control-gradient").input_value() == "labels"
     page.reload()
@@ -149,32 +170,27 @@ def test_address_carries_the_parameters(page):
     assert page.locator("#control-readout").input_value() == "constant"
 
 
-@pytest.mark.parametrize(
-    ("query", "words"), [("n=abc", "n must be a finite number"), ("colour=red", "'colour' is not a parameter")]
-)
-def test_bad_address_gets_a_sentence_on_a_working_page(page, context, query, words, shots):
+def test_bad_address_gets_a_sentence_on_a_working_page(page, context, shots):
     context.allow("400 (Bad Request)")  # the browser's own note about the page's status
-    page.goto(f"/?{query}")
-    expect(page.locator("#banner")).to_contain_text(words)
-    expect(page.locator("#test_error .curve").first).to_be_attached()
-    page.screenshot(path=shots / "bad-address.png")
-
-
-def test_number_that_is_wrong_gets_a_sentence_and_a_right_one_removes_it(page, context):
-    context.allow("400 (Bad Request)")
-    page.goto(f"/{SMALL}")
-    ready(page)
-    page.locator("#control-ridge-number").fill("-3")
-    page.locator("#control-ridge-number").press("Enter")
-    expect(page.locator("#banner")).to_contain_text("Ridge must be a number")
-    page.locator("#control-ridge-number").fill("0.5")
-    page.locator("#control-ridge-number").press("Enter")
-    expect(page.locator("#banner")).to_be_hidden()
+    for query, words in (
+        ("n=abc", "n must be a finite number"),
+        ("colour=red", "'colour' is not a parameter"),
+        ("n=1000&n=2000", "'n' is given more than once in the address"),
+    ):
+        page.goto(f"/?{query}")
+        expect(page.locator("#banner")).to_contain_text(words)
+        settled(page)
+        expect(page.locator("#banner")).to_contain_text("The page shows its default problem instead")
+        expect(page.locator("#test_error .curve").first).to_be_attached()
+        page.screenshot(path=shots / "bad-address.png")
 
 
 def test_problem_without_theory_says_why_in_place(page, shots):
     page.goto("/?activation=0,0,1&n=100")
     expect(page.locator("figure .notice").first).to_contain_text("the theory needs c₁ ≠ 0", ignore_case=True)
+    page.locator("#quality[data-settled=true]").wait_for()
+    expect(page.locator("#quality")).to_have_attribute("data-quality", "none")  # no green dot
+    expect(page.locator("#quality")).to_have_text("There is no theory for this problem.")
     page.screenshot(path=shots / "no-theory.png")
 
 
@@ -286,11 +302,9 @@ def test_keyboard_alone_is_enough(page):
     assert page.locator("#tip").inner_text() != first
 
 
-def test_symbols_are_explained_on_hover(page):
-    page.goto(f"/{SMALL}")
-    settled(page)
-    page.locator("#formulas .sym[data-symbol=eta]").first.hover()
-    expect(page.locator("#tip")).to_have_text("η: the size of the gradient step")
+def test_symbols_are_explained_on_hover(small):
+    small.locator("#formulas .sym[data-symbol=eta]").first.hover()
+    expect(small.locator("#tip")).to_have_text("η: the size of the gradient step")
 
 
 def test_phone_width_needs_no_sideways_scrolling(page, shots):
@@ -325,7 +339,7 @@ def test_dark_follows_the_system_and_the_button(page, shots):
 
 
 def test_lines_differ_without_colour(page, shots):
-    page.goto("/?n=300&teacher=0,1,0.5,0.4,0.2")
+    page.goto(LONG_ADDRESS)
     ready(page)
     lines = page.locator("#learned .curve").evaluate_all("all => all.map(c => getComputedStyle(c).strokeDasharray)")
     assert len({*lines, "2px, 5px"}) == 5  # one for each degree, and dots for what is learned without the step
@@ -333,24 +347,20 @@ def test_lines_differ_without_colour(page, shots):
     page.screenshot(path=shots / "grey.png")
 
 
-def test_copies_are_those_of_the_server(page, context):
-    context.grant_permissions(["clipboard-read", "clipboard-write"])
-    page.goto(f"/{SMALL}")
-    ready(page)
-    expected = context.request.get(f"/api/problem{SMALL}").json()["copies"]
+def test_copies_are_those_of_the_server(small):
+    small.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    expected = small.context.request.get(f"/api/problem{SMALL}").json()["copies"]
     for kind in ("python", "toml", "command"):
-        page.locator("#copy summary").click()
-        page.locator(f"[data-copy={kind}]").click()
-        expect(page.locator("#toast")).to_contain_text(f"Copied as {kind}", ignore_case=True)
-        assert page.evaluate("() => navigator.clipboard.readText()") == expected[kind]
+        small.locator("#copy summary").click()
+        small.locator(f"[data-copy={kind}]").click()
+        expect(small.locator("#toast")).to_contain_text(f"Copied as {kind}", ignore_case=True)
+        assert small.evaluate("() => navigator.clipboard.readText()") == expected[kind]
 
 
-def test_download_gives_the_figure(page):
-    page.goto(f"/{SMALL}")
-    ready(page)
-    page.locator("#download summary").click()
-    with page.expect_download() as waiting:
-        page.locator("#download-csv").click()
+def test_download_gives_the_figure(small):
+    small.locator("#download summary").click()
+    with small.expect_download() as waiting:
+        small.locator("#download-csv").click()
     assert "test error,theory at this n,theory,0," in waiting.value.path().read_text()
 
 

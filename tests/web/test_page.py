@@ -2,6 +2,7 @@
 
 import json
 import re
+from contextlib import contextmanager
 
 import pytest
 
@@ -13,8 +14,9 @@ pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="the browser tests need
 SMALL = "/?n=200"
 
 
-@pytest.fixture
-def page(browser, server, store):
+@contextmanager
+def opened(browser, server):
+    """A page of a fresh profile, which must make no mistake."""
     context = browser.new_context(viewport={"width": 1280, "height": 900}, base_url=server.address)
     context.set_default_timeout(1000 * LIMIT)
     page, mistakes = context.new_page(), []
@@ -22,6 +24,30 @@ def page(browser, server, store):
     yield page
     context.close()
     assert not mistakes
+
+
+@pytest.fixture
+def page(browser, server, store):
+    with opened(browser, server) as page:
+        yield page
+
+
+@pytest.fixture(scope="module")
+def small(browser, server):
+    """The page of the small problem, for the tests that only read it."""
+    with opened(browser, server) as page:
+        page.goto(SMALL)
+        settled(page)
+        yield page
+
+
+@pytest.fixture(scope="module")
+def strong(browser, server):
+    """The same after a strong step; measured there (tests/theory/test_quick.py): ‖F − F₃‖ is larger than ‖F‖."""
+    with opened(browser, server) as page:
+        page.goto(f"{SMALL}&constant=5&exponent=0.36")
+        settled(page)
+        yield page
 
 
 def settled(page):
@@ -39,41 +65,31 @@ def features(page):
     return page.locator("#formulas section", has_text="The features")
 
 
-def test_features_are_called_close_to_their_expansion_only_where_they_are(page):
-    page.goto(SMALL)
-    settled(page)
-    expect(features(page)).to_contain_text("≈")
-    expect(features(page)).to_contain_text("What the sum leaves out along β: 6 % of ‖F‖")
-    page.goto(f"{SMALL}&constant=10&exponent=0.36")  # measured there: ‖F − F₃‖ is several times ‖F‖
-    settled(page)
-    expect(features(page)).not_to_contain_text("≈")
-    expect(features(page)).to_contain_text("Not at this n: what they leave out along β is")
+def test_features_are_called_close_to_their_expansion_only_where_they_are(small, strong, page):
+    expect(features(small)).to_contain_text("≈")
+    expect(features(small)).to_contain_text("What the sum leaves out along β: 6 % of ‖F‖")
+    expect(features(strong)).not_to_contain_text("≈")
+    expect(features(strong)).to_contain_text("Not at this n: what they leave out along β is")
     page.goto(f"{SMALL}&exponent=0.5")
     settled(page)
     expect(features(page)).not_to_contain_text("≈")
     expect(features(page)).to_contain_text("no finite sum of spikes stands for F")
 
 
-def test_axis_names_alpha_for_any_constant_of_the_step(page):
-    page.goto(f"{SMALL}&constant=3")
-    settled(page)
+def test_axis_names_alpha_for_any_constant_of_the_step(strong):
     for figure in ("test_error", "train_loss", "learned"):
-        expect(page.locator(f"#{figure} .axis-label")).to_have_text("α in η = c·nα")
+        expect(strong.locator(f"#{figure} .axis-label")).to_have_text("α in η = c·nα")
 
 
-def test_learned_shares_stand_beside_those_without_the_step(page):
-    page.goto(SMALL)
-    settled(page)
-    expect(page.locator("#sentence")).to_contain_text(
+def test_learned_shares_stand_beside_those_without_the_step(small):
+    expect(small.locator("#sentence")).to_contain_text(
         "learned 76 % of degree 1 and 7 % of degree 2, without the step 62 % and 0 %"
     )
-    assert page.locator("#learned .level").count() == 2
+    assert small.locator("#learned .level").count() == 2
 
 
-def test_every_baseline_is_drawn_or_named_and_a_better_one_is_told(page):
-    page.goto(SMALL)
-    settled(page)
-    words = " ".join(page.locator("#test_error .baseline-label").all_text_contents())
+def test_every_baseline_is_drawn_or_named_and_a_better_one_is_told(small):
+    words = " ".join(small.locator("#test_error .baseline-label").all_text_contents())
     for name in (
         "without the step",
         "ridge on the inputs",
@@ -82,27 +98,23 @@ def test_every_baseline_is_drawn_or_named_and_a_better_one_is_told(page):
         "noise alone",
     ):
         assert name in words
-    expect(page.locator("#sentence")).to_contain_text(
+    expect(small.locator("#sentence")).to_contain_text(
         "Ridge regression on the inputs, with its best penalty, does better: 1.71"
     )
 
 
-def test_fewer_spikes_than_the_window_has_come_with_the_reason(page):
-    page.goto(SMALL)
-    settled(page)
-    expect(page.locator("#sentence")).to_contain_text("one eigenvalue leaves the bulk")
-    expect(page.locator("#note-spectrum")).to_contain_text(
+def test_fewer_spikes_than_the_window_has_come_with_the_reason(small):
+    expect(small.locator("#sentence")).to_contain_text("one eigenvalue leaves the bulk")
+    expect(small.locator("#note-spectrum")).to_contain_text(
         "this window has spikes of degree 1, 2; not visible at n = 200"
     )
-    window = page.locator("#formulas section", has_text="The window: ℓ = 2")
+    window = small.locator("#formulas section", has_text="The window: ℓ = 2")
     expect(window).to_contain_text(
         "As n → ∞ it has spikes of degree 1, 2. At n = 200 and this c one eigenvalue leaves the bulk."
     )
 
 
-def test_a_symbol_keeps_its_letter_at_the_head_of_a_sentence(page):
-    page.goto(SMALL)
-    settled(page)
+def test_a_symbol_keeps_its_letter_at_the_head_of_a_sentence(small):
     script = "async words => (await import('/static/text.js')).asSentence(words)"
     for words in (
         "n must be a number",
@@ -111,9 +123,9 @@ def test_a_symbol_keeps_its_letter_at_the_head_of_a_sentence(page):
         "d is too small",
         "λ must be positive",
     ):
-        assert page.evaluate(script, words) == f"{words}."
-    assert page.evaluate(script, "a simulation is running") == "A simulation is running."
-    assert page.evaluate(script, "ridge must be positive") == "Ridge must be positive."
+        assert small.evaluate(script, words) == f"{words}."
+    assert small.evaluate(script, "a simulation is running") == "A simulation is running."
+    assert small.evaluate(script, "ridge must be positive") == "Ridge must be positive."
 
 
 def test_a_power_of_ten_and_the_exponent_of_the_step_are_two_exponents(page):
@@ -144,20 +156,6 @@ def test_numbers_of_an_earlier_alpha_are_marked_until_the_new_ones_are_there(pag
     settled(page)
     expect(page.locator("#formulas section", has_text="The step")).to_contain_text("2000.305=")
     expect(page.locator(".stale")).to_have_count(0)
-
-
-def test_nothing_predicted_gets_no_green_dot(page):
-    page.goto("/?activation=0,0,1&n=100")
-    settled(page)
-    expect(page.locator("#quality")).to_have_attribute("data-quality", "none")
-    expect(page.locator("#quality")).to_have_text("There is no theory for this problem.")
-
-
-def test_a_parameter_given_twice_gets_a_sentence(page):
-    page.goto("/?n=1000&n=2000")
-    expect(page.locator("#banner")).to_contain_text("'n' is given more than once in the address")
-    settled(page)
-    expect(page.locator("#banner")).to_contain_text("The page shows its default problem instead")
 
 
 def test_a_fraction_is_a_number_and_a_comma_gets_help(page):

@@ -6,12 +6,12 @@ The only part that knows torch or CuPy exists. Draws are made on the host, so on
 from onestride._backend.arrays import DeviceArray as DeviceArray
 from onestride._backend.arrays import apply_special as apply_special
 from onestride._backend.arrays import namespace as namespace
+from onestride._backend.arrays import on_host as on_host
 from onestride._backend.devices import HOST as HOST
 from onestride._backend.devices import Backend as Backend
 from onestride._backend.devices import choose as choose
 from onestride._backend.devices import require_device as require_device
 from onestride._backend.devices import through_host as through_host
-from onestride._backend.devices import using as using
 from onestride._backend.memory import fits as fits
 from onestride._backend.memory import require_memory as require_memory
 from onestride._backend.streams import Role as Role

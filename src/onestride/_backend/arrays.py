@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import importlib
 from types import ModuleType
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeGuard
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy import special
 
 
@@ -30,6 +31,12 @@ class DeviceArray(Protocol):
     def __truediv__(self, other: Any, /) -> Any: ...
     def __pow__(self, other: Any, /) -> Any: ...
     def __matmul__(self, other: Any, /) -> Any: ...
+    def __eq__(self, other: Any, /) -> Any: ...
+
+
+def on_host(z: object) -> TypeGuard[NDArray[Any]]:
+    """Whether it is an array of NumPy."""
+    return isinstance(z, np.ndarray)
 
 
 def namespace(z: DeviceArray | float) -> ModuleType:

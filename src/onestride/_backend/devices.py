@@ -5,7 +5,6 @@ from __future__ import annotations
 import importlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from contextvars import ContextVar
 from dataclasses import dataclass
 from types import ModuleType
 from typing import Any
@@ -169,29 +168,17 @@ class Backend:
 
 
 HOST = Backend()
-_DEFAULT: ContextVar[Backend] = ContextVar("backend", default=HOST)
 
 
 def choose(device: str | None = None, dtype: str | None = None) -> Backend:
     """The backend of a device ('cpu', 'cuda', 'cuda:1', 'torch' for torch on the CPU, 'cupy') and a precision.
 
-    None is the default: NumPy in float64, or what `using` says.
+    None is the default: NumPy in float64.
     """
-    default = _DEFAULT.get()
-    chosen = Backend(require_device(device) if device else default.device, dtype or default.dtype)
+    chosen = Backend(require_device(device or HOST.device), dtype or HOST.dtype)
     if chosen.dtype not in ("float64", "float32"):
         raise InputError(f"dtype must be 'float64' or 'float32', got {dtype!r}")
     return chosen
-
-
-@contextmanager
-def using(device: str | None = None, dtype: str | None = None) -> Iterator[Backend]:
-    """Make a device and a precision what `choose` gives to those who name none."""
-    token = _DEFAULT.set(choose(device, dtype))
-    try:
-        yield _DEFAULT.get()
-    finally:
-        _DEFAULT.reset(token)
 
 
 def backend_of(z: DeviceArray) -> Backend:

@@ -189,13 +189,10 @@ def reproduce(
         outcomes = run(size, progress=progress)
     page = write_report(outcomes, provenance(time.perf_counter() - started, size=size, scale=SCALE), out)
     claims = [claim_dict(outcome) for outcome in outcomes]
-    if emit(claims, json_):
-        return
-    rows = table("", "question", "claim", "verdict")
-    for claim in claims:
-        rows.add_row(*(claim[name] for name in ("numbers", "question", "claim", "verdict")))
-    say(rows)
-    say(f"Report: {page}")
+    if not emit(claims, json_):
+        columns = ("numbers", "question", "claim", "verdict")
+        say(table("", *columns[1:], rows=([claim[name] for name in columns] for claim in claims)))
+        say(f"Report: {page}")
 
 
 @app.command
@@ -232,12 +229,8 @@ def experiment(
     from onestride.report import require_report, write_outcome
 
     if name == "list":
-        if emit(QUESTIONS, json_):
-            return
-        rows = table("experiment", "question")
-        for known, question in QUESTIONS.items():
-            rows.add_row(known, question)
-        say(rows)
+        if not emit(QUESTIONS, json_):
+            say(table("experiment", "question", rows=QUESTIONS.items()))
         return
     check_folder("--out", out)
     names, data = (list(QUESTIONS) if name == "all" else [name]), []

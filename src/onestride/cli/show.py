@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -17,8 +16,10 @@ if TYPE_CHECKING:
 def emit(data: Any, as_json: bool) -> bool:
     """Print JSON if asked, and say whether that was done."""
     if as_json:
+        from onestride.result import json_text
+
         knows_all = (getattr(sys.stdout, "encoding", None) or "utf-8").lower().startswith("utf")
-        print(json.dumps(data, indent=2, ensure_ascii=not knows_all))
+        print(json_text(data, ascii_only=not knows_all))
     return as_json
 
 
@@ -95,7 +96,7 @@ def show_comparison(c: Comparison) -> None:
     """Predicted beside measured, and the verdict."""
     rows = table("", "predicted", "measured", "stderr", "95 % interval", "z", "outcome")
     for row in c.rows:
-        low, high = row.check.interval
+        low, high = row.interval
         numbers = [f"{row.predicted:.5f}", f"{row.measured:.5f}", f"{row.stderr:.5f}", f"{low:.4f} … {high:.4f}"]
         rows.add_row(LABELS[row.quantity], *numbers, f"{row.z:+.1f}", row.outcome.name.lower())
     say(describe(c.problem))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from numbers import Integral, Real
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -11,7 +11,7 @@ from array_api_compat import is_array_api_obj, is_cupy_array, is_numpy_array, is
 from numpy.typing import ArrayLike
 from sklearn.utils.validation import _check_sample_weight
 
-from onestride._errors import InputError
+from onestride._errors import InputError, is_whole
 from onestride._numerics import Array
 from onestride.estimator._network import Recipe
 from onestride.functions import activation
@@ -46,7 +46,7 @@ def read_recipe(given: Any) -> Recipe:
 
 
 def _whole(name: str, value: Any) -> int:
-    if isinstance(value, bool) or not isinstance(value, Integral) or value < 1:
+    if not is_whole(value) or value < 1:
         raise InputError(f"{name} must be a whole number, 1 or more, got {value!r}")
     return int(value)
 

@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, field
-from math import factorial
+from dataclasses import dataclass, field, fields
 from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.stats import norm, rankdata
 
 from onestride._errors import InputError
-from onestride._numerics import Array, hermite_table
+from onestride._numerics import Array, hermite_table, root_factorials
 from onestride.estimator._network import STEPS, FittedNetwork, HeldOut
 from onestride.estimator._ridge import Decomposition, best_penalty, decompose
 from onestride.functions import activation
 from onestride.problem import Problem, Step
-from onestride.result import Errors, Status
+from onestride.result import Errors, Result, Status
 from onestride.theory.predict import predict_grid
 
 DEGREES = 4
+_ROOT_FACTORIALS = root_factorials(DEGREES)[1:]
 LEADING = 5  # eigenvalues of the features that are reported
 _RIDGES = np.logspace(-5, 2, 8)
 _LITTLE = 0.02  # shares of the target's variance below this count as none
@@ -82,7 +82,7 @@ class Facts:
 
 
 @dataclass(frozen=True)
-class Explanation:
+class Explanation(Result):
     """Theory beside measurement for a fitted estimator; `print` it for the words.
 
     `helps` is what held-out rows said; None when they were not asked.
@@ -91,6 +91,9 @@ class Explanation:
     `predicted_untrained` are its test errors relative to the target's variance, each at its best penalty; None when the
     profile is empty, or theory has no number or only numbers it knows to be off, which `theory_message` says.
     """
+
+    _told = (*(f"facts.{part.name}" for part in fields(Facts)), "helps", "verdict", "reasons")
+    _told += ("predicted", "predicted_untrained", "theory_message", "problem")
 
     helps: bool | None
     verdict: str
@@ -127,12 +130,6 @@ class Explanation:
             lines.append(f"  {'test error':<21}{errors} ({self.predicted / self.predicted_untrained - 1:+.1%})")
         return "\n".join([*lines, f"  {self.theory_message}"])
 
-    def to_dict(self) -> dict[str, Any]:
-        """Numbers and words, ready for JSON."""
-        row = asdict(self.facts) | {"helps": self.helps, "verdict": self.verdict, "reasons": list(self.reasons)}
-        row |= {"predicted": self.predicted, "predicted_untrained": self.predicted_untrained}
-        return row | {"theory_message": self.theory_message, "problem": self.problem and self.problem.to_dict()}
-
 
 def measure(fit: FittedNetwork, Z: Array, Y: Array, w: Array, alphas: Array, spec: Any) -> Facts:
     """The facts of a fit; Z standardised rows, Y targets of unit variance."""
@@ -150,7 +147,7 @@ def measure(fit: FittedNetwork, Z: Array, Y: Array, w: Array, alphas: Array, spe
         effective_dimension=float(np.trace(covariance) ** 2 / size) if size else 0.0,
         linear_share=1 - linear / power,
         hermite=tuple(_hermite_profile(Z @ fit.direction, Y, share).tolist()),
-        hermite_null=tuple(float(np.sqrt(min(d / n, 1) / factorial(k))) for k in range(1, DEGREES + 1)),
+        hermite_null=tuple((np.sqrt(min(d / n, 1)) / _ROOT_FACTORIALS).tolist()),
         left_out=after.left_out_error / power, untrained_left_out=before.left_out_error / power,
         held_out=fit.held_out, step_size=fit.step,
         eigenvalues=values, untrained_eigenvalues=untrained_values,
@@ -173,7 +170,7 @@ def _hermite_profile(z: Array, Y: Array, share: Array) -> Array:
     scores = norm.ppf((rankdata(z) - 0.5) / z.size)
     normalised = (hermite_table(scores, DEGREES)[1:] * share) @ (Y - share @ Y)  # c_k √k!
     largest = normalised[:, int(np.argmax(np.square(normalised).sum(0)))]
-    return largest / np.sqrt([factorial(k) for k in range(1, DEGREES + 1)])
+    return largest / _ROOT_FACTORIALS
 
 
 class Twin(NamedTuple):
@@ -194,7 +191,7 @@ def explain_fit(facts: Facts) -> Explanation:
 
 def _twin(f: Facts) -> Twin:
     c = [k if abs(k) > 2 * e else 0.0 for k, e in zip(f.hermite, f.hermite_null, strict=True)]
-    explained = sum(factorial(k) * v * v for k, v in enumerate(c, 1))
+    explained = float(np.square(c * _ROOT_FACTORIALS).sum())
     if explained == 0:
         nothing = "no Hermite coefficient along the direction is twice what it reaches where there is nothing"
         return Twin(f"{nothing}: nothing to predict")

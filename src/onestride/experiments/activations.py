@@ -67,8 +67,9 @@ def measure(size: SimpleNamespace, progress: Progress) -> list[Tried]:
     for name, activation in ACTIVATIONS.items():
         problem = problem_at(size.n, activation=activation)
         strong = problem.at(exponent=ALPHAS[1])
-        gain = simulate_grid(problem, ALPHAS, [problem.ridge], size.seeds).test_gain[:, 0]
-        part, theory = measure_learned(strong, size.seeds).fraction[1], predict_grid(problem, ALPHAS, [problem.ridge])
+        gain = simulate_grid(problem, ALPHAS, [problem.ridge], size.seeds, device=size.device).test_gain[:, 0]
+        part = measure_learned(strong, size.seeds, device=size.device).fraction[1]
+        theory = predict_grid(problem, ALPHAS, [problem.ridge])
         refused = failed_assumption(strong)
         expected = None if refused else float(learned(strong).fraction[1])
         found.append(Tried(name, problem, gain, part, theory, refused, expected))
@@ -105,10 +106,10 @@ def judge(data: list[Tried]) -> Judgement:
 
 
 def words(
-    gains: Sequence[Check | Pair], silent: Sequence[Check], without_c2: Sequence[Check], with_c2: Sequence[Check]
+    gains: Sequence[Check], silent: Sequence[Check], without_c2: Sequence[Check], with_c2: Sequence[Check]
 ) -> str:
     """From the gains beside theory, whether there is none at c₁ = 0, and the H₂ fractions: none at c₂ = 0, some at c₂ ≠ 0."""
-    claims: dict[str, Sequence[Check | Pair]] = {
+    claims: dict[str, Sequence[Check]] = {
         "the gains are not those of the theory": gains,
         "c₁ = 0 does not prevent a gain": silent,
         "c₂ = 0 does not always prevent learning H₂": without_c2,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from types import SimpleNamespace
 from typing import Any
 
@@ -76,12 +77,13 @@ def measure(size: SimpleNamespace, progress: Progress) -> Overlaps:
     curve = [find_outliers(the_problem(size.n, float(a)), nodes=17) for a in fine]
     theory = [find_outliers(the_problem(size.n, a), nodes=25) for a in size.alphas]
     measured = []
+    look = partial(measure_spectrum, seeds=size.seeds, count=VECTORS, device=size.device)
     for i, alpha in enumerate(size.alphas):
-        measured.append(measure_spectrum(the_problem(size.n, alpha), size.seeds, count=VECTORS))
+        measured.append(look(the_problem(size.n, alpha)))
         progress(0.2 + 0.6 * (i + 1) / len(size.alphas))
     followed = []
     for v, alpha in enumerate(WINDOWS):
-        runs = [measure_spectrum(the_problem(n, alpha), size.seeds, count=VECTORS) for n in size.ns]
+        runs = [look(the_problem(n, alpha)) for n in size.ns]
         far = [find_outliers(the_problem(int(n), alpha), nodes=17) for n in (*size.ns, *size.far)]
         followed.append(Followed(v, size.ns, size.far, [Estimate(target_overlap(m, v)) for m in runs], far))
     progress(0.95)

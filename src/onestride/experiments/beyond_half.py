@@ -62,12 +62,13 @@ def measure(size: SimpleNamespace, progress: Progress) -> Beyond:
     errors, theory = {}, {}
     for activation in ACTIVATIONS:
         for m in size.ns:
-            found = simulate_grid(problem_of(m, activation), alphas, RIDGES, size.seeds, untrained=False)
-            errors[activation, m] = found.test_error
+            errors[activation, m] = simulate_grid(
+                problem_of(m, activation), alphas, RIDGES, size.seeds, untrained=False, device=size.device
+            ).test_error
         theory[activation] = predict_grid(problem_of(n, activation), below, RIDGES).test_error
         progress(len(theory) / 3)
     relu = [problem_of(n, "relu").at(exponent=a) for a in size.spectra]
-    spectra = [measure_spectrum(p, max(3, size.seeds // 2), count=3) for p in relu]
+    spectra = [measure_spectrum(p, max(3, size.seeds // 2), count=3, device=size.device) for p in relu]
     known = [spectrum(p, density=False).teacher_overlaps for p in relu if p.step.exponent <= 0.5]
     held = {h: [Estimate(m.teacher_overlaps.values[:, :2, k].sum(1)) for m in spectra] for h, k in DEGREES.items()}
     expected = {h: [float(overlaps[:2, k].sum()) for overlaps in known] for h, k in DEGREES.items()}

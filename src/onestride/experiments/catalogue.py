@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import difflib
 from importlib import import_module
 
-from onestride._backend import using
-from onestride._errors import require
+from onestride._errors import InputError, hint, require
 from onestride.experiments.outcome import Outcome, Settings
-from onestride.functions import InputError
 
 # name: what it asks. The module is the name with underscores.
 QUESTIONS = {
@@ -55,9 +52,7 @@ READS_TABLES = ("inputs", "full-training")  # those that come with scikit-learn
 def require_experiment(name: str) -> None:
     """Raise a sentence unless there is such an experiment and the libraries it needs are installed."""
     if name not in QUESTIONS:
-        close = difflib.get_close_matches(name, QUESTIONS, n=1)
-        hint = f"did you mean {close[0]!r}?" if close else f"known: {', '.join(QUESTIONS)}"
-        raise InputError(f"no experiment is called {name!r}; {hint}")
+        raise InputError(f"no experiment is called {name!r}; {hint(name, QUESTIONS)}")
     if name in READS_TABLES:
         require("sklearn", extra="estimator", what=f"the experiment {name}")
 
@@ -67,8 +62,7 @@ def run_experiment(name: str, settings: Settings) -> Outcome:
     require_experiment(name)
     module = import_module(f"onestride.experiments.{name.replace('-', '_')}")
     settings.progress(0.0)
-    with using(settings.device):
-        data = module.measure(settings.of(module.SIZES), settings.progress)
-        outcome = Outcome(name, QUESTIONS[name], module.CLAIM, module.judge(data), module.draw(data))
+    data = module.measure(settings.of(module.SIZES), settings.progress)
+    outcome = Outcome(name, QUESTIONS[name], module.CLAIM, module.judge(data), module.draw(data))
     settings.progress(1.0)
     return outcome

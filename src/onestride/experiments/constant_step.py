@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike
 from onestride._numerics import Array
 from onestride.comparison import GAIN_TOLERANCE, Agreement, Check, agree, check, seeds_words, together
 from onestride.conventions import problem_from
-from onestride.experiments.kit import both_models, both_predicted, each, mean_of, pm, points, problem_at
+from onestride.experiments.kit import both_models, both_predicted, each, mean_of, pm, points, problem_at, seeds_along
 from onestride.experiments.outcome import Figure, Judgement, Progress
 from onestride.experiments.verdict import FAILS, HOLDS, NOT_YET, UNDECIDED, growth, marks, tally, worded
 from onestride.plot import Panel, Series
@@ -85,7 +85,7 @@ def measure(size: SimpleNamespace, progress: Progress) -> Steps:
     """Gain and learned parts against η, the degree-two part against n, and Ba et al.'s Figure 3(a)."""
     problem, etas = quadratic(size.ns[-1], Step()), np.geomspace(ETAS[0], ETAS[-1], size.fine)
     noise = problem.noise**2
-    found = simulate_grid(problem, powers(problem, ETAS), [problem.ridge], size.seeds)
+    found = simulate_grid(problem, powers(problem, ETAS), [problem.ridge], size.seeds, device=size.device)
     theory, line = (predict_grid(problem, powers(problem, x), [problem.ridge]) for x in (ETAS, etas))
     gain = Curve(ETAS, each(found.test_gain[:, 0]), theory.test_gain[:, 0], etas, line.test_gain[:, 0])
     known = [grid.test_error[:, 0] - noise for grid in (theory, line)]
@@ -105,10 +105,8 @@ def powers(problem: Problem, etas: ArrayLike) -> Array:
 
 def _fractions(size: SimpleNamespace, step: Step) -> Curve:
     """Learned fractions of H₂ along n, with up to four times as many seeds at smaller n."""
-    problems = [quadratic(n, step) for n in size.ns]
-    seeds = [int(size.seeds * min(4.0, (size.ns[-1] / n) ** 1.5)) for n in size.ns]
-    found = [measure_learned(p, s).fraction[1] for p, s in zip(problems, seeds, strict=True)]
-    theory = [float(learned(p).fraction[1]) for p in problems]
+    runs = [measure_learned(quadratic(n, step), s, device=size.device) for n, s in seeds_along(size.ns, size.seeds)]
+    found, theory = [m.fraction[1] for m in runs], [float(learned(m.problem).fraction[1]) for m in runs]
     return Curve(size.ns, found, theory, size.ns, theory)
 
 
@@ -118,7 +116,7 @@ def _figure_3(size: SimpleNamespace) -> tuple[dict[float, Curve], list[Problem]]
     ratios = [float(r) for r in (*size.ratios, *fine)]
     problems = [problem_from("ba2022", d=size.d, psi1=r, eta=1.0, **FIGURE_3) for r in ratios]
     cells = [(p, powers(p, [FIGURE_3_ETA]), [p.ridge]) for p in problems]
-    found = [both_models(simulate_grid(*cell, size.seeds)) for cell in cells[:count]]
+    found = [both_models(simulate_grid(*cell, size.seeds, device=size.device)) for cell in cells[:count]]
     theory = both_predicted([predict_grid(*cell) for cell in cells])[..., 0] - problems[0].noise ** 2
     measured = np.stack(found, axis=1)[..., 0] - problems[0].noise ** 2
     return {

@@ -9,7 +9,7 @@ from types import SimpleNamespace
 
 import numpy as np
 
-from onestride._backend import stream
+from onestride._backend import Backend, choose, stream
 from onestride._numerics import Array, hermite_table
 from onestride.comparison import GAIN_TOLERANCE, Check, check
 from onestride.experiments.kit import EXPONENT, pm, problem_at, rows_along, sideways
@@ -84,14 +84,14 @@ def deep_gradient(problem: Problem, net: Deep, batch: Batch) -> tuple[Array, Arr
 def measure(size: SimpleNamespace, progress: Progress) -> Data:
     """One step of size n^α, then ridge regression on the last hidden layer."""
     problem = problem_at(size.n, N=size.n, activation="softplus")
-    return Data(problem, *over_seeds(partial(one_seed, problem), size.seeds, progress))
+    return Data(problem, *over_seeds(partial(one_seed, problem, backend=choose(size.device)), size.seeds, progress))
 
 
-def one_seed(problem: Problem, seed: int) -> tuple[Array, Array]:
+def one_seed(problem: Problem, seed: int, *, backend: Backend) -> tuple[Array, Array]:
     """`QUANTITIES` without and with the step, shape (modes, 1 + exponents, 3), and s₂/s₁ of the three gradients."""
     sigma, net, step = problem.sigma, draw_deep(problem, seed), step_batch(problem, seed)
     network = draw_network(problem, seed)
-    G = gradient(problem, network, step).G
+    G = gradient(problem, network, step, backend=backend).G
     G1, G2 = deep_gradient(problem, net, step)
     train = draw_batch(problem, seed, "ridge_inputs", "ridge_noise", problem.n)
     test = draw_batch(problem, seed, "test_inputs", None, 2 * problem.n)
@@ -110,7 +110,7 @@ def one_seed(problem: Problem, seed: int) -> tuple[Array, Array]:
         edge = np.inf
         for j, eta in enumerate(etas):
             F = features(mode, eta, train.X)
-            coefficients = ridge_path(F, train.y, np.array([problem.ridge])).coefficients[:, 0]
+            coefficients = ridge_path(F, train.y, np.array([problem.ridge]), backend=backend).coefficients[:, 0]
             error = ((test.signal - features(mode, eta, test.X) @ coefficients) ** 2).mean() + problem.noise**2
             U, s, _ = np.linalg.svd(F - F.mean(0), full_matrices=False)
             edge = s[0] if j == 0 else edge

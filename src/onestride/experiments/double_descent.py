@@ -61,7 +61,7 @@ def measure(size: SimpleNamespace, progress: Progress) -> Widths:
     errors, theory = [], []
     for ratio in ratios:
         wide = problem.replace(N=round(size.n * ratio))
-        errors.append(both_models(simulate_grid(wide, [ALPHA], RIDGES, size.seeds)))
+        errors.append(both_models(simulate_grid(wide, [ALPHA], RIDGES, size.seeds, device=size.device)))
         theory.append(predict_grid(wide, [ALPHA], RIDGES))
         progress(len(theory) / ratios.size)
     lines = [predict_grid(problem.replace(N=round(size.n * r)), [ALPHA], RIDGES) for r in curve]

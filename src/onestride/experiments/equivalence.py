@@ -55,8 +55,9 @@ def measure(size: SimpleNamespace, progress: Progress) -> list[Case]:
     for gradient in ("labels", "full"):
         for alpha, ell in WINDOWS.items():
             runs = []
-            for n, seeds in zip(size.ns, seeds_along(size.ns, size.seeds), strict=True):
-                runs.append(measure_expansions(paper_problem(n, exponent=alpha, gradient=gradient), ell, seeds))
+            for n, seeds in seeds_along(size.ns, size.seeds):
+                problem = paper_problem(n, exponent=alpha, gradient=gradient)
+                runs.append(measure_expansions(problem, ell, seeds, device=size.device))
                 done += n**1.5 / (4 * sum(m**1.5 for m in size.ns))
                 progress(0.98 * done)
             cases.append(Case(gradient, alpha, runs, [predict(run.problem, throw=False) for run in runs]))

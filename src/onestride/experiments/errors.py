@@ -46,7 +46,7 @@ def measure(size: SimpleNamespace, progress: Progress) -> list[Setting]:
     for title, (teacher, noise) in SETTINGS.items():
         problem = problem_at(size.n, activation="softplus", teacher=teacher, noise=noise, ridge=0.01)
         ridges = [problem.ridge]
-        measured = simulate_grid(problem, alphas, ridges, size.seeds)
+        measured = simulate_grid(problem, alphas, ridges, size.seeds, device=size.device)
         theory, curve = (predict_grid(problem, a, ridges) for a in (alphas, fine))
         plateaus, limit = (
             predict_grid(problem, inside_windows(a), ridges, method="plateau")

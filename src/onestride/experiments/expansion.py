@@ -22,7 +22,7 @@ from onestride.experiments.outcome import Figure, Judgement, Progress
 from onestride.experiments.verdict import NOT_YET, PARTLY, decide, growth, slope_check, spoken
 from onestride.plot import Panel, Series
 from onestride.result import Estimate
-from onestride.simulation.equivalent import MeasuredEquivalence, measure_equivalence
+from onestride.simulation.equivalent import MeasuredDistance, measure_distance
 
 CLAIM = "F is close to F_ℓ in window ℓ: ‖F − F_ℓ‖/√n falls to 0 with n."
 SIZES = {"ns": ((100, 200, 400), (400, 800, 1600), (1000, 2000, 4000, 8000)), "seeds": (4, 6, 8)}
@@ -34,7 +34,7 @@ class Window:
     """One exponent: F beside F_ℓ along n."""
 
     alpha: float
-    runs: list[MeasuredEquivalence]
+    runs: list[MeasuredDistance]
 
     def distances(self, step: str) -> list[Estimate]:
         """‖F − F_ℓ‖/√n along n."""
@@ -49,11 +49,11 @@ def measure(size: SimpleNamespace, progress: Progress) -> list[Window]:
     """Form F, F_ℓ and the features after a rank-one step, for one exponent in each of windows 1 and 2."""
     windows = []
     for alpha, ell in WINDOWS.items():
-        counts = seeds_along(size.ns, size.seeds)
-        problems = [paper_problem(n, exponent=alpha) for n in size.ns]
-        windows.append(
-            Window(alpha, [measure_equivalence(p, ell, seeds) for p, seeds in zip(problems, counts, strict=True)])
-        )
+        runs = [
+            measure_distance(paper_problem(n, exponent=alpha), ell, seeds, device=size.device)
+            for n, seeds in seeds_along(size.ns, size.seeds)
+        ]
+        windows.append(Window(alpha, runs))
         progress(len(windows) / len(WINDOWS))
     return windows
 

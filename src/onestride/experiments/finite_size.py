@@ -71,15 +71,15 @@ def measure(size: SimpleNamespace, progress: Progress) -> Gaps:
     for n, seeds, done in zip(ns, counts, cost, strict=True):
         problem = problem_at(n, teacher=(0, 1, 0.25), noise=0.3, constant=2.0, exponent=0.3)
         theory.append(predict(problem, throw=False))
-        for key, gap in _gaps(problem, seeds, theory[-1]).items():
+        for key, gap in _gaps(problem, seeds, theory[-1], device=size.device).items():
             gaps.setdefault(key, []).append(gap)
         progress(done / cost[-1])
     return Gaps(ns, counts, gaps, theory)
 
 
-def _gaps(problem: Problem, seeds: int, theory: Prediction) -> dict[Key, Number]:
+def _gaps(problem: Problem, seeds: int, theory: Prediction, *, device: str) -> dict[Key, Number]:
     """At one n; errors are adjusted for the sample power of the labels."""
-    measured = simulate(problem, seeds)
+    measured = simulate(problem, seeds, device=device)
     power = [np.mean(draw_batch(problem, s, "ridge_inputs", "ridge_noise", problem.n).y ** 2) for s in range(seeds)]
     control = np.array(power) / (problem.target.second_moment + problem.noise**2) - 1
     models = {PLAIN: (measured.untrained, theory.untrained), STEPPED: (measured, theory)}
@@ -88,7 +88,7 @@ def _gaps(problem: Problem, seeds: int, theory: Prediction) -> dict[Key, Number]
         for model, (found, expected) in models.items()
         for name in QUANTITIES
     }
-    leading = measure_spectrum(problem, max(4, seeds // 2), count=1).leading.values[:, 0]
+    leading = measure_spectrum(problem, max(4, seeds // 2), count=1, device=device).leading.values[:, 0]
     spike = Estimate(leading / spectrum(problem, density=False).leading[0] - 1)
     return gaps | {(STEPPED, SPIKE): (float(spike.mean), float(spike.stderr))}
 

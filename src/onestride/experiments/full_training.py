@@ -11,9 +11,9 @@ from typing import NamedTuple
 import numpy as np
 from scipy.optimize import minimize
 
-from onestride._backend import stream
+from onestride._backend import Backend, choose, stream
 from onestride._numerics import Array
-from onestride.comparison import Check, Pair, check
+from onestride.comparison import Check, check
 from onestride.experiments.kit import pm, points
 from onestride.experiments.outcome import Figure, Judgement, Progress
 from onestride.experiments.probes import over_seeds
@@ -94,21 +94,22 @@ def draw_dataset(name: str, n: int, N: int, seed: int) -> tuple[Problem, Dataset
 def compete(task: str, size: SimpleNamespace, seed: int) -> tuple[Array, Array]:
     """Test error of every method over the variance of the test target, and whether the optimiser converged."""
     problem, dataset = draw_dataset(task, size.n, size.N, seed)
-    network = draw_network(problem, seed)
+    network, backend = draw_network(problem, seed), choose(size.device)
     trained = [train_fully(problem, network, dataset.train, decay, size.limit) for decay in DECAYS]
     candidates: dict[str, list[tuple[Array, Array]]] = {m: [] for m in METHODS}
     for constant in CONSTANTS:
         W, eta = network.W0, constant * problem.eta
         for t in range(max(STEPS) + 1):
             if t in STEPS and (t or constant == CONSTANTS[0]):
-                candidates[f"{t} steps"] += ridge_candidates([problem.sigma(b.X @ W.T) for b in dataset], dataset)
-            W = W + eta * gradient(problem, Network(W, network.a), dataset.train).G
+                features = [problem.sigma(b.X @ W.T) for b in dataset]
+                candidates[f"{t} steps"] += ridge_candidates(features, dataset, backend=backend)
+            W = W + eta * gradient(problem, Network(W, network.a), dataset.train, backend=backend).G
             if not np.isfinite(W).all() or np.abs(W).max() > 1e6:
                 break  # a step size that diverges is not a candidate
     for net, _ in trained:
         validation, test = (problem.sigma(b.X @ net.W0.T) @ net.a for b in (dataset.validation, dataset.test))
         candidates["full"].append((validation, test))
-    candidates["linear"] += ridge_candidates([b.X for b in dataset], dataset)
+    candidates["linear"] += ridge_candidates([b.X for b in dataset], dataset, backend=backend)
     for width in WIDTHS:
         grams = [gaussian_kernel(b.X, dataset.train.X, width) for b in dataset]
         candidates["kernel"] += kernel_candidates(grams, dataset)
@@ -123,11 +124,11 @@ def best(candidates: list[tuple[Array, Array]], dataset: Dataset) -> float:
     return float(((dataset.test.signal - prediction) ** 2).mean() / dataset.test.signal.var())
 
 
-def ridge_candidates(features: list[Array], dataset: Dataset) -> list[tuple[Array, Array]]:
+def ridge_candidates(features: list[Array], dataset: Dataset, *, backend: Backend) -> list[tuple[Array, Array]]:
     """Predictions of ridge regression with an intercept at every penalty."""
     F, validation, test = features
     mean, centre = dataset.train.y.mean(), F.mean(0)
-    a = ridge_path(F - centre, dataset.train.y - mean, RIDGES).coefficients
+    a = ridge_path(F - centre, dataset.train.y - mean, RIDGES, backend=backend).coefficients
     return [((validation - centre) @ c + mean, (test - centre) @ c + mean) for c in a.T]
 
 
@@ -169,7 +170,7 @@ def train_fully(problem: Problem, network: Network, batch: Batch, decay: float, 
 def judge(data: Data) -> Judgement:
     """How much of the way from random features to full training does one step go?"""
     rows, shares, sentences = [], [], []
-    most: dict[str, Sequence[Check | Pair]] = {}
+    most: dict[str, Sequence[Check]] = {}
     told = {"0 steps": "random features", "1 steps": "one step"} | {m: m for m in METHODS[len(STEPS) - 1 :]}
     for task, errors in data.errors.items():
         by = {method: errors[i] for i, method in enumerate(METHODS)}

@@ -42,14 +42,15 @@ class Gains:
 def measure(size: SimpleNamespace, progress: Progress) -> Gains:
     """Simulate the step along n and the limit model at the largest."""
     alphas, measured, finite = list(WINDOWS), [], []
-    for n, seeds in zip(size.ns, seeds_along(size.ns, size.seeds), strict=True):
+    for n, seeds in seeds_along(size.ns, size.seeds):
         problem = paper_problem(n, exponent=alphas[0])
-        measured.append(simulate_grid(problem, alphas, [problem.ridge], seeds))
+        measured.append(simulate_grid(problem, alphas, [problem.ridge], seeds, device=size.device))
         finite.append(predict_grid(problem, alphas, [problem.ridge]))
         progress(0.7 * len(measured) / len(size.ns))
     last = measured[-1].problem
     limit = predict_grid(last, alphas, [last.ridge], method="plateau")
-    return Gains(measured, finite, limit, measure_limit(last, max(WINDOWS.values()), size.seeds), distant())
+    model = measure_limit(last, max(WINDOWS.values()), size.seeds, device=size.device)
+    return Gains(measured, finite, limit, model, distant())
 
 
 def distant(n: int = 10**9) -> PredictionGrid:

@@ -95,7 +95,8 @@ def measure(size: SimpleNamespace, progress: Progress) -> Giant:
     for title, setting in SETTINGS.items():
         at = partial(_cui, size.d, setting)
         # each ratio has seeds of its own, so that the points are independent
-        found = [simulate(at(r), range(i * seeds, (i + 1) * seeds)).test_error for i, r in enumerate(size.ratios)]
+        own = [range(i * seeds, (i + 1) * seeds) for i in range(len(size.ratios))]
+        found = [simulate(at(r), s, device=size.device).test_error for r, s in zip(size.ratios, own, strict=True)]
         measured = Estimate(np.stack([e.values for e in found], axis=1))
         settings[title] = Errors(size.ratios, measured, _predicted(at, size.ratios), fine, _predicted(at, fine))
         progress(len(settings) / 3)
@@ -105,7 +106,8 @@ def measure(size: SimpleNamespace, progress: Progress) -> Giant:
     for readout, names in {"constant": (PROFILE, FIXED), "gaussian": (PROFILE,)}.items():
         base = problem.replace(readout=readout)
         at = partial(_stepped, base)
-        found = simulate_grid(base, exponents, [base.ridge], size.readout_seeds, untrained=False).test_error[:, 0]
+        how = {"untrained": False, "device": size.device}
+        found = simulate_grid(base, exponents, [base.ridge], size.readout_seeds, **how).test_error[:, 0]
         theory, lines = (_predicted(at, x, names) for x in (CONSTANTS, fine))
         readouts[readout] = Errors(CONSTANTS, found, theory, fine, lines)
     return Giant(size.d, problem, settings, readouts)

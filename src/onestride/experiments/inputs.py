@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from onestride._backend import stream
+from onestride._backend import Backend, choose, stream
 from onestride._numerics import Array
 from onestride.comparison import ERROR_TOLERANCE, Agreement, Check, Pair, agree, check, together
 from onestride.experiments.kit import EXPONENT, problem_at, row_of, sideways
@@ -60,18 +60,19 @@ def measure(size: SimpleNamespace, progress: Progress) -> Data:
     laws = (*INDEPENDENT, *DEPENDENT)
     errors: dict[str, Estimate] = {}
     for law in laws:
-        grid = simulate_grid(problem.replace(inputs=law), EXPONENTS, [problem.ridge], size.seeds)
+        grid = simulate_grid(problem.replace(inputs=law), EXPONENTS, [problem.ridge], size.seeds, device=size.device)
         errors[law] = grid.test_error[:, 0]
         progress(len(errors) / (len(laws) + 2))
     digits = whitened(table("digits")[0], TABLE_DIMS)
     for name, rows in zip(ROWS, (digits, None), strict=True):
-        errors[name] = Estimate(np.array([on_rows(small, rows, seed) for seed in range(size.seeds)]))
+        found = [on_rows(small, rows, seed, backend=choose(size.device)) for seed in range(size.seeds)]
+        errors[name] = Estimate(np.array(found))
         progress(len(errors) / (len(laws) + 2))
     curve = np.linspace(0, 0.5, size.points)
     return Data(errors, *(predict_grid(p, curve, [p.ridge]) for p in (problem, small)))
 
 
-def on_rows(problem: Problem, rows: Array | None, seed: int) -> Array:
+def on_rows(problem: Problem, rows: Array | None, seed: int, *, backend: Backend) -> Array:
     """Test error at every exponent when step, ridge and test samples are disjoint rows of a table.
 
     Without a table the rows are as many Gaussian ones: what the finite sizes alone do.
@@ -83,9 +84,10 @@ def on_rows(problem: Problem, rows: Array | None, seed: int) -> Array:
     y = signal + problem.noise * stream(seed, "step_noise").standard_normal(signal.size)
     step, train, test = (Batch(pool[s], signal[s], y[s]) for s in (slice(n), slice(n, 2 * n), slice(2 * n, None)))
     network = draw_network(problem, seed)
-    G = gradient(problem, network, step).G
+    G = gradient(problem, network, step, backend=backend).G
     etas = [problem.at(exponent=a).eta for a in EXPONENTS]
-    return np.array([ridge_risk(problem, network.W0 + eta * G, train, test)[0] for eta in etas]) + problem.noise**2
+    risks = [ridge_risk(problem, network.W0 + eta * G, train, test, backend=backend)[0] for eta in etas]
+    return np.array(risks) + problem.noise**2
 
 
 def judge(data: Data) -> Judgement:
@@ -95,7 +97,7 @@ def judge(data: Data) -> Judgement:
     the theory is off for Gaussian rows too, and its errors have heavy tails.
     """
     among = len(EXPONENTS)
-    checks: dict[str, Sequence[Check | Pair]] = {}
+    checks: dict[str, Sequence[Check]] = {}
     rows, gaps = [], []
     for law, errors in data.errors.items():
         theory = np.interp(EXPONENTS, data.theory(law).exponents, data.theory(law).test_error[:, 0])
@@ -127,7 +129,7 @@ def _row(pair: Pair, **where: Any) -> dict[str, Any]:
     return {key: None if isinstance(v, float) and not math.isfinite(v) else v for key, v in row.items()}
 
 
-def _what_matters(checks: dict[str, Sequence[Check | Pair]], small: Problem) -> str:
+def _what_matters(checks: dict[str, Sequence[Check]], small: Problem) -> str:
     """Independent entries of other laws beside one length shared by all entries, and the theory at the table's size."""
     words = {
         Agreement.AGREES: "agree with the theory for Gaussian ones",

@@ -43,9 +43,9 @@ def spiked_problem(n: int, *, step_samples: int = 4, **fields: Any) -> Problem:
     return paper_problem(n, **own | fields)
 
 
-def seeds_along(ns: Sequence[int], seeds: int) -> list[int]:
-    """So many seeds at the largest n, up to four times as many where they are cheap: the cost of one grows like n³."""
-    return [int(min(4 * seeds, seeds * (ns[-1] / n) ** 1.5)) for n in ns]
+def seeds_along(ns: Sequence[int], seeds: int) -> list[tuple[int, int]]:
+    """Each n with its seeds: so many at the largest, up to four times as many where they are cheap, at a cost like n³."""
+    return [(n, int(min(4 * seeds, seeds * (ns[-1] / n) ** 1.5))) for n in ns]
 
 
 def ns_of(runs: Iterable[Any]) -> list[int]:
@@ -79,10 +79,10 @@ def mean_of(estimate: Estimate, name: str = "measured") -> dict[str, float]:
     return {name: float(estimate.mean), "stderr": float(estimate.stderr)}
 
 
-def row_of(found: Pair | Check, **labels: Any) -> dict[str, Any]:
+def row_of(found: Check, **labels: Any) -> dict[str, Any]:
     """A line of the deciding numbers: labels, theory where there is one, measured ± stderr, outcome."""
-    theory, check = ({"theory": float(found.predicted)}, found.check) if isinstance(found, Pair) else ({}, found)
-    return labels | theory | {"measured": check.mean, "stderr": check.stderr, "outcome": found.outcome.name.lower()}
+    theory = {"theory": float(found.predicted)} if isinstance(found, Pair) else {}
+    return labels | theory | {"measured": found.mean, "stderr": found.stderr, "outcome": found.outcome.name.lower()}
 
 
 def points(label: str, x: ArrayLike, found: Estimate | Sequence[Estimate], colour: int = 0) -> Series:

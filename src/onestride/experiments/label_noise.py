@@ -9,7 +9,7 @@ from types import SimpleNamespace
 
 import numpy as np
 
-from onestride._backend import stream
+from onestride._backend import Backend, choose, stream
 from onestride._numerics import Array
 from onestride.comparison import ERROR_TOLERANCE, GAIN_FLOOR, GAIN_TOLERANCE, Pair, agree, together
 from onestride.experiments.kit import pm, points, problem_at, row_of
@@ -87,11 +87,11 @@ class Data:
 def measure(size: SimpleNamespace, progress: Progress) -> Data:
     """Corrupt the labels of the step and of the ridge regression alike; compare with the matched theory."""
     problem = problem_at(size.n, activation="softplus", noise=0.0, exponent=0.4)
-    risks = over_seeds(partial(corrupted_risks, problem), size.seeds, progress)
+    risks = over_seeds(partial(corrupted_risks, problem, backend=choose(size.device)), size.seeds, progress)
     return Data(problem, dict(zip(LAWS, risks, strict=True)), matched_theory(problem))
 
 
-def corrupted_risks(problem: Problem, seed: int) -> list[Array]:
+def corrupted_risks(problem: Problem, seed: int, *, backend: Backend) -> list[Array]:
     """Risk against E[y|x] without and with the step, shape (levels, 2), per law; one draw serves all levels."""
     network = draw_network(problem, seed)
     step = draw_batch(problem, seed, "step_inputs", None, problem.step_samples)
@@ -104,8 +104,8 @@ def corrupted_risks(problem: Problem, seed: int) -> list[Array]:
             first = replace(step, y=corrupt(step, stream(seed, "step_noise"), level))
             second = replace(train, y=corrupt(train, stream(seed, "ridge_noise"), level))
             goal = replace(test, signal=test.signal * (1 - level if law == "replaced" else 1.0))
-            W = network.W0 + problem.eta * gradient(problem, network, first).G
-            pairs.append([ridge_risk(problem, w, second, goal)[0] for w in (network.W0, W)])
+            W = network.W0 + problem.eta * gradient(problem, network, first, backend=backend).G
+            pairs.append([ridge_risk(problem, w, second, goal, backend=backend)[0] for w in (network.W0, W)])
         out.append(np.array(pairs))
     return out
 

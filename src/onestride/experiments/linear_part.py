@@ -42,11 +42,11 @@ def measure(size: SimpleNamespace, progress: Progress) -> Broken:
     spectra, gains, theory = {}, {}, {}
     for name, activation in ACTIVATIONS.items():
         problem = paper_problem(size.n, constant=STRONG, exponent=ALPHAS[1], activation=activation)
-        spectra[name] = measure_spectrum(problem, size.seeds, count=4)
+        spectra[name] = measure_spectrum(problem, size.seeds, count=4, device=size.device)
         progress(0.2 * len(spectra))
     for name, teacher in TEACHERS.items():
         problem = paper_problem(size.n, teacher=teacher, noise=NOISE)
-        gains[name] = simulate_grid(problem, ALPHAS, [problem.ridge], size.seeds)
+        gains[name] = simulate_grid(problem, ALPHAS, [problem.ridge], size.seeds, device=size.device)
         theory[name] = predict_grid(problem, ALPHAS, [problem.ridge])
         progress(0.4 + 0.3 * len(gains))
     return Broken(spectra, gains, theory)

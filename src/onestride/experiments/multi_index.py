@@ -8,6 +8,7 @@ from types import SimpleNamespace
 
 import numpy as np
 
+from onestride._backend import Backend, choose
 from onestride._numerics import Array
 from onestride.comparison import Agreement, Check, check, seeds_words, together
 from onestride.experiments.kit import QUADRATIC, pm, points, rows_along
@@ -57,21 +58,22 @@ def measure(size: SimpleNamespace, progress: Progress) -> list[Path]:
     paths = []
     for i, (name, (mix, k, teacher)) in enumerate(TEACHERS.items()):
         problem = steps_problem(size.d, size.steps, activation="elu", teacher=teacher, directions=k, mix=mix)
-        followed = over_seeds(partial(follow, problem), size.seeds, progress, part=(i, len(TEACHERS)))
+        run = partial(follow, problem, backend=choose(size.device))
+        followed = over_seeds(run, size.seeds, progress, part=(i, len(TEACHERS)))
         paths.append(Path(name, problem, *followed))
     return paths
 
 
-def follow(problem: Problem, seed: int) -> tuple[Array, Array]:
+def follow(problem: Problem, seed: int, *, backend: Backend) -> tuple[Array, Array]:
     """After each step: share of every direction found (steps × directions), and the test error (1 + steps)."""
     network = draw_network(problem, seed)
     watched = basis(problem, draw_directions(problem, seed))
     train = draw_batch(problem, seed, "ridge_inputs", "ridge_noise", problem.n)
     test = draw_batch(problem, seed, "test_inputs", None, 4000)
-    shares, risks = [], [best_risk(problem, network.W0, train, test, RIDGES)]
-    for W in weights_path(problem, network, seed, problem.eta):
+    shares, risks = [], [best_risk(problem, network.W0, train, test, RIDGES, backend=backend)]
+    for W in weights_path(problem, network, seed, problem.eta, backend=backend):
         shares.append(found(W - network.W0, watched, problem.directions))
-        risks.append(best_risk(problem, W, train, test, RIDGES))
+        risks.append(best_risk(problem, W, train, test, RIDGES, backend=backend))
     return np.array(shares), np.array(risks)
 
 

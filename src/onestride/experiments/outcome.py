@@ -37,14 +37,14 @@ class Settings:
         require_device(self.device)
 
     def of(self, sizes: Mapping[str, tuple[Any, Any, Any]]) -> SimpleNamespace:
-        """The column of this size in a table of (small, standard, large) by name; names that end in `seeds` as asked for."""
+        """The column of this size in a table of (small, standard, large) by name; names that end in `seeds` as asked for; and `device`."""
         chosen = {name: values[SIZE_NAMES.index(self.size)] for name, values in sizes.items()}
         if self.scale != 1:
             sizes_of = {"n": self._scaled, "ns": lambda ns: tuple(map(self._scaled, ns))}
             chosen |= {name: scaled(chosen[name]) for name, scaled in sizes_of.items() if name in chosen}
         if self.seeds is not None:
             chosen |= {name: self.seeds for name in sizes if name.endswith("seeds")}
-        return SimpleNamespace(**chosen)
+        return SimpleNamespace(**chosen, device=self.device)
 
     def _scaled(self, n: int) -> int:
         return max(20, 20 * round(self.scale * n / 20))

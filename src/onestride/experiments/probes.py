@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from onestride._backend import Backend
 from onestride._numerics import Array
 from onestride.experiments.outcome import Progress
 from onestride.problem import Problem, Step
@@ -33,16 +34,20 @@ def over_seeds(
     return [Estimate(np.array(values)) for values in zip(*runs, strict=True)]
 
 
-def ridge_risk(problem: Problem, W: Array, train: Batch, test: Batch, ridges: Sequence[float] | None = None) -> Array:
+def ridge_risk(
+    problem: Problem, W: Array, train: Batch, test: Batch, ridges: Sequence[float] | None = None, *, backend: Backend
+) -> Array:
     """Mean of (signal − f̂)² on `test` for the ridge fit of `train` on σ(XWᵀ), one value per penalty; no noise added."""
     lams = np.array([problem.ridge] if ridges is None else ridges, float)
-    coefficients = ridge_path(problem.sigma(train.X @ W.T), train.y, lams).coefficients
+    coefficients = ridge_path(problem.sigma(train.X @ W.T), train.y, lams, backend=backend).coefficients
     return ((test.signal[:, None] - problem.sigma(test.X @ W.T) @ coefficients) ** 2).mean(0)
 
 
-def best_risk(problem: Problem, W: Array, train: Batch, test: Batch, ridges: Sequence[float]) -> float:
+def best_risk(
+    problem: Problem, W: Array, train: Batch, test: Batch, ridges: Sequence[float], *, backend: Backend
+) -> float:
     """`ridge_risk` at the penalty that is best on `test`, in units of the teacher's power."""
-    return ridge_risk(problem, W, train, test, ridges).min() / (test.signal**2).mean()
+    return ridge_risk(problem, W, train, test, ridges, backend=backend).min() / (test.signal**2).mean()
 
 
 def found(change: Array, directions: Array, count: int) -> Array:

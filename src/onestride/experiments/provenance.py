@@ -3,26 +3,13 @@
 from __future__ import annotations
 
 import os
-import platform
 from datetime import UTC, datetime
 from typing import Any
 
-import numpy as np
-import scipy
-
-from onestride import __version__
+from onestride.sweeps.task import versions
 
 
 def provenance(seconds: float, **settings: Any) -> dict[str, Any]:
     """What to write beside every number: versions, system, settings, and how long it took."""
-    return {
-        "onestride": __version__,
-        "python": platform.python_version(),
-        "numpy": np.__version__,
-        "scipy": scipy.__version__,
-        "system": f"{platform.system()} {platform.machine()}",
-        "cores": os.cpu_count(),
-        **settings,
-        "seconds": round(seconds, 1),
-        "finished": datetime.now(UTC).isoformat(timespec="seconds"),
-    }
+    took = {"seconds": round(seconds, 1), "finished": datetime.now(UTC).isoformat(timespec="seconds")}
+    return versions() | {"cores": os.cpu_count()} | settings | took

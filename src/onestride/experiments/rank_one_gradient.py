@@ -50,10 +50,12 @@ def measure(size: SimpleNamespace, progress: Progress) -> Gradients:
     """Form G exactly at several n, and compare it with c₁aβᵀ for both β and both gradients."""
     runs: dict[str, list[MeasuredGradient]] = {gradient: [] for gradient in GRADIENTS}
     for i, gradient in enumerate(GRADIENTS):
-        for k, (n, seeds) in enumerate(zip(size.ns, seeds_along(size.ns, size.seeds), strict=True)):
-            runs[gradient].append(measure_gradient(paper_problem(n, gradient=gradient), seeds))
+        for k, (n, seeds) in enumerate(seeds_along(size.ns, size.seeds)):
+            problem = paper_problem(n, gradient=gradient)
+            runs[gradient].append(measure_gradient(problem, seeds, device=size.device))
             progress((i + 4.0 ** (k + 1 - len(size.ns))) / 2 - 0.02)
-    one = {g: gradient_singular_values(paper_problem(size.ns[-1], gradient=g), 0) for g in GRADIENTS}
+    last = {gradient: found[-1].problem for gradient, found in runs.items()}
+    one = {gradient: gradient_singular_values(p, 0, device=size.device) for gradient, p in last.items()}
     return Gradients(size.ns, runs, one)
 
 

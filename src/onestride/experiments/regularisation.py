@@ -73,7 +73,8 @@ def measure(size: SimpleNamespace, progress: Progress) -> Tuning:
         problem = problem_at(size.n, activation="softplus", noise=noise)
         best = [optimal_ridge(problem.at(exponent=float(a)), bounds=BOUNDS, throw=False) for a in curve]
         progress((k + 0.4) / 2)
-        measured = simulate_grid(problem, alphas, ridges, size.seeds, untrained=False).test_error
+        how = {"untrained": False, "device": size.device}
+        measured = simulate_grid(problem, alphas, ridges, size.seeds, **how).test_error
         fixed = predict_grid(problem, curve, [FIXED]).test_error[:, 0]
         predicted = [best[int(np.argmin(np.abs(curve - a)))] for a in alphas]
         found = [minimum(ridges, e.values) for e in each(measured)]

@@ -8,6 +8,7 @@ from types import SimpleNamespace
 
 import numpy as np
 
+from onestride._backend import Backend, choose
 from onestride._numerics import Array
 from onestride.comparison import Agreement, Check, check, seeds_words, together
 from onestride.experiments.kit import pm, points, rows_along
@@ -59,22 +60,23 @@ def measure(size: SimpleNamespace, progress: Progress) -> Data:
         for i, (exponent, (_, teacher, activation)) in enumerate(TEACHERS.items()):
             for batch in BATCHES:
                 problem = steps_problem(d, size.steps, activation=activation, teacher=teacher, batch=batch)
-                paths[exponent, batch, d] = Estimate(np.array([follow(problem, seed) for seed in range(size.seeds)]))
+                runs = [follow(problem, seed, backend=choose(size.device)) for seed in range(size.seeds)]
+                paths[exponent, batch, d] = Estimate(np.array(runs))
             progress((i + 1) / 15 if d == size.dims[0] else (4 * i + 7) / 15)
     return Data(size.dims, paths)
 
 
-def follow(problem: Problem, seed: int) -> Array:
+def follow(problem: Problem, seed: int, *, backend: Backend) -> Array:
     """`QUANTITIES` after each step, shape (4, steps); the test error is in units of the teacher's power."""
     network, beta_star = draw_network(problem, seed), draw_teacher(problem, seed)
     train = draw_batch(problem, seed, "ridge_inputs", "ridge_noise", problem.n)
     test = draw_batch(problem, seed, "test_inputs", None, 2000)
     edges = [squared_singular_values(A)[-1] for A in (network.W0, problem.sigma(train.X @ network.W0.T))]
     out = []
-    for W in weights_path(problem, network, seed, problem.eta):
+    for W in weights_path(problem, network, seed, problem.eta, backend=backend):
         overlap = found(W - network.W0, beta_star[None], 1)[0]
         spikes = [spike_count(A, edge) for A, edge in zip((W, problem.sigma(train.X @ W.T)), edges, strict=True)]
-        out.append((overlap, best_risk(problem, W, train, test, RIDGES), *spikes))
+        out.append((overlap, best_risk(problem, W, train, test, RIDGES, backend=backend), *spikes))
     return np.array(out).T
 
 

@@ -56,15 +56,16 @@ def measure(size: SimpleNamespace, progress: Progress) -> Spectra:
     windows = []
     for ell in size.windows:
         problem = spiked_problem(size.n, constant=CONSTANT, exponent=ALPHAS[ell])
-        measured = measure_spectrum(problem, size.seeds, count=5)
+        measured = measure_spectrum(problem, size.seeds, count=5, device=size.device)
         plain = spectrum(spiked_problem(size.n, exponent=ALPHAS[ell]), density=False).outliers
-        vectors = leading_vectors(problem, 0, max(round(float(measured.outliers.mean)), 1))
+        vectors = leading_vectors(problem, 0, max(round(float(measured.outliers.mean)), 1), device=size.device)
         windows.append(Window(ell, measured, spectrum(problem), plain, vectors))
         progress(len(windows) / (len(size.windows) + 0.5))
     last: dict[str, Any] = {"constant": CONSTANT, "exponent": ALPHAS[3]}
     larger = spectrum(spiked_problem(100_000, **last), density=False).outliers
-    noisy = measure_spectrum(spiked_problem(size.n, step_samples=1, **last), size.seeds, count=5)
-    remembered = [largest_sample_share(noisy.problem, seed, 3) for seed in range(min(size.seeds, 4))]
+    few = spiked_problem(size.n, step_samples=1, **last)
+    noisy = measure_spectrum(few, size.seeds, count=5, device=size.device)
+    remembered = [largest_sample_share(few, seed, 3, device=size.device) for seed in range(min(size.seeds, 4))]
     return Spectra(windows, larger, noisy, Estimate(np.array(remembered)))
 
 

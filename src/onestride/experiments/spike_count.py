@@ -87,7 +87,7 @@ def measure(size: SimpleNamespace, progress: Progress) -> Counts:
         for n in size.ns:
             for alpha in size.alphas:
                 problem = the_problem(activation, n, CONSTANT * n**alpha)
-                counted = measure_spectrum(problem, size.seeds, count=6).outliers
+                counted = measure_spectrum(problem, size.seeds, count=6, device=size.device).outliers
                 said = int((find_outliers(problem, nodes=17).on_direction > ON_DIRECTION).sum())
                 cells.append(Cell(activation, n, float(alpha), counted, said))
             done += 2

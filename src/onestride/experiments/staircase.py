@@ -76,7 +76,7 @@ def measure(size: SimpleNamespace, progress: Progress) -> Stairs:
     progress(0.2)
     measured, theory = [], []
     for i, alpha in enumerate(size.alphas):
-        measured.append(measure_learned(the_problem(size.n, alpha), size.seeds))
+        measured.append(measure_learned(the_problem(size.n, alpha), size.seeds, device=size.device))
         theory.append(learned(the_problem(size.n, alpha)))
         progress(0.2 + 0.78 * (i + 1) / len(size.alphas))
     untrained = learned(the_problem(size.n, 0.0)).untrained

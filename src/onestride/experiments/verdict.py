@@ -7,7 +7,7 @@ from enum import StrEnum
 
 import numpy as np
 
-from onestride.comparison import Agreement, Check, Pair, check, seeds_words, together
+from onestride.comparison import Agreement, Check, check, seeds_words, together
 from onestride.result import Estimate, Prediction, PredictionGrid, Status
 
 
@@ -52,7 +52,7 @@ def count_check(counts: Estimate, low: float, high: float, among: int = 1) -> Ch
     return Check(float(counts.mean), max(float(counts.stderr), 1 / seeds), seeds, low, high, among)
 
 
-def decide(checks: Iterable[Check | Pair], *, holds: str = HOLDS, fails: str = FAILS) -> str:
+def decide(checks: Iterable[Check], *, holds: str = HOLDS, fails: str = FAILS) -> str:
     """Three outcomes in words: `holds` when all agree, `fails` when one differs, else undecided and for want of how many seeds."""
     found = list(checks)
     outcome = together(found)
@@ -61,13 +61,13 @@ def decide(checks: Iterable[Check | Pair], *, holds: str = HOLDS, fails: str = F
     return holds if outcome is Agreement.AGREES else fails
 
 
-def by_name(checks: Mapping[str, Sequence[Check | Pair]]) -> dict[Agreement, list[str]]:
+def by_name(checks: Mapping[str, Sequence[Check]]) -> dict[Agreement, list[str]]:
     """Names by the joint outcome of their checks."""
     outcomes = {name: together(found) for name, found in checks.items()}
     return {outcome: [name for name in checks if outcomes[name] is outcome] for outcome in Agreement}
 
 
-def decide_each(checks: Mapping[str, Sequence[Check | Pair]]) -> str:
+def decide_each(checks: Mapping[str, Sequence[Check]]) -> str:
     """Holds when it does for every name, does not when for none; else in part, naming those that differ or are undecided."""
     names = by_name(checks)
     agree, differ, unclear = (names[o] for o in (Agreement.AGREES, Agreement.DIFFERS, Agreement.UNDECIDED))
@@ -83,7 +83,7 @@ def decide_each(checks: Mapping[str, Sequence[Check | Pair]]) -> str:
     return f"{start}; {needed}" if needed else start
 
 
-def listed(checks: Mapping[str, Sequence[Check | Pair]]) -> str:
+def listed(checks: Mapping[str, Sequence[Check]]) -> str:
     """The names that agree, that differ and that are undecided, in words."""
     return "; ".join(
         f"{outcome.name.lower()}: {', '.join(names) or 'none'}" for outcome, names in by_name(checks).items()
@@ -100,7 +100,7 @@ def spoken(outcome: Agreement, agrees: str, differs: str, undecided: str) -> str
     return {Agreement.AGREES: agrees, Agreement.DIFFERS: differs, Agreement.UNDECIDED: undecided}[outcome]
 
 
-def tally(rows: Sequence[Check | Pair]) -> str:
+def tally(rows: Sequence[Check]) -> str:
     """How many agree, differ and are undecided."""
     counts = [sum(row.outcome is outcome for row in rows) for outcome in Agreement]
     words = f"{counts[0]} of {len(rows)} agree, {counts[1]} differ, {counts[2]} are undecided"

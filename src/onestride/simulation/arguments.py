@@ -7,7 +7,7 @@ from itertools import islice
 
 import numpy as np
 
-from onestride._errors import InputError
+from onestride._errors import InputError, is_whole
 from onestride._numerics import Array, Float, Int
 from onestride.problem import Problem
 
@@ -20,7 +20,7 @@ def test_rows(problem: Problem, n_test: int | None) -> int:
     """Number of test samples: as asked for, else 2n and at least 2000."""
     if n_test is None:
         return max(2 * problem.n, 2000)
-    if isinstance(n_test, bool) or not isinstance(n_test, int | np.integer) or not 1 <= n_test <= LARGEST:
+    if not is_whole(n_test) or not 1 <= n_test <= LARGEST:
         raise InputError(f"n_test must be a whole number from 1 to 10^100, got {str(n_test)[:40]}")
     return int(n_test)
 

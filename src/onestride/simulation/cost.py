@@ -10,14 +10,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 from numpy.typing import ArrayLike
 
 from onestride._backend import HOST, Backend, choose, fits, tiles
 from onestride.problem import Problem, exponent_axis, grid_axis
+from onestride.result import Result
 from onestride.simulation import memory
 from onestride.simulation.arguments import seed_tuple, step_sizes, test_rows
 from onestride.simulation.rates import measured_rates
@@ -46,7 +46,7 @@ class Operations:
 
 
 @dataclass(frozen=True)
-class Plan:
+class Plan(Result):
     """How `simulate_grid` measures a problem, and what that costs: every stage does as it says.
 
     networks
@@ -54,6 +54,9 @@ class Plan:
     seconds, basis
         An estimate from rates that are measured when it is first asked for, and these rates in words.
     """
+
+    _told = ("problem", "method", "device", "exponents", "penalties", "seeds")
+    _told += ("flops", "memory", "seconds", "basis", "operations")
 
     problem: Problem
     networks: int = 2
@@ -207,12 +210,6 @@ class Plan:
     def basis(self) -> str:
         """What the seconds rest on."""
         return "measured now: " + ", ".join(f"{name} {value / 1e9:.3g} G/s" for name, value in self._rates.items())
-
-    def to_dict(self) -> dict[str, Any]:
-        """Ready for JSON."""
-        names = ("method", "device", "exponents", "penalties", "seeds", "flops", "memory", "seconds", "basis")
-        row = {name: getattr(self, name) for name in names}
-        return {"problem": self.problem.to_dict(), **row, "operations": asdict(self.operations)}
 
 
 def plan(

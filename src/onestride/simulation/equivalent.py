@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
+from typing import cast
 
 import numpy as np
 
@@ -18,7 +19,7 @@ from onestride.problem import Problem
 from onestride.result import Estimate
 from onestride.simulation.arguments import seed_tuple
 from onestride.simulation.gradient import largest_singular_values
-from onestride.simulation.memory import Room, expansion_memory, limit_memory, require_room
+from onestride.simulation.memory import Room, distance_memory, expansion_memory, limit_memory, require_room
 from onestride.simulation.network import (
     Gradient,
     Network,
@@ -53,15 +54,13 @@ class MeasuredExpansions:
 
 
 @dataclass(frozen=True)
-class MeasuredEquivalence:
-    """How far F is from F_ℓ, and what that does to the errors; one value per seed.
+class MeasuredDistance:
+    """How far F is from F_ℓ; one value per seed.
 
     distance, distance_rank_one
         ‖F − F_ℓ‖/√n after the exact gradient step, and after the rank-one step W₀ + ηc₁aβᵀ on the same draw.
     column_means
         Length of the vector of column means of F − F_ℓ: the size, over √n, of its part along the constant vector.
-    train_loss, test_error
-        Axes (seeds, F | F_ℓ | Gaussian equivalent of F_ℓ).
     """
 
     problem: Problem
@@ -70,8 +69,6 @@ class MeasuredEquivalence:
     distance: Estimate
     distance_rank_one: Estimate
     column_means: Estimate
-    train_loss: Estimate
-    test_error: Estimate
 
 
 @dataclass(frozen=True)
@@ -89,21 +86,22 @@ def measure_expansions(
 ) -> MeasuredExpansions:
     """Fit F, F_0 … F_4, the Gaussian equivalent of F_0, and the same plus the spikes k ≤ `window`."""
     seed_list, backend = seed_tuple(seeds), choose(device)
-    _require(problem, "the expansion F_ℓ", expansion_memory(problem, 0, backend), backend)
+    _require(problem, "the expansion F_ℓ", expansion_memory(problem, backend), backend)
     rows = [_expansions(problem, window, seed, backend) for seed in seed_list]
     loss, test, means = (Estimate(np.array(column)) for column in zip(*rows, strict=True))
     return MeasuredExpansions(problem, window, seed_list, loss, test, means)
 
 
-def measure_equivalence(
+def measure_distance(
     problem: Problem, ell: int, seeds: int | Iterable[int] = 4, *, device: str | None = None
-) -> MeasuredEquivalence:
-    """Fit the ridge regression on F, on F_ℓ and on the Gaussian equivalent, on the same data."""
+) -> MeasuredDistance:
+    """Form F, F_ℓ and the features after a rank-one step on the same data, and measure how far they are apart."""
     seed_list, backend = seed_tuple(seeds), choose(device)
-    _require(problem, "the expansion F_ℓ", expansion_memory(problem, 3, backend), backend)
-    rows = [_equivalence(problem, ell, seed, backend) for seed in seed_list]
-    distances, loss, test = (Estimate(np.array(column)) for column in zip(*rows, strict=True))
-    return MeasuredEquivalence(problem, ell, seed_list, distances[0], distances[1], distances[2], loss, test)
+    _require(problem, "the expansion F_ℓ", distance_memory(problem, backend), backend)
+    rows = [_distances(problem, ell, seed, backend) for seed in seed_list]
+    return MeasuredDistance(
+        problem, ell, seed_list, *(Estimate(np.array(column)) for column in zip(*rows, strict=True))
+    )
 
 
 def measure_limit(
@@ -150,9 +148,8 @@ def _variants(
             base, _, degree = name.rpartition("F_")
             if base not in bases:
                 bases.clear()
-                bases[base] = (
-                    c1 * pre + rest * backend.put(noise.standard_normal(pre.shape)) if base else map_tiles(sigma, pre)
-                )
+                Z = noise.standard_normal((X.shape[0], problem.N)) if base else None
+                bases[base] = map_tiles(sigma, pre) if Z is None else c1 * pre + rest * backend.put(Z)
             ell = window if degree == "window" else int(degree)
             yield bases[base] + spikes(problem, a, projection, ell) if ell else bases[base]
 
@@ -182,7 +179,7 @@ def _expansions(problem: Problem, window: int, seed: int, backend: Backend) -> t
     step = step_gradient(problem, network, seed, backend)
     features = _variants(problem, network, step, window, seed, VARIANTS, backend)
     batch = draw_batch(problem, seed, "ridge_inputs", "ridge_noise", problem.n)
-    means = {}
+    means: dict[str, Array] = {}
 
     def noted() -> Iterator[DeviceArray]:
         for name, matrix in zip(VARIANTS, features(batch.X), strict=True):
@@ -193,19 +190,16 @@ def _expansions(problem: Problem, window: int, seed: int, backend: Backend) -> t
     return loss, test, float(np.linalg.norm(means["F"] - means[f"F_{window}"]))
 
 
-def _equivalence(problem: Problem, ell: int, seed: int, backend: Backend) -> tuple[Array, Array, Array]:
-    get, network = backend.get, draw_network(problem, seed)
+def _distances(problem: Problem, ell: int, seed: int, backend: Backend) -> tuple[float, float, float]:
+    network = draw_network(problem, seed)
     step = step_gradient(problem, network, seed, backend)
-    names = ("F", f"F_{ell}", "Gaussian F_window")
-    features = _variants(problem, network, step, ell, seed, names, backend)
-    batch = draw_batch(problem, seed, "ridge_inputs", "ridge_noise", problem.n)
-    matrices = list(features(batch.X))
-    F, F_ell = get(matrices[0]), get(matrices[1])
+    features = _variants(problem, network, step, ell, seed, ("F", f"F_{ell}"), backend)
+    X = draw_batch(problem, seed, "ridge_inputs", None, problem.n).X
+    F, F_ell = (backend.get(matrix) for matrix in features(X))
     strength = problem.sigma.coefficients[1] * problem.eta
-    F_one = problem.sigma(batch.X @ network.W0.T + strength * np.outer(batch.X @ step.beta, network.a))
-    norms = [largest_singular_values(matrix - F_ell, 1)[0] / np.sqrt(problem.n) for matrix in (F, F_one)]
-    distances = np.array([*norms, np.linalg.norm((F - F_ell).mean(0))])
-    return distances, *_ridge_fits(problem, seed, batch.y, matrices, features, backend)
+    F_one = problem.sigma(X @ network.W0.T + strength * np.outer(X @ step.beta, network.a))
+    exact, rank_one = (largest_singular_values(matrix - F_ell, 1)[0] / np.sqrt(problem.n) for matrix in (F, F_one))
+    return exact, rank_one, float(np.linalg.norm((F - F_ell).mean(0)))
 
 
 def _limit(
@@ -221,11 +215,13 @@ def _limit(
     powers = [k for k in range(1, highest + 1) if sigma.coefficients[k] != 0]
     P = np.stack([np.ones(n), *((batch.X @ beta) ** k for k in powers)], axis=1)[:, 1:]
     solved = host_cholesky(F0 @ F0.T, problem.ridge * n)(np.column_stack([batch.y, P]))
-    losses, readouts, weights = [], [], []
+    losses: list[float] = []
+    readouts: list[Array] = []
+    weights: list[Array] = []
     for ell in range(highest + 1):
         count = sum(k <= ell for k in powers)
         Pl, RP = P[:, :count], solved[:, 1 : count + 1]
-        w = np.linalg.solve(Pl.T @ RP, Pl.T @ solved[:, 0]) if count else np.zeros(0)
+        w = cast("Array", np.linalg.solve(Pl.T @ RP, Pl.T @ solved[:, 0])) if count else np.zeros(0)
         alpha = solved[:, 0] - RP @ w
         losses.append(problem.ridge * (batch.y - Pl @ w) @ alpha)
         readouts.append(F0.T @ alpha)

@@ -64,8 +64,8 @@ def fitted_rows(trained: Trained, samples: Callable[[], Iterator[Batch]]) -> Ite
     plan, backend = trained.plan, trained.plan.backend
     sigma, n = plan.problem.sigma, plan.problem.n
     for W in trained.each:
-        (F,) = _products([W], samples, n, backend)
-        yield Rows.stored(map_tiles(sigma, F, out=F), backend)
+        (pre,) = _products([W], samples, n, backend)
+        yield Rows.stored(map_tiles(sigma, pre, out=pre), backend)
     if trained.each:
         return
     if plan.keeps_weights:
@@ -140,8 +140,8 @@ def _products(
     start = 0
     for batch in samples():
         if batch.y.size == n and backend.on_host:
-            X = backend.put(batch.X)
-            return [W @ X.T if n <= N else X @ W.T for W in weights]
+            whole = backend.put(batch.X)
+            return [W @ whole.T if n <= N else whole @ W.T for W in weights]
         out = out or [backend.empty(N, n) if n <= N else backend.empty(n, N) for _ in weights]
         for part in backend.tiles(batch.y.size, N):
             X, rows = backend.put(batch.X[part]), slice(start + part.start, start + part.stop)

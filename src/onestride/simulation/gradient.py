@@ -41,7 +41,7 @@ def measure_gradient(
     seed_list, backend = seed_tuple(seeds), choose(device)
     require_room(problem, gradient_memory(problem, backend).memory, backend)
     c1 = problem.sigma.coefficients[1]
-    values = []
+    values: list[tuple[Array, Array, Array]] = []
     for seed in seed_list:
         network = draw_network(problem, seed)
         batch = step_batch(problem, seed)
@@ -57,9 +57,9 @@ def measure_gradient(
     return MeasuredGradient(problem, seed_list, leading, by_labels, by_residual)
 
 
-def gradient_singular_values(problem: Problem, seed: int) -> Float[Array, "values"]:
+def gradient_singular_values(problem: Problem, seed: int, *, device: str | None = None) -> Float[Array, "values"]:
     """All min(N, d) singular values of G of one draw, decreasing."""
-    backend = choose()
+    backend = choose(device)
     require_room(problem, gradient_memory(problem, backend).memory, backend)
     return np.linalg.svd(step_gradient(problem, draw_network(problem, seed), seed, backend).G, compute_uv=False)
 

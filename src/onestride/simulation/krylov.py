@@ -27,10 +27,10 @@ def leading_eigenpairs(rows: Rows, count: int, *, tolerance: float = 1e-9) -> tu
     width = min(count + SPARE, m)
     most = min(MAX_BLOCKS, m // width) * width
     basis, image = backend.empty(m, most), backend.empty(m, most)
-    Q, _ = xp.linalg.qr(backend.put(np.random.default_rng(0).standard_normal((m, width))))
+    block, _ = xp.linalg.qr(backend.put(np.random.default_rng(0).standard_normal((m, width))))
     for end in range(width, most + 1, width):
-        basis[:, end - width : end] = Q
-        product, _ = rows.gram_apply(Q)
+        basis[:, end - width : end] = block
+        product, _ = rows.gram_apply(block)
         image[:, end - width : end] = product
         V, KV = basis[:, :end], image[:, :end]
         if end // width % CHECK_EVERY == 0 or end == most:
@@ -44,7 +44,7 @@ def leading_eigenpairs(rows: Rows, count: int, *, tolerance: float = 1e-9) -> tu
         for _ in range(2):  # twice is enough
             product = product - V @ (V.T @ product)
             product, _ = xp.linalg.qr(product)
-        Q = product
+        block = product
     return _dense(rows, count)
 
 
@@ -79,7 +79,7 @@ def lanczos_quadrature(
         off[k] = backend.get(size)
         if k + 1 < steps:
             basis.append(w / xp.where(size == 0, xp.ones_like(size), size))
-    nodes = []
+    nodes: list[Array] = []
     for p in range(probes):
         T = np.diag(diagonal[:, p]) + np.diag(off[:-1, p], 1) + np.diag(off[:-1, p], -1)
         theta, Y = np.linalg.eigh(T)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import partial
-from math import factorial
 
 import numpy as np
 
@@ -91,7 +90,7 @@ def _one_seed(
     problem: Problem, seed: int, degrees: tuple[int, ...], n_test: int, backend: Backend, *, stored: bool
 ) -> Float[Array, "2 parts"]:
     """Learned fractions and unexplained power, without and with the step: shape (2, degrees + 1)."""
-    sigma, c = problem.sigma, problem.target.coefficients
+    sigma = problem.sigma
     network = draw_network(problem, seed)
     batch = draw_batch(problem, seed, "ridge_inputs", "ridge_noise", problem.n)
     beta_star = draw_teacher(problem, seed)
@@ -112,5 +111,5 @@ def _one_seed(
         power += (f**2).sum(1)
     components = np.linalg.solve(gram, moments)
     unexplained = (power - (components * moments).sum(0)) / (n_test - DEGREE - 1)
-    fractions = [components[k] / (c[k] * np.sqrt(factorial(k))) for k in degrees]
+    fractions = [components[k] / problem.target.normalised[k] for k in degrees]
     return np.stack([*fractions, unexplained], axis=1)

@@ -85,10 +85,16 @@ def density_memory(problem: Problem, backend: Backend = HOST) -> Room:
     return _with_features(problem, 8.0 * (2 * N * d + n * d + lanczos), 0.0, backend)
 
 
-def expansion_memory(problem: Problem, kept: int, backend: Backend = HOST) -> Room:
-    """Room of `measure_expansions` and `measure_equivalence`, which keep so many n × N arrays: six more at a time."""
+def distance_memory(problem: Problem, backend: Backend = HOST) -> Room:
+    """Room of `measure_distance`: F, F_ℓ, the features of a rank-one step, and two more n × N arrays."""
     n, d, N, *_ = sizes(problem)
-    held = 8.0 * (2 * N * d + n * d + kept * n * N)
+    return Room(max(_measured_step(problem, backend), 8.0 * (2 * N * d + n * d + 5 * n * N)))
+
+
+def expansion_memory(problem: Problem, backend: Backend = HOST) -> Room:
+    """Room of `measure_expansions`: six n × N arrays at a time."""
+    n, d, N, *_ = sizes(problem)
+    held = 8.0 * (2 * N * d + n * d)
     fit = 8.0 * 4 * n * N + factors(problem, 1, backend)
     read = drawn(problem, 2 * n) + 6 * tile(2 * n, N, backend)
     return Room(max(_measured_step(problem, backend), held + max(fit, read)))

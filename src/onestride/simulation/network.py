@@ -3,6 +3,7 @@
 Draws are NumPy arrays on the host; the gradient is computed on a device.
 """
 
+# pyright: reportConstantRedefinition=false
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
@@ -11,14 +12,11 @@ from functools import partial
 
 import numpy as np
 
-from onestride._backend import HOST, Backend, DeviceArray, Role, choose, map_tiles, prefetched, row_blocks, stream
+from onestride._backend import HOST, Backend, DeviceArray, Role, map_tiles, prefetched, row_blocks, stream
 from onestride._errors import InputError
 from onestride._numerics import Array, Float
+from onestride.inputs import input_law
 from onestride.problem import Problem
-
-STUDENT_FREEDOM = 5  # degrees of freedom of "student" and "elliptic" inputs
-AR1 = 0.8  # Σ_ij = AR1^|i−j| of "ar1" inputs
-POWER = 0.5  # eigenvalues ∝ k^−POWER of "power" inputs
 
 
 @dataclass(frozen=True)
@@ -123,24 +121,8 @@ def draw_inputs(
     problem: Problem, generator: np.random.Generator, rows: int, backend: Backend = HOST
 ) -> Float[Array, "n d"]:
     """`rows` samples of the law `problem.inputs`, as rows, where the backend likes them; every law has E|x|² = d."""
-    shape, freedom = (rows, problem.d), STUDENT_FREEDOM
-    if problem.inputs == "uniform":
-        return generator.uniform(-np.sqrt(3), np.sqrt(3), shape)
-    if problem.inputs == "rademacher":
-        return generator.choice([-1.0, 1.0], shape)
-    if problem.inputs == "student":
-        X = generator.standard_t(freedom, shape)
-        X *= np.sqrt((freedom - 2) / freedom)
-        return X
-    X = generator.standard_normal(out=backend.host_empty(*shape))
-    if problem.inputs == "elliptic":
-        X *= np.sqrt((freedom - 2) / generator.chisquare(freedom, (rows, 1)))
-    elif problem.inputs == "ar1":
-        for j in range(1, problem.d):
-            X[:, j] = AR1 * X[:, j - 1] + np.sqrt(1 - AR1**2) * X[:, j]
-    elif problem.inputs == "power":
-        eigenvalues = np.arange(1.0, problem.d + 1) ** -POWER
-        X *= np.sqrt(eigenvalues / eigenvalues.mean())
+    X = backend.host_empty(rows, problem.d)
+    input_law(problem.inputs).fill(generator, X)
     return X
 
 
@@ -176,22 +158,18 @@ def batch_tasks(
 def held_out_tiles(
     problem: Problem, seed: int, rows: int, backend: Backend = HOST, drawn: Iterator[Batch] | None = None
 ) -> Iterator[tuple[Array, Array]]:
-    """Fresh test inputs and their noiseless labels, tile by tile; `drawn` as in `draw_network`."""
+    """Fresh test inputs and their noiseless labels, tile by tile; `drawn` as in `draw_weights`."""
     drawn = drawn or prefetched(batch_tasks(problem, seed, "test_inputs", None, rows, backend=backend))
     for batch in drawn:
         for part in backend.tiles(batch.y.size, problem.N):
             yield batch.X[part], batch.signal[part]
 
 
-def gradient(
-    problem: Problem, network: Network, batch: Batch | Iterable[Batch], backend: Backend | None = None
-) -> Gradient:
+def gradient(problem: Problem, network: Network, batch: Batch | Iterable[Batch], backend: Backend = HOST) -> Gradient:
     """The negative gradient of (1/2n)‖y − σ(XWᵀ)a‖² at W₀, row tile by row tile, as host arrays.
 
-    G = (1/n) Σ_i r_i [a ∘ σ'(W₀x_i)] x_iᵀ with r = y − σ(XW₀ᵀ)a, or r = y for the labels-only gradient. It is computed
-    on the default device unless told where.
+    G = (1/n) Σ_i r_i [a ∘ σ'(W₀x_i)] x_iᵀ with r = y − σ(XW₀ᵀ)a, or r = y for the labels-only gradient.
     """
-    backend = backend or choose()
     batches = [batch] if isinstance(batch, Batch) else batch
     G, Xr, residual = gradient_sums(problem, network.W0, network.a, batches, backend)
     n = residual.size
@@ -209,7 +187,8 @@ def gradient_sums(
         return sigma.derivative(z) * r if out is None else np.multiply(sigma.derivative(z), r, out=out)
 
     W, readout = backend.put(W0), backend.put(a)
-    G, Xr, residual = backend.zeros(*W0.shape), np.zeros(W0.shape[1]), []
+    G, Xr = backend.zeros(*W0.shape), np.zeros(W0.shape[1])
+    residual: list[Array] = []
     for batch in batches:
         for rows in backend.tiles(batch.y.size, a.size):
             X, r = backend.put(batch.X[rows]), backend.put(batch.y[rows])
@@ -232,9 +211,8 @@ def _part(problem: Problem, step: int) -> int:
     return step if problem.batch == "fresh" else 0
 
 
-def step_gradient(problem: Problem, network: Network, seed: int, backend: Backend | None = None) -> Gradient:
+def step_gradient(problem: Problem, network: Network, seed: int, backend: Backend = HOST) -> Gradient:
     """The first gradient, on the seed's own batch of the step, drawn block by block, as host arrays."""
-    backend = backend or choose()
     return gradient(problem, network, prefetched(step_tasks(problem, seed, backend=backend)), backend)
 
 
@@ -245,10 +223,10 @@ def step_tasks(problem: Problem, seed: int, step: int = 0, backend: Backend = HO
 
 
 def weights_path(
-    problem: Problem, network: Network, seed: int, eta: float, backend: Backend | None = None
+    problem: Problem, network: Network, seed: int, eta: float, backend: Backend = HOST
 ) -> Iterator[Float[Array, "N d"]]:
     """W₁, W₂, … after each of `problem.steps` steps W_{t+1} = W_t + ηG(W_t); a stays at its initial value."""
-    W, backend = network.W0, backend or choose()
+    W = network.W0
     for step in range(problem.steps):
         batches = prefetched(step_tasks(problem, seed, step, backend))
         G = gradient(problem, Network(W, network.a), batches, backend).G
@@ -259,7 +237,7 @@ def weights_path(
 
 
 def trained_weights(
-    problem: Problem, network: Network, seed: int, eta: float | None = None, backend: Backend | None = None
+    problem: Problem, network: Network, seed: int, eta: float | None = None, backend: Backend = HOST
 ) -> Float[Array, "N d"]:
     """W after the last step, of size η of the problem unless given."""
     *_, W = weights_path(problem, network, seed, problem.eta if eta is None else eta, backend)

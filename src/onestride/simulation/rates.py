@@ -23,7 +23,7 @@ def measured_rates(sigma: Function, backend: Backend, *, tridiagonal: bool) -> d
     K32 = A32.T @ A32 + m * backend.eye(m, "float32")
 
     def rate(work: Callable[[], DeviceArray], count: float) -> float:
-        times = []
+        times: list[float] = []
         for _ in range(3):
             started = time.perf_counter()
             result = work()

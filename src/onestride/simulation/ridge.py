@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from onestride._backend import Backend, DeviceArray, choose, require_memory
+from onestride._backend import HOST, Backend, DeviceArray, require_memory
 from onestride._numerics import Array, Float
 from onestride.simulation.rows import Rows
 from onestride.simulation.shifted import solve_shifted
@@ -21,11 +21,8 @@ class RidgePath:
     train_mse: Float[Array, "penalties"]
 
 
-def ridge_path(
-    F: DeviceArray, y: DeviceArray, ridges: Float[Array, "penalties"], backend: Backend | None = None
-) -> RidgePath:
-    """Fit all penalties, on the default device unless told where; dual for n ≤ N, primal for n > N."""
-    backend = backend or choose()
+def ridge_path(F: DeviceArray, y: DeviceArray, ridges: Float[Array, "penalties"], backend: Backend = HOST) -> RidgePath:
+    """Fit all penalties; dual for n ≤ N, primal for n > N."""
     n, N = F.shape
     path = fit_rows(Rows.longer(backend.put(F), backend), backend.put(y), ridges, dual=n <= N)
     return RidgePath(backend.get(path.coefficients), path.train_loss, path.train_mse)

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from scipy.linalg import get_blas_funcs
 
-from onestride._backend import HOST, Backend, DeviceArray
+from onestride._backend import HOST, Backend, DeviceArray, on_host
 from onestride._numerics import Array
 
 NEAR_BYTES = 2**19  # rows of B in the cache of one core
@@ -53,18 +53,17 @@ class Rows:
     def gram_apply(self, V: DeviceArray) -> tuple[DeviceArray, DeviceArray]:
         """BᵀBV and BV in one pass."""
         image, out = self.backend.empty(self.length, V.shape[1]), self.backend.zeros(self.width, V.shape[1])
-        gemm: Any = get_blas_funcs("gemm", (V,)) if self.backend.on_host else None
+        gemm, right = (get_blas_funcs("gemm", (V,)), np.asfortranarray(V)) if on_host(V) else (None, V)
         for rows, tile in self:
             if gemm is None or not tile.flags.c_contiguous:
                 part = tile @ V
                 image[rows, :] = part
                 out += tile.T @ part
                 continue
-            V = np.asfortranarray(V)
             size = max(1, NEAR_BYTES // (8 * self.width))
             for i in range(0, tile.shape[0], size):  # read from memory once, used twice
                 near = tile[i : i + size].T
-                part = gemm(1.0, near, V, trans_a=1)
+                part = gemm(1.0, near, right, trans_a=1)
                 image[rows][i : i + size] = part
                 out = gemm(1.0, near, part, beta=1.0, c=out, overwrite_c=1)
         return out, image
@@ -82,13 +81,13 @@ class Rows:
 
     def _host_gram(self, dtype: str) -> Array:
         """By SciPy's BLAS, as everything here: NumPy's is another library, whose threads would wait beside ours."""
-        K = np.zeros((self.width, self.width), dtype, order="F")
-        syrk: Any = get_blas_funcs("syrk", (K,))
+        gram: Array = np.zeros((self.width, self.width), dtype, order="F")
+        syrk = get_blas_funcs("syrk", (gram,))
         for _, tile in self:
             with np.errstate(over="ignore", invalid="ignore"):  # the norm of K will tell
                 T = np.ascontiguousarray(tile, dtype)
-            K = syrk(1.0, T.T, beta=1.0, c=K, lower=0, overwrite_c=1)
-        return K
+            gram = syrk(1.0, T.T, beta=1.0, c=gram, lower=0, overwrite_c=1)
+        return gram
 
 
 def blocks(size: int, block: int | None = None) -> list[slice]:

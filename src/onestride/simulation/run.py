@@ -1,5 +1,6 @@
 """`simulate` and `simulate_grid`: measured train and test errors, sharing all work across exponents and penalties."""
 
+# pyright: reportConstantRedefinition=false
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
@@ -142,7 +143,7 @@ def _one_seed(
         paths = streamed_paths(trained, ridges, executor, lambda share: tick(int(share * (etas.size - 1))))
     else:
         paths = _stored_paths(trained, ridges, partial(draws.take, "ridge"))
-    fitted = []
+    fitted: list[RidgePath] = []
     for k, path in enumerate(paths):
         fitted.append(path)
         tick(k + 1)

@@ -12,6 +12,7 @@ Operations, m × m shifted systems, B of L rows, p shifts:
     one step of refinement      4 L m p
 """
 
+# pyright: reportConstantRedefinition=false
 from __future__ import annotations
 
 from collections.abc import Callable
@@ -21,7 +22,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.linalg import cho_factor, cho_solve, get_blas_funcs, get_lapack_funcs
 
-from onestride._backend import HOST, Backend, DeviceArray
+from onestride._backend import HOST, Backend, DeviceArray, on_host
 from onestride._numerics import Array, Float
 from onestride.simulation.rows import Rows, blocks
 
@@ -89,7 +90,7 @@ def _factorise_and_refine(
         if not np.isfinite(norm) and low:
             return None  # float32 overflows first
         _require_digits(shifts, norm, backend.dtype)
-        pieces = []
+        pieces: list[tuple[DeviceArray, DeviceArray]] = []
         tridiagonal = way(rows.width, shifts.size, backend).tridiagonal
         for part in [shifts] if tridiagonal else _groups(shifts, rows.width, dtype, backend):
             try:
@@ -113,8 +114,8 @@ def _groups(shifts: Float[Array, "shifts"], width: int, dtype: str, backend: Bac
 
 def _norm(K: DeviceArray, backend: Backend) -> float:
     """At least the Frobenius norm, and at most √2 of it, also when only one triangle is stored."""
-    if isinstance(K, np.ndarray):
-        nrm2: Any = get_blas_funcs("nrm2", (K,))
+    if on_host(K):
+        nrm2 = get_blas_funcs("nrm2", (K,))
         return float(np.sqrt(2) * nrm2(K.ravel(order="K")))
     return float(np.sqrt(2 * sum(float(backend.xp.sum(K[i, :] * K[i, :])) for i in blocks(K.shape[0]))))
 
@@ -133,7 +134,7 @@ def factors(
     K: DeviceArray, shifts: Float[Array, "shifts"], backend: Backend, *, tridiagonal: bool, last: bool
 ) -> Solver:
     """A function that applies (K + s_j)⁻¹ to column j, in the precision of K; LinAlgError unless K + s is positive."""
-    if not isinstance(K, np.ndarray):
+    if not on_host(K):
         return _device_cholesky(K, shifts, backend, last=last)
     if tridiagonal:
         return tridiagonal_solver(K, shifts)
@@ -161,7 +162,8 @@ def _device_cholesky(K: DeviceArray, shifts: Float[Array, "shifts"], backend: Ba
         L = backend.empty(shifts.size, m, m, dtype=_name(K.dtype))
         L[...] = K[None, :, :]
     s = backend.put(np.asarray(shifts, float), _name(K.dtype))[:, None, None]
-    parts, failures = blocks(m), []
+    parts = blocks(m)
+    failures: list[DeviceArray] = []
     for index, k in enumerate(parts):
         identity = backend.eye(k.stop - k.start, _name(K.dtype))
         factor, failed = backend.cholesky(L[:, k, k] + s * identity)

@@ -9,9 +9,9 @@ from functools import partial
 import numpy as np
 from scipy.linalg import eigh
 
-from onestride._backend import Backend, DeviceArray, choose, stream
-from onestride._errors import InputError
-from onestride._numerics import Array, Float, gauss_density, hermite_table
+from onestride._backend import Backend, DeviceArray, choose, on_host, stream
+from onestride._errors import InputError, is_whole
+from onestride._numerics import Array, Bool, Float, gauss_density, hermite_table
 from onestride.problem import Problem
 from onestride.result import Estimate, Result
 from onestride.simulation.arguments import OnProgress, seed_tuple
@@ -85,13 +85,17 @@ class MeasuredSpectrum(Result):
 
     @property
     def outliers(self) -> Estimate:
-        """How many of `leading` are spikes, judged from data alone, per seed.
+        """How many of `leading` are spikes, judged from data alone, per seed."""
+        edge = self.untrained_eigenvalues.values[:, -1:]
+        return Estimate(are_spikes(self.leading.values, edge, self.on_direction.values).sum(1).astype(float))
 
-        A spike lies above every eigenvalue of F₀F₀ᵀ/n and more than half of its vector is a function of X̃β. The first
-        condition alone would not do: after a strong step the bulk itself is wider.
-        """
-        above = self.leading.values > self.untrained_eigenvalues.values[:, -1:]
-        return Estimate((above & (self.on_direction.values > 0.5)).sum(1).astype(float))
+
+def are_spikes(leading: Array, edge: Array, on_direction: Array) -> Bool[Array, "seeds leading"]:
+    """A spike lies above every eigenvalue of F₀F₀ᵀ/n and more than half of its vector is a function of X̃β.
+
+    The first condition alone would not do: after a strong step the bulk itself is wider.
+    """
+    return (leading > edge) & (on_direction > 0.5)
 
 
 def measure_spectrum(
@@ -115,7 +119,7 @@ def measure_spectrum(
     """
     seed_list = seed_tuple(seeds)
     top = min(problem.n, problem.N)
-    if isinstance(count, bool) or not isinstance(count, int | np.integer) or not 1 <= count <= top:
+    if not is_whole(count) or not 1 <= count <= top:
         raise InputError(f"count must be a whole number from 1 to min(n, N) = {top}, got {count!r}")
     rows: list[dict[str, Array]] = []
     backend = choose(device)
@@ -181,7 +185,7 @@ def decompose(
 def _eigenpairs(K: DeviceArray, count: int, backend: Backend) -> tuple[Array, DeviceArray]:
     """All eigenvalues of K, increasing, and the `count` last vectors, the largest first; K as `Rows.gram` leaves it."""
     xp, m = backend.xp, K.shape[0]
-    if backend.on_host:
+    if on_host(K):
         values, vectors = eigh(K, lower=False, eigvals_only=True, check_finite=False), np.empty((m, 0))
         if count:
             wanted = [m - count, m - 1]
@@ -201,26 +205,27 @@ def _overlaps(
     return (inner**2 / (polynomials**2).sum(1)[:, None]).T
 
 
-def leading_vectors(problem: Problem, seed: int, count: int) -> tuple[Float[Array, "n"], Float[Array, "n count"]]:
+def leading_vectors(
+    problem: Problem, seed: int, count: int, *, device: str | None = None
+) -> tuple[Float[Array, "n"], Float[Array, "n count"]]:
     """X̃β/|β| (n) and the `count` leading left singular vectors of F (n × count, unit columns) of one draw."""
-    X, vectors, _, step = _after_step(problem, seed, count)
+    X, vectors, _, step = _after_step(problem, seed, count, choose(device))
     return X @ step.beta / np.linalg.norm(step.beta), vectors
 
 
-def largest_sample_share(problem: Problem, seed: int, k: int) -> float:
+def largest_sample_share(problem: Problem, seed: int, k: int, *, device: str | None = None) -> float:
     """How much of the k-th leading left singular vector of F (from 1) is a cubic polynomial, without constant, of x⋆ᵀx.
 
     x⋆ is the input of the step whose residual is largest: a sample that the gradient may remember on its own.
     """
-    X, vectors, batch, step = _after_step(problem, seed, k)
+    X, vectors, batch, step = _after_step(problem, seed, k, choose(device))
     powers = np.vander(X @ batch.X[np.abs(step.residual).argmax()] / np.sqrt(problem.d), 4)[:, :3]
     basis, _ = np.linalg.qr(powers - powers.mean(0))
     return float(((basis.T @ vectors[:, k - 1]) ** 2).sum())
 
 
-def _after_step(problem: Problem, seed: int, count: int) -> tuple[Array, Array, Batch, Gradient]:
+def _after_step(problem: Problem, seed: int, count: int, backend: Backend) -> tuple[Array, Array, Batch, Gradient]:
     """X̃, the `count` leading left singular vectors of F after one step, the samples of the step and its gradient."""
-    backend = choose()
     room = spectrum_memory(problem, count, backend, full=True)
     require_room(problem, room.memory, backend)
     network, batch = draw_network(problem, seed), step_batch(problem, seed)
@@ -232,7 +237,7 @@ def _after_step(problem: Problem, seed: int, count: int) -> tuple[Array, Array, 
 
 
 @dataclass(frozen=True)
-class MeasuredDensity:
+class MeasuredDensity(Result):
     """The spectral density of FFᵀ/n, all n eigenvalues counted, smoothed by a Gaussian; axes (seeds, points).
 
     points, width
@@ -240,6 +245,8 @@ class MeasuredDensity:
     density, untrained_density
         After the step, and for F₀ on the same draw. For n > N the n − N zero eigenvalues are left out of both.
     """
+
+    _told = ("seeds", "points", "width", "density", "untrained_density")
 
     problem: Problem
     seeds: tuple[int, ...]
@@ -263,15 +270,16 @@ def measure_density(
     (8 probes, 80 steps) would show its own nodes.
     """
     seed_list = seed_tuple(seeds)
-    pairs, backend = [], choose(device)
+    pairs: list[tuple[Array, Array]] = []
+    backend = choose(device)
     room = density_memory(problem, backend)
     require_room(problem, room.memory, backend)
     for seed in seed_list:
         network = draw_network(problem, seed)
         X = draw_batch(problem, seed, "ridge_inputs", None, problem.n).X
-        weights = (network.W0, trained_weights(problem, network, seed, backend=backend))
+        W = trained_weights(problem, network, seed, backend=backend)
         rows = partial(feature_rows, problem, X, backend=backend, stored=room.stores_features)
-        pairs.append([_quadrature(rows(W), problem.n, seed) for W in weights])
+        pairs.append((_quadrature(rows(network.W0), problem.n, seed), _quadrature(rows(W), problem.n, seed)))
     top = max(float(before[0].max()) for before, _ in pairs)
     width = 0.02 * top if width is None else width
     if not width > 0:

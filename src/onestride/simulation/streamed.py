@@ -44,7 +44,7 @@ def streamed_paths(
     if executor is not None and not trained.each:  # host arrays travel
         held = replace(trained, W0=backend.get(trained.untrained()), G=backend.get(trained.step()))
     grams, moments, power = _summed(partial(_gram_part, held), problem.n, problem.d, executor, tell)
-    paths = []
+    paths: list[RidgePath] = []
     for eta, gram, b in zip(trained.etas, grams, moments, strict=True):
         K, b = backend.put(gram), backend.put(b)
         try:

@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from onestride.inputs import input_law
 from onestride.problem import Problem
 from onestride.store import Record, content_key, expect
 from onestride.sweeps.shapes import SHAPES
@@ -30,8 +31,9 @@ _DEFAULTS: dict[str, Any] = {
     if not entry.is_required()
 }
 _SHARED = [name for name in Problem.model_fields if name not in ("step", "ridge")]
-# Need no fingerprint. A function that joined the built-in ones later keeps its own, or stores would lose its cells.
+# Need no fingerprint. What joined the built-in ones later keeps its own, or stores would lose its cells.
 _KNOWN_BY_NAME = frozenset(["relu", "leaky_relu", "softplus", "gelu", "silu", "elu", "tanh", "erf", "sigmoid", "sin"])
+_KNOWN_LAWS = frozenset(["gaussian", "uniform", "rademacher", "student", "ar1", "power", "elliptic"])
 _PROBES = np.array([-2.3, -0.4, 0.7, 1.9])  # where a registered function is evaluated to tell it from its namesakes
 _MISSING = object()
 expect(**SHAPES)
@@ -110,7 +112,7 @@ def group_cells(points: Iterable[tuple[Problem, tuple[int, ...]]], method: str =
 
 
 def problem_content(problem: Problem) -> dict[str, Any]:
-    """The problem as plain JSON values without what has its default; a registered function adds its values."""
+    """The problem as plain JSON values without what has its default; a registered function or law adds its values."""
     return _contents(problem, [(problem.step.exponent, problem.ridge)])[0]
 
 
@@ -128,10 +130,12 @@ def _contents(problem: Problem, pairs: Iterable[Pair]) -> list[dict[str, Any]]:
     prints = {}
     for name, function in (("activation", "sigma"), ("teacher", "target")):
         if isinstance(shared[name], str) and shared[name] not in _KNOWN_BY_NAME:
-            values = np.asarray(getattr(problem, function).raw(_PROBES), float)
-            prints[name] = [float(f"{v:.9g}") for v in values]
+            prints[name] = np.asarray(getattr(problem, function).raw(_PROBES), float)
+    if problem.inputs not in _KNOWN_LAWS:
+        prints["inputs"] = np.empty(_PROBES.size)
+        input_law(problem.inputs).fill(np.random.default_rng(0), prints["inputs"].reshape(2, 2))
     if prints:
-        shared["registered"] = prints
+        shared["registered"] = {name: [float(f"{v:.9g}") for v in values] for name, values in prints.items()}
     shared = _without_defaults(shared)
     constant = problem.step.constant
     return [

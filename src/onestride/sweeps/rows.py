@@ -11,12 +11,11 @@ from typing import Any
 import numpy as np
 
 from onestride.problem import Problem, Step
-from onestride.result import QUANTITIES, Estimate, Status
+from onestride.result import GAINS, QUANTITIES, Estimate, Status
 from onestride.store import Record, Store
 from onestride.sweeps.cells import NUMERICS, cell_name, problem_of
 from onestride.sweeps.statistics import student_half_width
 
-GAINS = {"train_gain": "train_loss", "test_gain": "test_error"}
 MEASURED = (*QUANTITIES, *GAINS)
 SOLVED = Status.SOLVED.name.lower()
 

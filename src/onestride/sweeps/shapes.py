@@ -85,9 +85,9 @@ def _problem(cell: dict[str, Any]) -> str | None:
 
 @lru_cache(maxsize=10_000)
 def _size(text: str) -> int:
-    """The samples of the problem in this text, which must be one, whatever its functions are called."""
+    """The samples of the problem in this text, which must be one, whatever its functions and input law are called."""
     content = json.loads(text)
-    named = [name for name in ("activation", "teacher") if isinstance(content.get(name), str)]
+    named = [name for name in ("activation", "teacher", "inputs") if isinstance(content.get(name), str)]
     for name in named:  # perhaps registered by whoever wrote it
         del content[name]
     problem = Problem.from_dict(content)

@@ -14,7 +14,6 @@ N = [300, 400]
 
 from __future__ import annotations
 
-import difflib
 import itertools
 import math
 import tomllib
@@ -26,7 +25,7 @@ from typing import Any
 
 import numpy as np
 
-from onestride.functions import InputError
+from onestride._errors import InputError, hint, is_whole
 from onestride.problem import Problem, Step
 from onestride.simulation.arguments import seed_tuple
 from onestride.sweeps.cells import Group, group_cells
@@ -127,11 +126,8 @@ def _unknown(table: Iterable[str], known: Iterable[str], where: str, mistakes: l
     known = tuple(known)
     for name in table:
         if name not in known:
-            close = difflib.get_close_matches(name, known, n=1)
-            hint = f"did you mean {close[0]!r}?" if close else f"known: {', '.join(known)}"
-            if name in ("step", "seeds"):
-                hint = "give `exponent` and `constant` instead" if name == "step" else "it belongs in [problem]"
-            mistakes.append(f"{name!r} {where} is not known; {hint}")
+            own = {"step": "give `exponent` and `constant` instead", "seeds": "it belongs in [problem]"}
+            mistakes.append(f"{name!r} {where} is not known; {own.get(name) or hint(name, known)}")
 
 
 def _axes(table: Any, where: str, mistakes: list[str]) -> Axes:
@@ -153,7 +149,9 @@ def _values(name: str, given: Any, where: str, mistakes: list[str]) -> list[Any]
         ((space, numbers),) = given.items()
         try:
             start, stop, count = numbers
-            if _count(count) > MOST_CELLS:
+            if not is_whole(count) or count < 1:
+                raise ValueError(count)
+            if count > MOST_CELLS:
                 mistakes.append(f"{where} {name} must have at most {MOST_CELLS:,} values, got {count:,}")
                 return []
             with np.errstate(all="ignore"):
@@ -175,12 +173,6 @@ def _values(name: str, given: Any, where: str, mistakes: list[str]) -> list[Any]
     for value in given:
         _check_value(name, value, where, mistakes)
     return given
-
-
-def _count(value: Any) -> int:
-    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-        raise ValueError(value)
-    return value
 
 
 def _check_axes(tables: list[Axes], mistakes: list[str]) -> None:

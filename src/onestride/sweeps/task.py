@@ -160,9 +160,14 @@ def _finished_here() -> dict[str, Any]:
 @cache
 def machine() -> dict[str, Any]:
     """The part of the provenance that is the same for everything this process computes."""
-    versions = {"onestride": __version__, "python": platform.python_version()}
-    versions |= {"numpy": np.__version__, "scipy": scipy.__version__, "commit": commit()}
-    return versions | {"system": f"{platform.system()} {platform.machine()}", "host": socket.gethostname()}
+    return versions() | {"commit": commit(), "host": socket.gethostname()}
+
+
+def versions() -> dict[str, Any]:
+    """Of what computes, and the kind of machine."""
+    used = {"onestride": __version__, "python": platform.python_version()}
+    used |= {"numpy": np.__version__, "scipy": scipy.__version__}
+    return used | {"system": f"{platform.system()} {platform.machine()}"}
 
 
 def commit() -> str | None:

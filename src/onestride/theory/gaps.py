@@ -19,7 +19,7 @@ import numpy as np
 from onestride._numerics import Array, Float
 from onestride.theory.density import spikes_below
 from onestride.theory.profile.equations import Solution, newton
-from onestride.theory.profile.quadratic_form import special_gram
+from onestride.theory.profile.quadratic_form import Gram, gram_moved, special_gram
 from onestride.theory.profile.sectors import Means, Model
 
 _ABOVE_AXIS = 1e-6  # ε
@@ -190,14 +190,15 @@ def _walk(model: Model, start: Solution, ratio: float) -> list[Solution]:
     return line
 
 
-def _special(model: Model, rho: Array, q: Array) -> tuple[Array, Array]:
+def _special(model: Model, rho: Array, q: Array) -> tuple[Array, Gram]:
     """D and M of the special sector at real ρ, q."""
     b = model.means.cases[0][1]
-    return np.tile(model.w * rho, b.shape[1] // rho.size), special_gram(model, b, rho, q)[0]
+    return np.tile(model.w * rho, b.shape[1] // rho.size), special_gram(model, b, rho, q)
 
 
 def _count(model: Model, s: Solution) -> int:
-    return spikes_below(*_special(model, np.real(s.rho), np.real(s.q)))
+    D, gram = _special(model, np.real(s.rho), np.real(s.q))
+    return spikes_below(D, gram.M)
 
 
 def _locate(model: Model, above: Solution, below: Solution, k: int) -> Eigenvalue | None:
@@ -226,14 +227,13 @@ def _locate(model: Model, above: Solution, below: Solution, k: int) -> Eigenvalu
 
 def at_pole(model: Model, at: Solution, k: int | None = None) -> tuple[float, Eigenvalue]:
     """The eigenvalue μ of |D|^½(D⁻¹ + M)|D|^½ next to 0 (or its k-th largest), with vector and δ = vᵀ ∂(D⁻¹ + M)/∂λ v."""
-    D, M = _special(model, at.rho, at.q)
+    D, gram = _special(model, at.rho, at.q)
     root = np.sqrt(np.abs(D))
-    values, vectors = np.linalg.eigh(np.diag(np.sign(D)) + root[:, None] * M * root)
+    values, vectors = np.linalg.eigh(np.diag(np.sign(D)) + root[:, None] * gram.M * root)
     chosen = int(np.argmin(np.abs(values))) if k is None else -1 - k
     x = vectors[:, chosen]
     v = root * x
     d_rho, d_q = at.tangent(1.0)
-    dM = special_gram(model, model.means.cases[0][1], at.rho, at.q, (d_rho, d_q))[1]
-    assert dM is not None
-    residue = -np.sum(np.tile(model.w * d_rho, D.size // d_rho.size) * (x / root) ** 2) + v @ dM @ v
+    moved = gram_moved(model, gram, v, (d_rho, d_q))
+    residue = -np.sum(np.tile(model.w * d_rho, D.size // d_rho.size) * (x / root) ** 2) + moved
     return float(values[chosen]), Eigenvalue(at, v, float(residue))

@@ -252,7 +252,7 @@ def _physical(model: Model, s: Solution) -> bool:
 def _symmetric(model: Model, s: Solution) -> tuple[Array, Array]:
     b = model.means.cases[0][1]
     root = np.sqrt(np.tile(-model.w * s.rho, b.shape[1] // s.rho.size))
-    return root, root[:, None] * special_gram(model, b, s.rho, s.q)[0] * root
+    return root, root[:, None] * special_gram(model, b, s.rho, s.q).M * root
 
 
 def special_eigenvalues(model: Model, s: Solution) -> Array:

@@ -14,7 +14,8 @@ import numpy as np
 
 from onestride._errors import InputError
 from onestride.problem import Problem
-from onestride.result import QUANTITIES, Estimate, _plain
+from onestride.result import QUANTITIES, Estimate, plain
+from onestride.simulation.spectrum import are_spikes
 from onestride.store import Record, Store, StoreError
 from onestride.sweeps.cells import problem_content, problem_of
 from onestride.web.query import in_reach, write_query
@@ -193,15 +194,14 @@ def _signature(content: dict[str, Any]) -> tuple[str, float]:
 
 
 def _estimate(values: list[float]) -> dict[str, float | None]:
-    e = Estimate(np.array(values, float))
-    return {"mean": _plain(e.mean), "stderr": _plain(e.stderr)}
+    return plain(Estimate(np.array(values, float)))
 
 
 def _histogram(spectra: list[dict[str, Any]], n: int) -> dict[str, Any]:
     """Density per log eigenvalue of the bulk, and the spikes: above the untrained edge and functions of X̃β."""
     leading, share = (np.array([s[name] for s in spectra]) for name in ("leading", "on_direction"))
     edge = np.array([s["untrained_edge"] for s in spectra])
-    count = round(float(((leading > edge) & (share > 0.5)).sum(1).mean()))
+    count = round(float(are_spikes(leading, edge, share).sum(1).mean()))
     values = np.concatenate([s["eigenvalues"][: len(s["eigenvalues"]) - count] for s in spectra])
     values = values[values > 1e-9 * values.max()]
     heights, edges = np.histogram(np.log(values), bins=BINS)

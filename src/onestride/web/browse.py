@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from onestride.result import _plain
+from onestride.result import plain
 from onestride.store import Store
 from onestride.sweeps.rows import MEASURED, flat_problem, stored_rows
 from onestride.web.query import in_reach, write_query
@@ -30,8 +30,8 @@ def browse(store: Store, name: str) -> dict[str, Any]:
             mean = stderr = None
             if row.runs:
                 found = row.estimate(quantity)
-                mean, stderr = _plain(found.mean), _plain(found.stderr)
-            item[quantity] = {"mean": mean, "stderr": stderr, "theory": _plain(row.predicted(quantity))}
+                mean, stderr = plain(found.mean), plain(found.stderr)
+            item[quantity] = {"mean": mean, "stderr": stderr, "theory": plain(row.predicted(quantity))}
         rows.append(item)
     return {
         "store": name,

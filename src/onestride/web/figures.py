@@ -11,10 +11,9 @@ import numpy as np
 
 from onestride._errors import InputError
 from onestride._numerics import Array
+from onestride.experiments.kit import ERRORS, THRESHOLDS
 from onestride.plot import Panel, Series, save, to_csv
 
-THRESHOLDS = ((0.0, "0"), (0.25, "1/4"), (1 / 3, "1/3"), (0.375, "3/8"))
-ERRORS = {"train_loss": "ridge objective", "test_error": "test error"}
 BASELINES = {
     "linear-ridge": "ridge on the inputs",
     "best-linear": "best linear predictor",

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from onestride._backend import require_memory
-from onestride._errors import InputError
+from onestride._errors import InputError, is_whole
 from onestride.problem import Problem
 from onestride.simulation.cost import Plan
 from onestride.simulation.learned import measure_learned
@@ -58,7 +58,7 @@ def check_size(problem: Problem) -> None:
 
 def check_seeds(seeds: Any) -> int:
     """A whole number of seeds, 2 to 64."""
-    if isinstance(seeds, bool) or not isinstance(seeds, int) or not 2 <= seeds <= MOST_SEEDS:
+    if not is_whole(seeds) or not 2 <= seeds <= MOST_SEEDS:
         raise InputError(f"seeds must be a whole number from 2 to {MOST_SEEDS}, got {str(seeds)[:40]!r}")
     return seeds
 

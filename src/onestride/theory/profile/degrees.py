@@ -19,6 +19,7 @@ What the step's own batch leaves in the means, with τ = ηA/√N, ν = 2c₂, E
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
@@ -65,7 +66,7 @@ def build(
     for l in range(2, L + 1):
         paired = l == 2 and multiplicity(D, 2) < _PAIRS * max(problem.n, problem.N)
         sectors.append(_higher(multiplicity(D, l), parts[l], teacher[l], neurons, paired=paired))
-    if memory and law is not None:
+    if memory:
         means, sectors[0] = _memory(problem, learned, law, neurons, parts, teacher, sectors[0])
     else:
         means = Means(((1.0, parts[0]),), (), teacher[0])
@@ -115,6 +116,7 @@ class _Neurons(NamedTuple):
     theta: Float[Array, "k"]
     v: Float[Array, "k"]
     along: Float[Array, "k"]
+    along_e: Float[Array, "k"]
     bulk: Float[Array, "k p"]
     share: Float[Array, "p"]
     teacher: Float[Array, "k t"]
@@ -128,7 +130,7 @@ def _neurons(
     A, weight = readout_rule(problem, nodes, shift=shift)
     if problem.weights == "sphere":
         omega, wo = sphere_rule(d, _OFFSETS)
-        omega, aside = omega / np.sqrt(d), 1 - omega**2 / d
+        omega, aside = omega / np.sqrt(d), np.ones_like(omega)
     else:
         g, wg = sphere_rule(10**12, _OFFSETS)  # a Gaussian
         r, wr = radius_rule(d - 1, 2 if d >= 200 else 3)
@@ -136,6 +138,8 @@ def _neurons(
         wo = np.outer(wg, wr).ravel()
     A, omega, aside = np.repeat(A, omega.size), np.tile(omega, A.size), np.tile(aside, A.size)
     weight = np.outer(weight, wo).ravel()
+    if problem.weights == "sphere":
+        aside = 1 - omega**2
     kept = weight > min_weight
     A, omega, aside, weight = A[kept], omega[kept], aside[kept], weight[kept] / weight[kept].sum()
     if law is None:
@@ -145,10 +149,12 @@ def _neurons(
         few = [_gauss(x) for x in (law.bulk, law.teacher)]
         (bulk, share), (teacher, teacher_share) = ((law.on(x, A) / (1 - 1 / d), x.weight) for x in few)
         along = np.ones_like(A) if law.learned is None else law.along_learned(A) / (1 - 1 / d)
+    aside = aside * np.exp(_length(problem, learned).along * omega * A / np.sqrt(problem.N * along))
     grown = bulk @ share
     theta = learned.amplitude * A + omega * np.sqrt(along)
+    theta = theta + problem.eta * A / np.sqrt(problem.N) * _cubic(problem, learned, omega)[0]
     strengths = (bulk / grown[:, None], share, teacher / grown[:, None], teacher_share)
-    return _Neurons(A, omega, aside, weight, theta, aside * grown, along, *strengths)
+    return _Neurons(A, omega, aside, weight, theta, aside * grown, along, teacher @ teacher_share, *strengths)
 
 
 def _gauss(law: SpectralNodes) -> SpectralNodes:
@@ -193,41 +199,97 @@ def _pairs(strength: Array, share: Array) -> tuple[Array, Array]:
 def _memory(
     problem: Problem,
     learned: LearnedDirection,
-    law: Strength,
+    law: Strength | None,
     neurons: _Neurons,
     parts: Array,
     teacher: Array,
     linear: Sector,
 ) -> tuple[Means, Sector]:
     """The special sector on f, f·xᵀMx/d and f·ζ, averaged over r̄ by three points; and sector 1 less what is in it."""
-    tau = problem.eta * neurons.A / np.sqrt(problem.N)
-    noise = direction(problem).residual_power / problem.step_samples  # E r²/n
-    e = parts[-1] * (neurons.aside / neurons.v)[:, None]  # per unit of the squared length's relative change
-    shared = 2 * law.quadratic * tau[:, None] * e
-    zero = np.zeros_like(e)
-    kick, kept = zero, np.ones_like(tau)
-    if learned.overlap**2 < 1 - 1e-9 and law.learned is not None:
-        first, second = _cross_moments(problem, learned)
-        C = 2 * law.quadratic * tau * first + (law.quadratic * tau) ** 2 * second
-        along_e = (linear.teacher_strength @ linear.teacher_share) * neurons.v / neurons.aside
-        kick = linear.K * (C * neurons.omega / np.sqrt(neurons.along * neurons.v))[:, None]
-        kept = np.maximum(1 - C**2 / (neurons.along * along_e), 0.0)
-    root = np.sqrt(3.0)
-    cases = tuple(
-        (p, np.concatenate([parts[0] + g * np.sqrt(noise) * shared, np.sqrt(2 * noise) * shared, kick], axis=1))
-        for g, p in ((0.0, 2 / 3), (root, 1 / 6), (-root, 1 / 6))
-    )
-    own = np.sqrt(noise * _own_slope(problem.sigma)) * 2 * tau[:, None] * e
+    e, zero = parts[-1], np.zeros_like(parts[-1])
+    independent, cases = [], [(1.0, zero, zero)]
+    if law is not None:
+        tau = problem.eta * neurons.A / np.sqrt(problem.N)
+        noise = direction(problem).residual_power / problem.step_samples  # E r²/n
+        lengthened = e * (2 * tau * neurons.aside / neurons.v)[:, None]
+        shared = law.quadratic * lengthened
+        root = np.sqrt(3 * noise)
+        cases = [(p, g * shared, np.sqrt(2 * noise) * shared) for g, p in ((0.0, 2 / 3), (root, 1 / 6), (-root, 1 / 6))]
+        own = np.sqrt(noise * _own_slope(problem.sigma)) * lengthened
+        independent.append(np.concatenate([own, zero, zero], axis=1))
+    C = _coupling(problem, learned, law, neurons.A)
+    kick = linear.K * (C * neurons.omega / np.sqrt(neurons.along * neurons.v))[:, None]
+    if law is not None:
+        kick = kick + linear.K * (tau * _cubic(problem, learned, neurons.omega)[1] / np.sqrt(neurons.v))[:, None]
+    left = neurons.along_e - C**2 / neurons.along  # variance of w·e given ω, times d
+    length, unlearned = _length(problem, learned), learned.overlap**2 < 1 - 1e-9
+    if length.across > 0 and unlearned:
+        # ℓ·w, which |w_j|² moves with, and w·e, both given ω
+        spread = np.sqrt(np.maximum(length.along**2 + length.across**2 - length.along**2 / neurons.along, 1e-300))
+        on_e = (length.across * length.cosine - C * length.along / neurons.along) / spread
+        on_e = np.clip(on_e, -np.sqrt(np.maximum(left, 0)), np.sqrt(np.maximum(left, 0)))
+        moved = e * (neurons.A / np.sqrt(problem.N * problem.d) * spread / neurons.aside)[:, None]
+        weight = linear.K * (on_e * np.sqrt(neurons.aside / neurons.v / linear.dim))[:, None]
+        independent.append(np.concatenate([moved, zero, weight], axis=1))
+        left = left - on_e**2
+    kept = np.clip(left / neurons.along_e, 0.0, 1.0)
     means = Means(
-        cases,
-        (np.concatenate([own, zero, zero], axis=1),),
+        tuple((p, np.concatenate([parts[0] + moved, form, kick], axis=1)) for p, moved, form in cases),
+        tuple(independent),
         np.concatenate([teacher[0], np.zeros_like(teacher[0]), teacher[1]]),
         carried=True,
     )
-    strength_left = linear.teacher_strength * kept[:, None]
-    return means, Sector(
-        linear.dim, linear.K, linear.strength, linear.share, linear.h, strength_left, linear.teacher_share
-    )
+    return means, replace(linear, teacher_strength=linear.teacher_strength * kept[:, None])
+
+
+def _coupling(problem: Problem, learned: LearnedDirection, law: Strength | None, A: Array) -> Array:
+    """C = 2ντ t̂ᵀMe + ν²τ² t̂ᵀM²e, d times the covariance of a neuron's weights along t̂ and e after the step."""
+    if law is None or law.learned is None or learned.overlap**2 > 1 - 1e-9:
+        return np.zeros_like(A)
+    first, second = _cross_moments(problem, learned)
+    tau = problem.eta * A / np.sqrt(problem.N)
+    return 2 * law.quadratic * tau * first + (law.quadratic * tau) ** 2 * (second + 2 * law.shift * first)
+
+
+def _cubic(problem: Problem, learned: LearnedDirection, omega: Float[Array, "k"]) -> tuple[Array, Array]:
+    """What degree three of σ adds to the mean gradient of a neuron along t̂ and along e, the mean over w·e taken.
+
+    E[r 3c₃H₂(w·x)x] = 6c₃(w·g)w + 18c₃(c⋆₃(w·β⋆)²β⋆ − c₃p/d),   g = c⋆₁β⋆ − c₁p (full) or c⋆₁β⋆ (labels).
+    """
+    c1, c3 = problem.sigma.coefficients[[1, 3]] if problem.gradient == "full" else (0.0, problem.sigma.coefficients[3])
+    star1, star3 = problem.target.coefficients[[1, 3]]
+    overlap, tilt, d = learned.overlap, learned.tilt, problem.d
+    unlearned = np.sqrt(max(1 - overlap**2, 0.0))
+    p_on_e = -overlap * tilt / unlearned if unlearned > 1e-5 else 0.0
+    square = overlap**2 * omega**2 + unlearned**2 / d  # E (w·β⋆)² given ω
+    own = 3 * c3 if c1 else 0.0
+    along = 6 * (star1 * overlap - c1 * tilt) * omega**2 + 18 * star3 * square * overlap - 6 * own * tilt / d
+    across = 6 * (star1 * unlearned - c1 * p_on_e) / d + 18 * star3 * square * unlearned - 6 * own * p_on_e / d
+    return c3 * along, c3 * across
+
+
+class _Length(NamedTuple):
+    """A neuron's squared length before the step, less its part along a_j p, changes by a_j ℓ·w_j: ℓ along t̂, across it, and
+    the cosine of what is across with e, the unlearned part of β⋆."""
+
+    along: float
+    across: float
+    cosine: float
+
+
+def _length(problem: Problem, learned: LearnedDirection) -> _Length:
+    """ℓ = −2p, as |w_j| = 1 (rows on the sphere), and + 12 c₃η (c⋆₁β⋆ − c₁p), the gradient's part along w_j itself."""
+    pull = 12 * problem.sigma.coefficients[3] * problem.eta
+    star = pull * problem.target.coefficients[1]
+    output = -2.0 * (problem.weights == "sphere") if learned.through_output else 0.0
+    if problem.gradient == "full":
+        output -= pull * problem.sigma.coefficients[1]
+    overlap, tilt = learned.overlap, learned.tilt  # p·t̂; p and β⋆ are orthogonal
+    along = star * overlap + output * tilt
+    across = np.sqrt(max(star**2 + output**2 - along**2, 0.0))
+    unlearned = np.sqrt(max(1 - overlap**2, 0.0))
+    on_e = star * unlearned - output * overlap * tilt / unlearned if unlearned > 1e-5 else 0.0
+    return _Length(along, across, float(np.clip(on_e / across, -1, 1)) if across > 0 else 0.0)
 
 
 def _cross_moments(problem: Problem, learned: LearnedDirection) -> tuple[float, float]:

@@ -15,8 +15,8 @@ from onestride._numerics import Array, relative_gap
 from onestride.problem import Problem, Step
 from onestride.result import Errors, Status
 from onestride.theory.assumptions import failed_assumption
-from onestride.theory.profile.equations import Solution, solve
 from onestride.theory.profile.build import NODES, Verdict, build_model, try_model
+from onestride.theory.profile.equations import Solution, solve
 from onestride.theory.profile.quadratic_form import quadratic_form
 from onestride.theory.profile.sectors import Model
 from onestride.theory.profile.strength import BEST_LEVEL, level_name

@@ -29,6 +29,7 @@ from onestride.theory.direction import direction
 
 _HEIGHT = 1e-4  # of the real axis, in standard deviations of the law
 _GRID = 700  # points x before refinement
+_UNRESOLVED = 1e-3  # mass of a law between two points
 _RESIDUALS = 160  # nodes kept of the law of r
 
 
@@ -130,10 +131,12 @@ def _gradient_noise(target: Function, extra: float, phi: float) -> GradientNoise
     far = np.arcsinh(40 * (14 + 4 / np.sqrt(phi) + 1.5 * phi * np.abs(law.r).max() / sd))
     x = sd * np.sinh(np.linspace(-far, far, _GRID)) / 40
     m = _stieltjes(x, law, phi, sd)
-    for _ in range(9):  # refine where β⋆'s transform turns fast: an eigenvalue of M that sticks out along the teacher
+    for _ in range(40):  # refine where β⋆'s law changes fast: an eigenvalue of M that sticks out along the teacher
         A00, A01, A11 = _resolvent_means(m, law, phi)
         star = 1 / (A11 - (x + 1j * _HEIGHT * sd))
-        wide = (np.abs(np.diff(np.angle(star))) > 0.25) & (np.diff(x) > _HEIGHT * sd / 4)
+        turns = np.abs(np.diff(np.angle(star))) > 0.25  # a pole lies between, or is near
+        unresolved = np.abs(np.diff(np.imag(star))) * np.diff(x) / (2 * np.pi)  # by the trapezoid rule
+        wide = (turns | (unresolved > _UNRESOLVED)) & (np.diff(x) > _HEIGHT * sd / 8)
         if not wide.any():
             break
         new = (x[:-1][wide] + x[1:][wide]) / 2

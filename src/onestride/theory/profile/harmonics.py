@@ -11,19 +11,23 @@ from __future__ import annotations
 
 from functools import lru_cache
 from math import comb
+from typing import NamedTuple
 
 import numpy as np
+from numpy.lib.stride_tricks import sliding_window_view
 from numpy.polynomial.legendre import leggauss
 from scipy.linalg import eigh_tridiagonal
+from scipy.special import binom
 
-from onestride._numerics import Array, Float
+from onestride._numerics import _ORDER, Array, Float
 from onestride.functions import Function
-from onestride.theory.profile.smoothing import fine_rule
+from onestride.theory.profile.smoothing import LARGEST_REACH, fine_rule
 
 _WINDOW = 8.0  # standard deviations of s u beyond which nothing is added
 _LOCAL = 64  # nodes of u where the function's own rule does not reach
-_WIDE = -2  # marks points whose window is wider than that rule
+_LOCALLY = -100  # marks those points
 _AT_ONCE = 400_000  # values f(x) held at a time
+_NEIGHBOURS = 24  # nodes of t that a value is interpolated from
 
 
 def multiplicity(D: int, l: int) -> float:
@@ -34,7 +38,7 @@ def multiplicity(D: int, l: int) -> float:
 def degrees_resolved(D: int, largest: int, *, most: int = 6, factor: float = 60.0) -> int:
     """The last degree whose multiplicity is below 60 max(n, N); higher ones are noise to the features."""
     L = 1
-    while L < most and multiplicity(D, L + 1) < factor * largest:
+    while most > L and multiplicity(D, L + 1) < factor * largest:
         L += 1
     return L
 
@@ -61,31 +65,127 @@ def _recurrence(D: int, count: int) -> Float[Array, "l"]:
 def resolve(f: Function, t: Array, s: Array, D: int, L: int) -> Float[Array, "parts *shape"]:
     """b, k_1 … k_L, the variance of the rest and e of f(t + s u), first axis, at means t and scales s of u."""
     t, s = np.broadcast_arrays(np.asarray(t, float), np.asarray(s, float))
-    out = np.empty((L + 3, t.size))
     flat_t, sd = t.ravel(), s.ravel() / np.sqrt(D)  # of s u
-    reach = float(f.rule[0][-1])
-    near = np.abs(flat_t) + _WINDOW * sd < reach
-    halvings = np.where(near, np.ceil(np.log2(np.maximum(1 / sd, 1.0))), -1).astype(int)
-    halvings = np.where(sd < 2.0**-10, -1, halvings)  # a kink is seen by few points on this scale
-    halvings = np.where(~near & (sd > 3) & (np.abs(flat_t) < reach + _WINDOW * sd), _WIDE, halvings)
+    if not np.abs(flat_t).max() + 20 * sd.max() <= LARGEST_REACH:
+        return np.full((L + 3, *t.shape), np.nan)
     with np.errstate(all="ignore"):  # an overflowing function ends as NaN, which callers report
-        for level in np.unique(halvings):
-            chosen = np.flatnonzero(halvings == level)
-            chosen = chosen[np.argsort(sd[chosen], kind="stable")]  # windows of similar width go together
-            if level == _WIDE:
-                rule = _wide_rule(f)
-                for part in np.array_split(chosen, chosen.size * rule[0].size // _AT_ONCE + 1):
-                    out[:, part] = _by_rule(f, rule, flat_t[part], sd[part], D, L)
-                continue
-            if level < 0:
-                for part in np.array_split(chosen, chosen.size * _LOCAL // _AT_ONCE + 1):
-                    out[:, part] = _locally(f, flat_t[part], sd[part], D, L)
-                continue
-            rule = fine_rule(f, int(level))
-            per_point = _WINDOW * 2 * 16 * 2.0**level * sd[chosen].max() + 400
-            for part in np.array_split(chosen, int(chosen.size * per_point / _AT_ONCE) + 1):
-                out[:, part] = _by_rule(f, rule, flat_t[part], sd[part], D, L)
+        table = _table(f, flat_t, sd, D, L)
+        out = _directly(f, flat_t, sd, D, L) if table is None else table(flat_t, sd)
     return out.reshape(L + 3, *t.shape)
+
+
+class _Table(NamedTuple):
+    """The parts on a grid of t (equal distances) and s (Chebyshev's nodes in log s): they are smooth in both."""
+
+    start: float
+    distance: float
+    log_s: Float[Array, "m"]
+    parts: Float[Array, "parts m t"]
+
+    def __call__(self, t: Array, sd: Array) -> Array:
+        """Interpolated at the points (t, sd): Lagrange's polynomials through the nearest t and through all s."""
+        widths, which = np.unique(sd, return_inverse=True)
+        m = self.log_s.size
+        sign = np.sin((np.arange(m) + 0.5) * np.pi / m) * (-1.0) ** np.arange(m)
+        across = _barycentric(np.log(widths), self.log_s, sign)
+        at = (t - self.start) / self.distance
+        first = np.floor(at).astype(int) - _NEIGHBOURS // 2 + 1
+        order = np.arange(_NEIGHBOURS)
+        along = _barycentric(at - first, order, (-1.0) ** order * binom(_NEIGHBOURS - 1, order))
+        index = (which * self.parts.shape[2] + first)[:, None] + order
+        out = np.stack([np.einsum("ij,ij->i", (across @ part).ravel()[index], along) for part in self.parts])
+        out[-2] = np.maximum(out[-2], 0.0)
+        return out
+
+
+def _barycentric(x: Array, nodes: Array, weight: Array) -> Float[Array, "x nodes"]:
+    """Values at x of Lagrange's polynomials on the nodes."""
+    gap = x[:, None] - nodes
+    part = weight / np.where(gap == 0, 1e-200, gap)
+    return part / part.sum(1, keepdims=True)
+
+
+def _table(f: Function, t: Array, sd: Array, D: int, L: int) -> _Table | None:
+    """A table that reaches all points, where it is smooth enough and takes fewer values than the points."""
+    low, high = sd.min(), sd.max()
+    if D < 16 or low < 2.0**-10:
+        return None
+    half = np.log(high / low) / 2
+    # smoothing by N(0, s²) is analytic in log s up to ±iπ/4, which gives Chebyshev's interpolation its rate
+    count = 1 if half == 0 else 2 + int(np.ceil(24 / np.arcsinh(np.pi / 4 / half)))
+    distance = low / (5 if D >= 40 else 8)
+    nodes = np.arange(-_NEIGHBOURS // 2, np.ceil((t.max() - t.min()) / distance) + _NEIGHBOURS // 2 + 1)
+    if 2 * nodes.size * count > t.size:
+        return None
+    grid = t.min() + distance * nodes
+    log_s = np.log(low) + half * (1 + np.cos((np.arange(count) + 0.5) * np.pi / count))
+    values = _directly(f, np.tile(grid, count), np.repeat(np.exp(log_s), grid.size), D, L)
+    return _Table(float(grid[0]), float(distance), log_s, values.reshape(L + 3, count, grid.size))
+
+
+def _directly(f: Function, t: Array, sd: Array, D: int, L: int) -> Float[Array, "parts x"]:
+    """The parts by quadrature at every point."""
+    out = np.empty((L + 3, t.size))
+    reach = f.rule[1].sum() / 2
+    # panels as wide as the density allows: on small spheres it ends
+    level = np.floor(np.log2(sd)).astype(int) + (2 if D >= 40 else 0 if D >= 20 else -2)
+    far = (np.abs(t) + _WINDOW * sd >= reach) & ((sd < 2) | (np.abs(t) >= reach + _WINDOW * sd))
+    level[far | (sd < 2.0**-10)] = _LOCALLY  # a kink is seen by few points on this scale
+    for value in np.unique(level):
+        chosen = np.flatnonzero(level == value)
+        chosen = chosen[np.argsort(sd[chosen], kind="stable")]  # windows of similar width go together
+        if value == _LOCALLY:
+            for part in np.array_split(chosen, chosen.size * _LOCAL // _AT_ONCE + 1):
+                out[:, part] = _locally(f, t[part], sd[part], D, L)
+            continue
+        rule = _rule(f, int(value))
+        lo, hi = (np.searchsorted(rule[0], t[chosen] + sign * _WINDOW * sd[chosen]) for sign in (-1, 1))
+        for part in np.array_split(chosen, chosen.size * int((hi - lo).max()) // _AT_ONCE + 1):
+            out[:, part] = _by_rule(f, rule, t[part], sd[part], D, L)
+    return out
+
+
+def _rule(f: Function, level: int) -> tuple[Array, Array]:
+    """The function's own rule with panels of up to 2^level, continued beyond its ends where windows reach further."""
+    if level <= 0:
+        return fine_rule(f, -level)
+    x, w = _merged(f, level)
+    unit, share = _unit_panel()
+    far = w.sum() / 2 + 2.0**level * (np.arange(33)[:, None] + unit).ravel()
+    weight = np.tile(2.0**level * share, 33)
+    return np.concatenate([-far[::-1], x, far]), np.concatenate([weight[::-1], w, weight])
+
+
+@lru_cache(maxsize=64)
+def _merged(f: Function, level: int) -> tuple[Array, Array]:
+    """Neighbouring panels made one, up to a width of 2^level, where one polynomial gives the values on both."""
+    if level == 0:
+        return f.rule
+    whole, (unit, share) = 2.0**level, _unit_panel()
+    x, w = (a.reshape(-1, unit.size) for a in _merged(f, level - 1))
+    width = w.sum(1)
+    left = (x[:, 0] + x[:, -1] - width) / 2
+    halves = np.isclose(width, whole / 2)
+    aligned = np.abs(left / whole - np.rint(left / whole)) < 1e-9
+    pair = np.flatnonzero(halves[:-1] & halves[1:] & aligned[:-1])
+    merged = left[pair, None] + whole * unit
+    old = f(np.concatenate([x[pair], x[pair + 1]], axis=1))
+    weight = 1 / np.prod(unit[:, None] - unit + np.eye(unit.size), axis=1)
+    guess = f(merged) @ _barycentric(np.concatenate([unit, 1 + unit]) / 2, unit, weight).T
+    with np.errstate(invalid="ignore"):
+        same = np.abs(guess - old).max(1) <= 1e-13 * (np.abs(old).max(1) + np.sqrt(f.second_moment))
+    kept = np.ones(width.size, bool)
+    kept[pair[same]] = kept[pair[same] + 1] = False
+    new_x = np.concatenate([x[kept], merged[same]])
+    new_w = np.concatenate([w[kept], np.tile(whole * share, (int(same.sum()), 1))])
+    order = np.argsort(new_x[:, 0])
+    return new_x[order].ravel(), new_w[order].ravel()
+
+
+@lru_cache(maxsize=1)
+def _unit_panel() -> tuple[Array, Array]:
+    x, w = leggauss(_ORDER)
+    return (1 + x) / 2, w / 2
 
 
 def _by_rule(f: Function, rule: tuple[Array, Array], t: Array, sd: Array, D: int, L: int) -> Array:
@@ -93,22 +193,17 @@ def _by_rule(f: Function, rule: tuple[Array, Array], t: Array, sd: Array, D: int
     x, weight = rule
     lo = np.searchsorted(x, t - _WINDOW * sd)
     width = int((np.searchsorted(x, t + _WINDOW * sd) - lo).max())
-    index = np.minimum(lo[:, None] + np.arange(width), x.size - 1)
-    g = (x[index] - t[:, None]) / sd[:, None]
-    u2 = np.minimum(g * g / D, 1.0)
-    p = np.exp((D - 3) / 2 * np.log1p(-u2)) * weight[index]  # log1p(-1) = −∞ off the sphere
-    return _moments(f(x)[index], g, p / p.sum(1, keepdims=True), D, L)
-
-
-@lru_cache(maxsize=16)
-def _wide_rule(f: Function) -> tuple[Array, Array]:
-    """The function's rule continued by panels that grow: far out only the window is narrow, and it is wide."""
-    x, w = f.rule
-    edges = x[-1] * 1.5 ** np.arange(18)
-    y, v = leggauss(16)
-    middle, half = (edges[1:] + edges[:-1]) / 2, np.diff(edges) / 2
-    far, weight = (middle[:, None] + half[:, None] * y).ravel(), (half[:, None] * v).ravel()
-    return np.concatenate([-far[::-1], x, far]), np.concatenate([weight[::-1], w, weight])
+    padding = np.zeros(width)
+    at, weights, values = (sliding_window_view(np.concatenate([a, padding]), width)[lo] for a in (x, weight, f(x)))
+    at -= t[:, None]
+    at /= sd[:, None]
+    density = np.square(at)
+    density *= -1 / D
+    np.log1p(np.maximum(density, -1.0, out=density), out=density)  # log1p(-1) = −∞ off the sphere
+    density *= (D - 3) / 2
+    weights *= np.exp(density, out=density)
+    weights /= weights.sum(1, keepdims=True)
+    return _moments(values, at, weights, D, L)
 
 
 def _locally(f: Function, t: Array, sd: Array, D: int, L: int) -> Array:
@@ -124,15 +219,21 @@ def _sphere_nodes(D: int) -> tuple[Array, Array]:
 def _moments(values: Array, g: Array, p: Array, D: int, L: int) -> Array:
     """The parts of f from its values at √D u = g with probabilities p."""
     out = np.empty((L + 3, values.shape[0]))
-    out[0] = (p * values).sum(1)
+    out[0] = np.einsum("ij,ij->i", values, p)
     left = values - out[0][:, None]
+    weighted = left * p
+    variance = np.einsum("ij,ij->i", left, weighted)
     # e = ½ E[(f − b)((D − 3) u²/(1 − u²) − 1)], by parts in u
-    out[-1] = (p * left * ((D - 3) / D * g * g / np.maximum(1 - g * g / D, 1e-12) - 1)).sum(1) / 2
+    np.multiply(g, g, out=left)
+    out[-1] = np.einsum("ij,ij->i", weighted, left / np.maximum(D - left, 1e-12 * D)) * (D - 3) / 2
     c = _recurrence(D, L + 2)
-    below, here = np.zeros_like(g), np.ones_like(g)
+    below, here = np.ones_like(g), np.array(g)
     for l in range(1, L + 1):
-        below, here = here, (g * here - (c[l - 2] * below if l > 1 else 0.0)) / c[l - 1]
-        out[l] = (p * left * here).sum(1)
-        left = left - out[l][:, None] * here
-    out[-2] = (p * left * left).sum(1)
+        out[l] = np.einsum("ij,ij->i", weighted, here)
+        if l < L:  # P_{l+1} = (g P_l − c_l P_{l−1})/c_{l+1}
+            below *= -c[l - 1]
+            below += np.multiply(g, here, out=left)
+            below /= c[l]
+            below, here = here, below
+    out[-2] = np.maximum(variance - (out[1 : L + 1] ** 2).sum(0), 0.0)
     return out

@@ -34,7 +34,7 @@ class LearnedDirection:
     amplitude: float
     overlap: float
     through_output: bool  # the direction is t = Wᵀa (full gradient), not β
-    tilt: float  # its cosine with p = W₀ᵀa
+    tilt: float  # its cosine with p = W₀ᵀa, negative once the step has turned the output round
 
 
 class Neurons(NamedTuple):
@@ -57,7 +57,7 @@ def learned_direction(problem: Problem, *, through_output: bool | None = None) -
     kept = 1 - c1**2 * eta if full else 1.0  # what is left of p = W₀ᵀa
     length = np.hypot(kept, c1 * eta * np.sqrt(max(beta.s**2 - (c1**2 if full else 0.0), 0.0)))
     overlap = np.clip(c1 * eta * teacher_c1 / length, -1, 1) if length > 0 else 0.0  # rounding may pass 1
-    tilt = abs(kept) / length if length > 0 else 0.0
+    tilt = kept / length if length > 0 else 0.0
     return LearnedDirection(float(length / np.sqrt(problem.N)), float(overlap), True, float(tilt))
 
 

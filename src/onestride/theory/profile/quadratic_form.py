@@ -37,33 +37,40 @@ def mean_gram(model: Model, b: Float[Array, "k m"], q: Inexact[Array, "k"]) -> I
     return sum(((part.T * weight) @ part for part in model.means.independent), (b.T * weight) @ b)
 
 
-def special_gram(
-    model: Model, b: Float[Array, "k m"], rho: Inexact[Array, "i"], q: Inexact[Array, "k"], along: Tangent | None = None
-) -> tuple[Inexact[Array, "m m"], Inexact[Array, "m m"] | None]:
-    """M of the special sector for mean features b, and its derivative along (dρ, dq) when asked."""
+class Gram(NamedTuple):
+    """M of the special sector for mean features b, and what the direction a adds to it, XᵀY = Zᵀ D Z (t = Wᵀa only)."""
+
+    b: Float[Array, "k m"]
+    M: Inexact[Array, "m m"]
+    K: Float[Array, "k i"] | None = None
+    Y: Inexact[Array, "i m"] | None = None
+    Z: Inexact[Array, "i m"] | None = None
+
+
+def special_gram(model: Model, b: Float[Array, "k m"], rho: Inexact[Array, "i"], q: Inexact[Array, "k"]) -> Gram:
+    """M with Z = (I + (V₀ − V_aa) D)⁻¹X and Y = D Z."""
     M = mean_gram(model, b, q)
-    dM = None if along is None else mean_gram(model, b, along[1])
     if not model.learned.through_output:
-        return M, dM
-    N, weight, linear = model.problem.N, model.weight, model.sectors[0]
+        return Gram(b, M)
+    N, wq, linear, D = model.problem.N, model.weight * q, model.sectors[0], model.w * rho
     K = linear.K * np.sqrt(linear.mean_strength)[:, None]
+    X = (K.T * (np.sqrt(N) * wq * model.A)) @ b
+    rest = (K.T * (wq * (N / linear.dim - model.A**2))) @ K  # V₀ − V_aa
+    Z = solve(np.eye(D.size) + rest * D, X)
+    Y = D[:, None] * Z
+    return Gram(b, M + X.T @ Y, K, Y, Z)
 
-    def cross(q: Array) -> Array:
-        return (K.T * (np.sqrt(N) * weight * q * model.A)) @ b
 
-    def rest(q: Array) -> Array:  # V₀ − V_aa
-        return (K.T * (weight * q * (N / linear.dim - model.A**2))) @ K
-
-    D = model.w * rho
-    X = cross(q)
-    E = solve(np.eye(D.size) + D[:, None] * rest(q), np.eye(D.size))
-    Y = E @ (D[:, None] * X)
-    M = M + X.T @ Y
-    if dM is not None and along is not None:
-        d_rho, d_q = along
-        Z, dX = E.T @ X, cross(d_q)
-        dM = dM + dX.T @ Y + Y.T @ dX + Z.T @ ((model.w * d_rho)[:, None] * Z) - Y.T @ rest(d_q) @ Y
-    return M, dM
+def gram_moved(model: Model, at: Gram, x: Inexact[Array, "m"], along: Tangent) -> Any:
+    """xᵀ dM x: Σ_k w_k dq_k (N (b_k·x)² + 2√N A_k (b_k·x) y_k − (N/B − A_k²) y_k²) + (Zx)ᵀ dD (Zx) with y = K Y x."""
+    d_rho, d_q = along
+    N, u = model.problem.N, at.b @ x
+    each = N * (u * u + sum((part @ x) ** 2 for part in model.means.independent))
+    if at.K is None or at.Y is None or at.Z is None:
+        return (model.weight * d_q) @ each
+    y, z = at.K @ (at.Y @ x), at.Z @ x
+    each = each + 2 * np.sqrt(N) * model.A * u * y - (N / model.sectors[0].dim - model.A**2) * y * y
+    return (model.weight * d_q) @ each + z @ (model.w * d_rho * z)
 
 
 class Answer(NamedTuple):
@@ -110,15 +117,25 @@ def carrier(model: Model, rho: Inexact[Array, "i"], q: Inexact[Array, "k"]) -> I
 def special_answer(
     model: Model, M: Inexact[Array, "m m"], wide: Inexact[Array, "m m"], h: Float[Array, "m"]
 ) -> Inexact[Array, "m"]:
-    """x = (D̃⁻¹ + M)⁻¹h."""
+    """X = (D̃⁻¹ + M)⁻¹h."""
     size = model.w.size
     if np.iscomplexobj(wide) or np.diag(wide).min() <= 0:
         return wide @ solve(np.eye(h.size) + M @ wide, h)
     # for λ > 0 in a form whose matrix has eigenvalues ≥ 1
-    root = np.diag(np.sqrt(np.diag(wide)))
-    if model.means.carried:
-        root[-size:, -size:] = np.linalg.cholesky((wide[-size:, -size:] + wide[-size:, -size:].T) / 2)
-    return root @ solve(np.eye(h.size) + root.T @ M @ root, root.T @ h)
+    root = np.sqrt(np.diag(wide))
+    last = np.linalg.cholesky((wide[-size:, -size:] + wide[-size:, -size:].T) / 2) if model.means.carried else None
+
+    def times_root(A: Array) -> Array:
+        out = A * root
+        if last is not None:
+            out[..., -size:] = A[..., -size:] @ last
+        return out
+
+    x = solve(np.eye(h.size) + times_root(times_root(M).T), times_root(h))
+    out = root * x
+    if last is not None:
+        out[-size:] = last @ x[-size:]
+    return out
 
 
 def quadratic_form(model: Model, solution: Solution, tangents: Sequence[Tangent] = ()) -> tuple[Any, list[Any]]:
@@ -134,12 +151,12 @@ def quadratic_form(model: Model, solution: Solution, tangents: Sequence[Tangent]
                 derivatives[j] += answer.share * _moved(model, sector, answer, along)
     wide, h = carrier(model, rho, q), model.means.h
     for probability, b in model.means.cases:
-        M, _ = special_gram(model, b, rho, q)
-        x = special_answer(model, M, wide, h)
+        at = special_gram(model, b, rho, q)
+        x = special_answer(model, at.M, wide, h)
         Y += probability * (h @ x)
         for j, along in enumerate(tangents):
-            dM = special_gram(model, b, rho, q, along)[1]
-            derivatives[j] += probability * (_moved_special(model, rho, q, h - M @ x, along) - x @ dM @ x)
+            moved = _moved_special(model, rho, q, h - at.M @ x, along)
+            derivatives[j] += probability * (moved - gram_moved(model, at, x, along))
     return Y, derivatives
 
 

@@ -40,8 +40,8 @@ def level_name(level: str) -> str:
 
 @dataclass(frozen=True)
 class Strength:
-    """G = (1 − 1/d)((1 + quadratic·τ m)² + higher·τ² S) on the spectral laws that the bulk, the teacher's unlearned and
-    the learned direction see; that of the last is None where the step leaves the variance of θ alone.
+    """G = (1 − 1/d)((1 + quadratic·τ (m + shift))² + higher·τ² S) on the spectral laws that the bulk, the teacher's unlearned
+    and the learned direction see; that of the last is None where the step leaves the variance of θ alone.
     """
 
     problem: Problem
@@ -50,11 +50,12 @@ class Strength:
     bulk: SpectralNodes
     teacher: SpectralNodes
     learned: SpectralNodes | None
+    shift: float = 0.0
 
     def on(self, law: SpectralNodes, A: Float[Array, "k"]) -> Float[Array, "k p"]:
         """G, neurons × nodes of the law."""
         tau = self.problem.eta * A[:, None] / np.sqrt(self.problem.N)
-        moved = (1 + self.quadratic * tau * law.eigenvalue) ** 2
+        moved = (1 + self.quadratic * tau * (law.eigenvalue + self.shift)) ** 2
         return (1 - 1 / self.problem.d) * (moved + self.higher * tau**2 * law.power)
 
     def along_learned(self, A: Float[Array, "k"]) -> Float[Array, "k"]:
@@ -84,4 +85,7 @@ def strength(problem: Problem, level: str, learned: LearnedDirection) -> Strengt
         along = None
     else:
         bulk, teacher, along = noise.bulk_law(), noise.teacher_law(learned.tilt), noise.learned_law(learned.tilt)
-    return Strength(problem, 2 * c2, phi0 * max(slope_variance - 4 * c2**2, 0.0), bulk, teacher, along)
+    # the residual holds −f₀, whose quadratic part adds −2c₂ Σ_j a_j w_j w_jᵀ to M: of size 1/√d, but −2c₂√N/d for a_j = 1/√N
+    own_output = problem.gradient == "full" and problem.readout == "constant"
+    shift = -2 * c2 * np.sqrt(problem.N) / problem.d if own_output else 0.0
+    return Strength(problem, 2 * c2, phi0 * max(slope_variance - 4 * c2**2, 0.0), bulk, teacher, along, shift)

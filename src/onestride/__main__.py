@@ -1,0 +1,5 @@
+"""`python -m onestride`."""
+
+from onestride.cli import main
+
+main()
