@@ -11,7 +11,7 @@ import numpy as np
 from onestride._errors import InputError
 from onestride._numerics import Array, Float
 
-Fill = Callable[[np.random.Generator, Float[Array, "n d"]], None]
+Fill = Callable[[np.random.Generator, Array], None]
 
 STUDENT_FREEDOM = 5  # degrees of freedom of "student" and "elliptic" inputs
 AR1 = 0.8  # Σ_ij = AR1^|i−j| of "ar1" inputs

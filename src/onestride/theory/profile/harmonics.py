@@ -129,7 +129,10 @@ def _directly(f: Function, t: Array, sd: Array, D: int, L: int) -> Float[Array, 
     reach = f.rule[1].sum() / 2
     # panels as wide as the density allows: on small spheres it ends
     level = np.floor(np.log2(sd)).astype(int) + (2 if D >= 40 else 0 if D >= 20 else -2)
-    far = (np.abs(t) + _WINDOW * sd >= reach) & ((sd < 2) | (np.abs(t) >= reach + _WINDOW * sd))
+    half = min(_WINDOW, np.sqrt(D)) * sd
+    beyond = np.abs(t) + half >= reach
+    level[beyond] = np.maximum(level[beyond], 1)  # the rule is continued from this level on
+    far = beyond & ((sd < 2) | (np.abs(t) >= reach + half))
     level[far | (sd < 2.0**-10)] = _LOCALLY  # a kink is seen by few points on this scale
     for value in np.unique(level):
         chosen = np.flatnonzero(level == value)
