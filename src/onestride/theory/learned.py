@@ -120,8 +120,8 @@ def _answered_teacher(model: Model, rho: Array, q: Array) -> list[Array]:
     """R y in the special sector (functions of the row) and in every other one: its part along the teacher."""
     size, means = rho.size, model.means
     wide = carrier(model, rho, q)
-    grams = [(p, special_gram(model, b, rho, q).M) for p, b in means.cases]
-    x = np.sum([p * special_answer(model, M, wide, means.h) for p, M in grams], axis=0)
+    cases = [p * special_answer(model, special_gram(model, b, rho, q).M, wide, means.h) for p, b in means.cases]
+    x = np.sum(cases, axis=0)
     fitted = [x[:size]]
     for sector in model.sectors:
         if means.carried and sector is model.sectors[0]:

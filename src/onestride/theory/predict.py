@@ -55,6 +55,6 @@ def predict_grid(
     steps = [problem.step.replace(exponent=float(a)) for a in alphas]
     trained, untrained = theory.errors(problem, steps, lams), theory.errors(problem, [Step.none()], lams)
     if not theory.limit:
-        trained = mark(problem, steps, lams, trained, untrained)
-        untrained = mark(problem, [Step.none()], lams, untrained, untrained)
+        trained = mark(problem, steps, lams, trained, untrained, every_degree=theory.every_degree)
+        untrained = mark(problem, [Step.none()], lams, untrained, untrained, every_degree=theory.every_degree)
     return PredictionGrid(problem, theory.name, alphas, lams, trained, untrained, theory.words(problem))

@@ -26,6 +26,8 @@ class Theory:
         Why the theory does not apply to a problem; None where it does.
     limit
         A theory of n → ∞ says so: its numbers are not marked as inaccurate, and "auto" never takes it.
+    every_degree
+        It resolves every degree of the inputs: n and N may be of order d² and beyond.
     at_level
         The same theory at the level that `level=` names, where there are several.
     """
@@ -35,6 +37,7 @@ class Theory:
     accuracy: str | Callable[[Problem], str]
     domain: Callable[[Problem], str | None]
     limit: bool = False
+    every_degree: bool = False
     at_level: Callable[[str], Theory] | None = None
 
     def words(self, problem: Problem) -> str:

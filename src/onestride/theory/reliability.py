@@ -1,15 +1,18 @@
 """Where the profile theory is known to be off by more than 5 %, and the sentence that says why.
 
-Four things it leaves out, each with a number whose limit was set by simulation (benchmarks/reliability.py):
+Five things it leaves out, each with a number whose limit was set by simulation (benchmarks/reliability.py). f is the squared
+length η² φ₀ E r² Var σ'/N that the gradient's fluctuations add to a neuron, θ the amplitude of the step, φ₀ = d/n_step:
 
-    degrees    the untrained network's errors with every degree of the inputs and their length resolved (`yardstick`),
-               relative to this theory's: δ; a step makes the neglected parts weigh more, δ(1 + 2 θ), θ its amplitude
-    tails      a nonlinear part of kurtosis κ averages out over min(n, N) rows or neurons only: κ g/min(n, N), g the
-               factor by which its power grows with the squared length f = η² φ₀ E r² Var σ'/N that the gradient's
-               fluctuations add to a neuron
+    tails      a nonlinear part of kurtosis κ averages out over min(n, N) rows or neurons only: κ g/min(n, N) > 0.09, g the
+               factor by which its power grows with f
     noise      f > 8: the fluctuations are three times as long as the neurons were, and no longer small
-    readout    with a constant readout all neurons move alike, and in the literal gradient what the theory treats as
-               independent adds up: θ > 1
+    batch      with fewer than 1.25 d samples in the step (φ₀ > 0.8) M's law at n → ∞ is not yet that of the batch, which
+               matters when M moves neurons by 2|c₂|η√(φ₀E r²/N) > 0.7 of their length
+    exact      labels that are a linear function of x, and a step: all that is left of the error is small terms
+    degrees    degrees beyond those resolved that are not yet noise, B_l < 3 max(n, N)
+
+The levels of one degree (and finite-step, which stands on one) leave out degrees two and higher and the length of x: the
+untrained network's errors with all of them, relative to theirs, are known, δ, and a step makes them weigh more: δ(1 + 2θ).
 """
 
 from __future__ import annotations
@@ -23,92 +26,57 @@ from onestride._numerics import Array, gauss_density, relative_gap
 from onestride.functions import Function
 from onestride.problem import Problem, Step
 from onestride.result import QUANTITIES, Errors, Status
-from onestride.theory.assumptions import beyond_the_model
+from onestride.theory.assumptions import failed_assumption
+from onestride.theory.direction import direction
 from onestride.theory.profile.errors import errors as profile_errors
+from onestride.theory.profile.harmonics import HIGHEST_DEGREE, degrees_resolved, multiplicity
 from onestride.theory.profile.neurons import learned_direction
 from onestride.theory.profile.strength import isotropic_noise
-from onestride.theory.yardstick import untrained_errors
 
 KNOWN_OFF = 0.05
 _WITH_STEP = 2.0  # how a step of amplitude 1 multiplies what the unresolved degrees are worth, beside 1
 _TAILS = 0.09
-_READOUT = 1.0
 _NOISE = 8.0
-_UNCHECKED = 0.1  # of n or N over d²/2, where the yardstick has no solution to offer
+_FEW_SAMPLES, _MOVED = 0.8, 0.7
+_EXACT, _EXACT_STEP = 0.02, 0.1  # share of the labels' power that is not linear; amplitude of the step
+_NOT_NOISE = 3.0
 
 
-def mark(problem: Problem, steps: list[Step], ridges: Array, errors: Errors, untrained: Errors) -> Errors:
+def mark(
+    problem: Problem, steps: list[Step], ridges: Array, errors: Errors, untrained: Errors, *, every_degree: bool
+) -> Errors:
     """`errors` with the solved cells that are known to be off by more than 5 % marked as such; numbers stay."""
     status, message = errors.status.copy(), errors.message.copy()
-    if not (status == Status.SOLVED).any() or beyond_the_model(problem.replace(step=Step.none())) is not None:
+    if not (status == Status.SOLVED).any() or failed_assumption(problem.replace(step=Step.none())) is not None:
         return errors
-    resolved = untrained_errors(problem, tuple(map(float, ridges)))
-    plain = np.stack([getattr(untrained, name)[0] for name in QUANTITIES])
+    resolved = plain = None
+    if not every_degree:
+        every = _resolved(problem, tuple(map(float, ridges)))  # pyright: ignore[reportArgumentType]
+        resolved = np.stack([getattr(every, name)[0] for name in QUANTITIES])
+        plain = np.stack([getattr(untrained, name)[0] for name in QUANTITIES])
     for i, step in enumerate(steps):
         stepped = problem.replace(step=step)
-        whole = _by_step(stepped)
-        for j in np.flatnonzero(
-            (status[i] == Status.SOLVED) & ((whole is not None) | _suspect(stepped, plain, resolved))
-        ):
-            reason = whole or _by_degrees(stepped, plain[:, j], resolved[:, j])
-            status[i, j], message[i, j] = Status.INACCURATE, f"{Status.INACCURATE.value}: {reason}"
+        whole = known_off(stepped)
+        for j in np.flatnonzero(status[i] == Status.SOLVED):
+            reason = whole
+            if reason is None and plain is not None and resolved is not None:
+                reason = _by_degrees(stepped, plain[:, j], resolved[:, j])
+            if reason is not None:
+                status[i, j], message[i, j] = Status.INACCURATE, f"{Status.INACCURATE.value}: {reason}"
     return replace(errors, status=status, message=message)
 
 
+@lru_cache(maxsize=64)
+def _resolved(problem: Problem, ridges: tuple[float, ...]) -> Errors:
+    """The untrained network's errors with every degree."""
+    return profile_errors(problem, [Step.none()], ridges)
+
+
 def known_off(problem: Problem) -> str | None:
-    """Why the theory is known to be off by more than 5 % for this problem at its own penalty; None when it is not."""
-    reason = _by_step(problem)
+    """Why the theory of every degree is known to be off by more than 5 % for this problem; None when it is not."""
+    reason = _unresolved(problem)
     if reason is not None:
         return reason
-    plain = _plain(problem.replace(step=Step.none()))  # pyright: ignore[reportArgumentType]
-    resolved = untrained_errors(problem, (problem.ridge,))[:, 0]
-    return _by_degrees(problem, plain, resolved) if _suspect(problem, plain, resolved) else None
-
-
-@lru_cache(maxsize=256)
-def _plain(problem: Problem) -> Array:
-    errors = profile_errors(problem, [Step.none()], [problem.ridge])
-    return np.array([getattr(errors, name)[0, 0] for name in QUANTITIES])
-
-
-def _suspect(problem: Problem, plain: Array, resolved: Array) -> Array:
-    """Where δ(1 + 2θ) > 5 %, δ = max |plain/resolved − 1| over the three errors; n, N ≳ d²/2 where δ is not known."""
-    gap = relative_gap(plain, resolved).max(0)
-    return np.where(np.isfinite(gap), gap * (1 + _WITH_STEP * _amplitude(problem)) > KNOWN_OFF, _few_inputs(problem))
-
-
-def _amplitude(problem: Problem) -> float:
-    """θ: how far the step moves a neuron along the learned direction, in units of its length."""
-    return abs(learned_direction(problem).amplitude) if problem.eta else 0.0
-
-
-def _few_inputs(problem: Problem) -> bool:
-    return 2 * max(problem.n, problem.N) / problem.d**2 > _UNCHECKED
-
-
-def _by_degrees(problem: Problem, plain: Array, resolved: Array) -> str:
-    sizes = f"n = {problem.n}, N = {problem.N}, d²/2 = {problem.d**2 / 2:.3g}"
-    gap = relative_gap(plain, resolved)
-    if not np.isfinite(gap).all():
-        return f"degree two of the inputs is learned and no longer noise when n or N is of order d²/2 ({sizes})"
-    worst = int(np.argmax(gap))
-    name = ("ridge objective", "training error", "test error")[worst]
-    text = (
-        f"without a step its {name} is {plain[worst]:.3g}, and {resolved[worst]:.3g} when degree two and higher of the "
-        f"inputs and their length are resolved ({sizes})"
-    )
-    if gap[worst] > KNOWN_OFF:
-        return text
-    return f"{text}; a step that moves neurons by {_amplitude(problem):.2g} of their length makes such parts weigh more"
-
-
-def _by_step(problem: Problem) -> str | None:
-    amplitude = _amplitude(problem)
-    if problem.readout == "constant" and problem.gradient == "full" and amplitude > _READOUT:
-        return (
-            "with a constant readout and the literal gradient the theory holds while the step moves neurons by less than their length, and here "
-            f"it is {amplitude:.3g} times that"
-        )
     spread, few = fluctuation(problem), min(problem.n, problem.N)
     tails, growth = nonlinear_tails(problem.sigma, min(spread, _NOISE))
     if tails * growth / few > _TAILS:
@@ -117,12 +85,61 @@ def _by_step(problem: Problem) -> str | None:
             f"the nonlinear part of activation {problem.sigma.name!r} has kurtosis {tails:.3g}{step} too heavy a tail "
             f"for min(n, N) = {few} to average out"
         )
+    return None if problem.eta == 0 else _by_step(problem, spread)
+
+
+def _by_step(problem: Problem, spread: float) -> str | None:
     if spread > _NOISE:
         return (
             f"the step is so strong that the fluctuations of the gradient, {np.sqrt(spread):.2g} times as long as a neuron "
             "was, are no longer small beside it"
         )
+    power, phi0 = direction(problem).residual_power, problem.d / problem.step_samples
+    moved = 2 * abs(problem.sigma.coefficients[2]) * problem.eta * np.sqrt(phi0 * power / problem.N)
+    if phi0 > _FEW_SAMPLES and moved > _MOVED:
+        return (
+            f"the {problem.step_samples} samples of the step are few for d = {problem.d}, and their second moment moves "
+            f"neurons by {moved:.2g} of their length: its law is not yet that of many samples"
+        )
+    total = problem.target.second_moment + problem.noise**2
+    linear = problem.target.nonlinear_power + problem.noise**2 < _EXACT * total
+    own_output = problem.readout == "constant" and problem.gradient == "full"
+    if linear and (_amplitude(problem) > _EXACT_STEP or own_output):
+        return "the labels are a linear function of the inputs without noise: the little that is left of the error is not described"
     return None
+
+
+def _unresolved(problem: Problem) -> str | None:
+    largest, d = max(problem.n, problem.N), problem.d
+    if degrees_resolved(d, largest) < HIGHEST_DEGREE or multiplicity(d, HIGHEST_DEGREE + 1) > _NOT_NOISE * largest:
+        return None
+    return (
+        f"degrees of the inputs beyond {HIGHEST_DEGREE} are learned and no longer noise (n = {problem.n}, N = {problem.N}, "
+        f"{multiplicity(d, HIGHEST_DEGREE + 1):.3g} harmonics of degree {HIGHEST_DEGREE + 1} for d = {d})"
+    )
+
+
+def _amplitude(problem: Problem) -> float:
+    """θ: how far the step moves a neuron along the learned direction, in units of its length."""
+    return abs(learned_direction(problem).amplitude) if problem.eta else 0.0
+
+
+def _by_degrees(problem: Problem, plain: Array, resolved: Array) -> str | None:
+    """Why a level of one degree is off: δ(1 + 2θ) > 5 %, δ = max |plain/resolved − 1| over the three errors."""
+    gap = relative_gap(plain, resolved)
+    worst = int(np.argmax(gap))
+    amplitude = _amplitude(problem)
+    if not gap[worst] * (1 + _WITH_STEP * amplitude) > KNOWN_OFF:
+        return None
+    name = ("ridge objective", "training error", "test error")[worst]
+    sizes = f"n = {problem.n}, N = {problem.N}, d²/2 = {problem.d**2 / 2:.3g}"
+    text = (
+        f"without a step its {name} is {plain[worst]:.3g}, and {resolved[worst]:.3g} when degree two and higher of the "
+        f"inputs and their length are resolved ({sizes})"
+    )
+    if gap[worst] > KNOWN_OFF:
+        return text
+    return f"{text}; a step that moves neurons by {amplitude:.2g} of their length makes such parts weigh more"
 
 
 def nonlinear_tails(sigma: Function, spread: float) -> tuple[float, float]:

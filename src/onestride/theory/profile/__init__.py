@@ -3,10 +3,14 @@
 In the order of the formulas:
 
     neurons         nodes of a sample's coordinate, a neuron's readout and its weight along the learned direction
-    smoothing       the activation and the teacher seen through what is not learned: μ, k, k₂, e
+    harmonics       a function of one coordinate by degree: b, k_1 … k_L, the rest, and multiplicities
+    smoothing       the same for Gaussian inputs and degree one: μ, k, k₂, e
     gradient_noise  the spectral laws of M, what the step does besides its rank-one part
-    strength        how strong the rest of the weights is after the step: the four levels of the theory
-    model           `build_profile`: all of that for one problem, which is what the equations are about
+    strength        how strong the rest of the weights is after the step, at each level of the theory
+    sectors         rows × neurons and a list of sectors: the object that the equations are about
+    classic         its builder at the levels of one degree
+    degrees         its builder with every degree, the default
+    build           `build_model`: which of the two, and the sentence where there is no model
     equations       `solve` at a real, complex or negative λ
     quadratic_form  Y = yᵀRy and its derivatives, read off a solution
     errors          train and test errors on steps × penalties, with a status and a sentence for each

@@ -8,28 +8,18 @@ z goes, D = d, and this is the random-features theory with every degree (Defilip
 
 In the linear sector the neurons' covariance follows the spectrum of M (`strength`), in degree 2 pairs of its nodes.
 
-What the step's own batch leaves in the means, with τ = ηA/√N, ν = 2c₂, E r² the residual's power and e = v ∂b/∂v:
-
-    length    |w_j|² changes by 2τ w_j·γ_j: e (2τ/v) √(E r²/n (Eψ² − ψ₀² − ψ₁²)), ψ(g) = g σ'(g), new for each neuron
-    mean      the mean residual r̄ ~ N(0, E r²/n) moves all of them:  b + e (2ντ/v) r̄
-    memory    the variance of a pre-activation depends on x through xᵀMx/d, of variance 2E r²/n: e (2ντ/v) √(2E r²/n)
-    kick      M couples the learned direction and e, the unlearned part of β⋆: given ω the mean of w·e is
-              C ω/√(…), C = 2ντ t̂ᵀMe + ν²τ² t̂ᵀM²e
+What the step's own batch, the network's output and the length of the rows leave in the means is in `memory`.
 """
 
 from __future__ import annotations
 
-from dataclasses import replace
-from typing import NamedTuple
-
 import numpy as np
 
-from onestride._numerics import Array, Float, gauss_density
-from onestride.functions import Function
+from onestride._numerics import Array
 from onestride.problem import Problem
-from onestride.theory.direction import direction
-from onestride.theory.profile.gradient_noise import SpectralNodes, gradient_noise
+from onestride.theory.profile.gradient_noise import SpectralNodes
 from onestride.theory.profile.harmonics import degrees_resolved, multiplicity, radius_rule, resolve, sphere_rule
+from onestride.theory.profile.memory import Kinds, cubic, length, remembered
 from onestride.theory.profile.neurons import LearnedDirection, learned_direction, normal_rule, readout_rule, resolution
 from onestride.theory.profile.sectors import Means, Model, Sector, split_teacher
 from onestride.theory.profile.strength import Strength, strength
@@ -55,7 +45,7 @@ def build(
         return build_untrained(problem, radii=radii, degrees=degrees)
     D = problem.d - 1
     L = degrees or degrees_resolved(D, max(problem.n, problem.N))
-    learned = learned_direction(problem)
+    learned = learned_direction(problem, through_output=True)  # right for both gradients, and for η → 0
     law = strength(problem, level, learned)
     z, r, w = _rows(learned, D, nodes, radii or _radii(problem.d))
     neurons = _neurons(problem, learned, law, nodes, min_weight, shift)
@@ -67,7 +57,7 @@ def build(
         paired = l == 2 and multiplicity(D, 2) < _PAIRS * max(problem.n, problem.N)
         sectors.append(_higher(multiplicity(D, l), parts[l], teacher[l], neurons, paired=paired))
     if memory:
-        means, sectors[0] = _memory(problem, learned, law, neurons, parts, teacher, sectors[0])
+        means, sectors[0] = remembered(problem, learned, law, neurons, parts, teacher, sectors[0])
     else:
         means = Means(((1.0, parts[0]),), (), teacher[0])
     kinds = (neurons.A, neurons.theta, neurons.weight, neurons.v)
@@ -106,26 +96,9 @@ def _rows(learned: LearnedDirection, D: int, nodes: int, radii: int) -> tuple[Ar
     return np.repeat(z, r.size), np.tile(r, z.size), np.outer(wz, wr).ravel()
 
 
-class _Neurons(NamedTuple):
-    """Nodes (A, ω, length): |w_⊥|² before the step is `aside`, after it v; the laws of M give the strengths relative to it."""
-
-    A: Float[Array, "k"]
-    omega: Float[Array, "k"]
-    aside: Float[Array, "k"]
-    weight: Float[Array, "k"]
-    theta: Float[Array, "k"]
-    v: Float[Array, "k"]
-    along: Float[Array, "k"]
-    along_e: Float[Array, "k"]
-    bulk: Float[Array, "k p"]
-    share: Float[Array, "p"]
-    teacher: Float[Array, "k t"]
-    teacher_share: Float[Array, "t"]
-
-
 def _neurons(
     problem: Problem, learned: LearnedDirection, law: Strength | None, nodes: int, min_weight: float, shift: float
-) -> _Neurons:
+) -> Kinds:
     d = problem.d
     A, weight = readout_rule(problem, nodes, shift=shift)
     if problem.weights == "sphere":
@@ -149,12 +122,14 @@ def _neurons(
         few = [_gauss(x) for x in (law.bulk, law.teacher)]
         (bulk, share), (teacher, teacher_share) = ((law.on(x, A) / (1 - 1 / d), x.weight) for x in few)
         along = np.ones_like(A) if law.learned is None else law.along_learned(A) / (1 - 1 / d)
-    aside = aside * np.exp(_length(problem, learned).along * omega * A / np.sqrt(problem.N * along))
+    lengths = length(problem, learned, literal=law is not None)
+    aside = aside * np.exp(lengths.along * omega * A / np.sqrt(problem.N * along))
     grown = bulk @ share
     theta = learned.amplitude * A + omega * np.sqrt(along)
-    theta = theta + problem.eta * A / np.sqrt(problem.N) * _cubic(problem, learned, omega)[0]
+    if law is not None:
+        theta = theta + problem.eta * A / np.sqrt(problem.N) * cubic(problem, learned, omega)[0]
     strengths = (bulk / grown[:, None], share, teacher / grown[:, None], teacher_share)
-    return _Neurons(A, omega, aside, weight, theta, aside * grown, along, teacher @ teacher_share, *strengths)
+    return Kinds(A, omega, aside, weight, theta, aside * grown, along, teacher @ teacher_share, *strengths)
 
 
 def _gauss(law: SpectralNodes) -> SpectralNodes:
@@ -179,11 +154,11 @@ def _gauss(law: SpectralNodes) -> SpectralNodes:
     return SpectralNodes(few, weight, power * ((p @ law.power) / mean if mean > 0 else 1.0))
 
 
-def _linear(D: int, K: Array, h: Array, neurons: _Neurons) -> Sector:
+def _linear(D: int, K: Array, h: Array, neurons: Kinds) -> Sector:
     return Sector(float(D), K, neurons.bulk, neurons.share, h, neurons.teacher, neurons.teacher_share)
 
 
-def _higher(dim: float, K: Array, h: Array, neurons: _Neurons, *, paired: bool) -> Sector:
+def _higher(dim: float, K: Array, h: Array, neurons: Kinds, *, paired: bool) -> Sector:
     """Degree two on pairs (p, p') of M's nodes, √(g_p g_p'); higher degrees as if M were isotropic."""
     one = np.ones((neurons.A.size, 1)), np.ones(1)
     if not paired:
@@ -194,117 +169,3 @@ def _higher(dim: float, K: Array, h: Array, neurons: _Neurons, *, paired: bool) 
 def _pairs(strength: Array, share: Array) -> tuple[Array, Array]:
     i, j = np.tril_indices(share.size)
     return strength[:, i] * strength[:, j], share[i] * share[j] * np.where(i == j, 1, 2)
-
-
-def _memory(
-    problem: Problem,
-    learned: LearnedDirection,
-    law: Strength | None,
-    neurons: _Neurons,
-    parts: Array,
-    teacher: Array,
-    linear: Sector,
-) -> tuple[Means, Sector]:
-    """The special sector on f, f·xᵀMx/d and f·ζ, averaged over r̄ by three points; and sector 1 less what is in it."""
-    e, zero = parts[-1], np.zeros_like(parts[-1])
-    independent, cases = [], [(1.0, zero, zero)]
-    if law is not None:
-        tau = problem.eta * neurons.A / np.sqrt(problem.N)
-        noise = direction(problem).residual_power / problem.step_samples  # E r²/n
-        lengthened = e * (2 * tau * neurons.aside / neurons.v)[:, None]
-        shared = law.quadratic * lengthened
-        root = np.sqrt(3 * noise)
-        cases = [(p, g * shared, np.sqrt(2 * noise) * shared) for g, p in ((0.0, 2 / 3), (root, 1 / 6), (-root, 1 / 6))]
-        own = np.sqrt(noise * _own_slope(problem.sigma)) * lengthened
-        independent.append(np.concatenate([own, zero, zero], axis=1))
-    C = _coupling(problem, learned, law, neurons.A)
-    kick = linear.K * (C * neurons.omega / np.sqrt(neurons.along * neurons.v))[:, None]
-    if law is not None:
-        kick = kick + linear.K * (tau * _cubic(problem, learned, neurons.omega)[1] / np.sqrt(neurons.v))[:, None]
-    left = neurons.along_e - C**2 / neurons.along  # variance of w·e given ω, times d
-    length, unlearned = _length(problem, learned), learned.overlap**2 < 1 - 1e-9
-    if length.across > 0 and unlearned:
-        # ℓ·w, which |w_j|² moves with, and w·e, both given ω
-        spread = np.sqrt(np.maximum(length.along**2 + length.across**2 - length.along**2 / neurons.along, 1e-300))
-        on_e = (length.across * length.cosine - C * length.along / neurons.along) / spread
-        on_e = np.clip(on_e, -np.sqrt(np.maximum(left, 0)), np.sqrt(np.maximum(left, 0)))
-        moved = e * (neurons.A / np.sqrt(problem.N * problem.d) * spread / neurons.aside)[:, None]
-        weight = linear.K * (on_e * np.sqrt(neurons.aside / neurons.v / linear.dim))[:, None]
-        independent.append(np.concatenate([moved, zero, weight], axis=1))
-        left = left - on_e**2
-    kept = np.clip(left / neurons.along_e, 0.0, 1.0)
-    means = Means(
-        tuple((p, np.concatenate([parts[0] + moved, form, kick], axis=1)) for p, moved, form in cases),
-        tuple(independent),
-        np.concatenate([teacher[0], np.zeros_like(teacher[0]), teacher[1]]),
-        carried=True,
-    )
-    return means, replace(linear, teacher_strength=linear.teacher_strength * kept[:, None])
-
-
-def _coupling(problem: Problem, learned: LearnedDirection, law: Strength | None, A: Array) -> Array:
-    """C = 2ντ t̂ᵀMe + ν²τ² t̂ᵀM²e, d times the covariance of a neuron's weights along t̂ and e after the step."""
-    if law is None or law.learned is None or learned.overlap**2 > 1 - 1e-9:
-        return np.zeros_like(A)
-    first, second = _cross_moments(problem, learned)
-    tau = problem.eta * A / np.sqrt(problem.N)
-    return 2 * law.quadratic * tau * first + (law.quadratic * tau) ** 2 * (second + 2 * law.shift * first)
-
-
-def _cubic(problem: Problem, learned: LearnedDirection, omega: Float[Array, "k"]) -> tuple[Array, Array]:
-    """What degree three of σ adds to the mean gradient of a neuron along t̂ and along e, the mean over w·e taken.
-
-    E[r 3c₃H₂(w·x)x] = 6c₃(w·g)w + 18c₃(c⋆₃(w·β⋆)²β⋆ − c₃p/d),   g = c⋆₁β⋆ − c₁p (full) or c⋆₁β⋆ (labels).
-    """
-    c1, c3 = problem.sigma.coefficients[[1, 3]] if problem.gradient == "full" else (0.0, problem.sigma.coefficients[3])
-    star1, star3 = problem.target.coefficients[[1, 3]]
-    overlap, tilt, d = learned.overlap, learned.tilt, problem.d
-    unlearned = np.sqrt(max(1 - overlap**2, 0.0))
-    p_on_e = -overlap * tilt / unlearned if unlearned > 1e-5 else 0.0
-    square = overlap**2 * omega**2 + unlearned**2 / d  # E (w·β⋆)² given ω
-    own = 3 * c3 if c1 else 0.0
-    along = 6 * (star1 * overlap - c1 * tilt) * omega**2 + 18 * star3 * square * overlap - 6 * own * tilt / d
-    across = 6 * (star1 * unlearned - c1 * p_on_e) / d + 18 * star3 * square * unlearned - 6 * own * p_on_e / d
-    return c3 * along, c3 * across
-
-
-class _Length(NamedTuple):
-    """A neuron's squared length before the step, less its part along a_j p, changes by a_j ℓ·w_j: ℓ along t̂, across it, and
-    the cosine of what is across with e, the unlearned part of β⋆."""
-
-    along: float
-    across: float
-    cosine: float
-
-
-def _length(problem: Problem, learned: LearnedDirection) -> _Length:
-    """ℓ = −2p, as |w_j| = 1 (rows on the sphere), and + 12 c₃η (c⋆₁β⋆ − c₁p), the gradient's part along w_j itself."""
-    pull = 12 * problem.sigma.coefficients[3] * problem.eta
-    star = pull * problem.target.coefficients[1]
-    output = -2.0 * (problem.weights == "sphere") if learned.through_output else 0.0
-    if problem.gradient == "full":
-        output -= pull * problem.sigma.coefficients[1]
-    overlap, tilt = learned.overlap, learned.tilt  # p·t̂; p and β⋆ are orthogonal
-    along = star * overlap + output * tilt
-    across = np.sqrt(max(star**2 + output**2 - along**2, 0.0))
-    unlearned = np.sqrt(max(1 - overlap**2, 0.0))
-    on_e = star * unlearned - output * overlap * tilt / unlearned if unlearned > 1e-5 else 0.0
-    return _Length(along, across, float(np.clip(on_e / across, -1, 1)) if across > 0 else 0.0)
-
-
-def _cross_moments(problem: Problem, learned: LearnedDirection) -> tuple[float, float]:
-    """t̂ᵀMe and t̂ᵀM²e from the spectral transforms of M, e = (β⋆ − ϱ t̂)/√(1 − ϱ²)."""
-    noise = gradient_noise(problem)
-    straight, overlap = 1 - learned.tilt**2, learned.overlap
-    along = straight * noise.beta + learned.tilt**2 * noise.bulk
-    transform = (np.sqrt(straight) * noise.cross - overlap * along) / np.sqrt(1 - overlap**2)
-    density = np.imag(transform) * np.gradient(noise.x) / np.pi
-    return float(density @ noise.x), float(density @ noise.x**2)
-
-
-def _own_slope(sigma: Function) -> float:
-    """Eψ² − ψ₀² − ψ₁² of ψ(g) = g σ'(g)."""
-    x, w = sigma.rule
-    p = w * gauss_density(x)
-    psi = x * sigma.derivative(x)
-    return max(float(p @ psi**2 - (p @ psi) ** 2 - (p @ (psi * x)) ** 2), 0.0)

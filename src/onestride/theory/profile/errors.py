@@ -122,7 +122,14 @@ def at_level(level: str) -> Theory:
     """The profile theory at one of its levels."""
     level = level_name(level)
     accuracy = _ACCURACY.get(level, _accuracy_of_the_best)
-    return Theory("profile", partial(errors, level=level), accuracy, failed_assumption, at_level=at_level)
+    return Theory(
+        "profile",
+        partial(errors, level=level),
+        accuracy,
+        failed_assumption,
+        every_degree=level == BEST_LEVEL,
+        at_level=at_level,
+    )
 
 
 THEORY = at_level(BEST_LEVEL)

@@ -29,13 +29,15 @@ _LOCALLY = -100  # marks those points
 _AT_ONCE = 400_000  # values f(x) held at a time
 _NEIGHBOURS = 24  # nodes of t that a value is interpolated from
 
+HIGHEST_DEGREE = 8  # resolved at most
+
 
 def multiplicity(D: int, l: int) -> float:
     """B_l, the number of independent harmonics of degree l on S^{D−1}."""
     return float(comb(D + l - 1, l) - (comb(D + l - 3, l - 2) if l >= 2 else 0))
 
 
-def degrees_resolved(D: int, largest: int, *, most: int = 6, factor: float = 60.0) -> int:
+def degrees_resolved(D: int, largest: int, *, most: int = HIGHEST_DEGREE, factor: float = 60.0) -> int:
     """The last degree whose multiplicity is below 60 max(n, N); higher ones are noise to the features."""
     L = 1
     while most > L and multiplicity(D, L + 1) < factor * largest:
