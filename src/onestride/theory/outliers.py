@@ -193,13 +193,17 @@ def _crossings(model: Model, path: list[Solution]) -> tuple[Array, list[Eigenval
 
 
 def direction_cosine(model: Model) -> float:
-    """β̂ᵀt̂ of the profile's direction: 1 when that is β, else t = (1 − c₁²η)p + c₁η(β + c₁p) and βᵀp = −c₁."""
+    """β̂ᵀt̂ of the profile's direction: 1 when that is β, else t = p + c₁ηβ with p = W₀ᵀa of length 1.
+
+    In labels mode βᵀp = 0. The literal gradient's β contains the output, βᵀp = −c₁.
+    """
     if not model.learned.through_output:
         return 1.0
     problem = model.problem
     c1, s, eta = problem.sigma.coefficients[1], direction(problem).s, problem.eta
     length = model.learned.amplitude * np.sqrt(problem.N)
-    return float((c1 * eta * (s * s - c1**2) - c1 * (1 - c1**2 * eta)) / (length * s))
+    along_p = -c1 if problem.gradient == "full" else 0.0
+    return float((c1 * eta * s * s + along_p) / (length * s))
 
 
 def real_path(model: Model, floor: float = 0.0, *, accuracy: float = _EDGE_ACCURACY) -> list[Solution]:
