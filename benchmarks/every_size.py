@@ -92,14 +92,14 @@ def simulate_seed(p: Record, seed: int, device: str) -> list:
     a = gauss(N)
     a = {"gaussian": a, "rademacher": torch.sign(a), "constant": torch.ones_like(a)}[p["readout"]] / math.sqrt(N)
 
-    def sample(size: int, noise: float) -> tuple[Any, Any]:
+    def sample(size: int, *, noisy: bool = True) -> tuple[Any, Any]:
         X = gauss(size, d)
         labels = hermite_sum(p["teacher"], X @ beta)
-        return X, labels + noise * gauss(size) if noise is not None else labels
+        return X, (labels + p["noise"] * gauss(size) if noisy else labels)
 
-    X, y = sample(steps, p["noise"])
-    X2, y2 = sample(n, p["noise"])
-    Xt, yt = sample(TEST_SAMPLES, None)  # the noise of test labels is known, and added exactly
+    X, y = sample(steps)
+    X2, y2 = sample(n)
+    Xt, yt = sample(TEST_SAMPLES, noisy=False)  # the noise of test labels is known, and added exactly
     before = (X @ W.T).requires_grad_()
     (slope,) = torch.autograd.grad(activation(before).sum(), before)
     before = before.detach()
