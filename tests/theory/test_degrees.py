@@ -13,7 +13,7 @@ import onestride as one
 from onestride import Problem, Step
 from onestride.functions import activation as function
 from onestride.theory.direction import direction
-from onestride.theory.profile import degrees, harmonics
+from onestride.theory.profile import degrees, harmonics, memory
 from onestride.theory.profile.build import build_model
 from onestride.theory.profile.equations import newton, residual_and_jacobian, solve
 from onestride.theory.profile.errors import errors_at
@@ -448,7 +448,7 @@ def test_a_neurons_length_changes_as_that_of_a_drawn_step(activation):
         fit, left, *_ = np.linalg.lstsq(known, along, rcond=None)
         own.append(left.item() / (p.N - 4) / (np.mean(r**2) / p.n))
         slope.append(fit[0] * r.mean() / np.mean(r**2) * p.n)
-    assert_agrees(degrees._own_slope(p.sigma), np.array(own), floor=0.05)
+    assert_agrees(memory._own_slope(p.sigma), np.array(own), floor=0.05)
     assert_agrees(2 * p.sigma.coefficients[2], np.array(slope), floor=0.05)
 
 
@@ -493,18 +493,21 @@ def test_the_learned_direction_is_coupled_to_the_unlearned_as_in_drawn_matrices(
         Mt, Me = (X.T @ (r * (X @ u)) / p.n for u in (t, e))
         drawn.append([t @ Me, Mt @ Me])
     overlap = np.sqrt(1 - tilt**2) * direction(p).overlap
-    expected = degrees._cross_moments(p, LearnedDirection(1.0, float(overlap), tilt > 0, tilt))
+    expected = memory._cross_moments(p, LearnedDirection(1.0, float(overlap), tilt > 0, tilt))
     for value, column in zip(expected, np.array(drawn).T, strict=True):
         assert_agrees(1 + value, 1 + column, floor=0.05)
 
 
 def test_before_the_step_neurons_have_the_lengths_of_their_law():
-    """η → 0: rows on the sphere have v + θ² = 1, Gaussian ones E v = 1 − 1/d and E v² = (d² − 1)/d²."""
+    """η → 0: rows on the sphere have v + θ² = 1, Gaussian ones E v = 1 − 1/d, E v² = (d² − 1)/d² and E θ² = 1/d + 1/N.
+
+    The direction is then p = W₀ᵀa, along which a neuron has a_j more.
+    """
     p = problem(d=40, gradient="labels", step=Step(constant=1e-9))
     sphere, rows = build_model(p), build_model(p.replace(weights="gaussian"))
     assert_close(sphere.v + sphere.theta**2, 1.0, rel=1e-6)
     assert_close([rows.weight @ rows.v, rows.weight @ rows.v**2], [1 - 1 / p.d, 1 - 1 / p.d**2], rel=1e-6)
-    assert_close(rows.weight @ rows.theta**2, 1 / p.d, rel=1e-6)
+    assert_close(rows.weight @ rows.theta**2, 1 / p.d + 1 / p.N, rel=1e-6)
 
 
 def test_degree_two_sees_the_pairs_of_the_spectrum():

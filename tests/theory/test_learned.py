@@ -133,6 +133,32 @@ def test_measured_components_are_the_predicted_ones(changes, seed):
         assert_agrees(a.unexplained, b.unexplained.values, floor=0.06)
 
 
+def test_untrained_network_learns_degree_two_once_samples_reach_its_harmonics():
+    """n = N/2, about d and 100 B_2: first degree 1 alone, then degrees 1 and 2 in full."""
+    few, many = (
+        one.learned(problem(n=n, d=20, N=2 * n, activation="softplus", teacher=[0, 1, 0.5], ridge=1e-4)).untrained
+        for n in (25, 20_000)
+    )
+    assert few is not None
+    assert many is not None
+    assert few.fraction[1] < 0.3
+    assert (many.fraction > 0.97).all()
+
+
+@pytest.mark.statistical(rate=5e-3)
+@pytest.mark.parametrize(("d", "activation"), [(30, "relu"), (20, "tanh")])
+def test_measured_components_with_few_inputs_are_the_predicted_ones(d, activation, seed):
+    """n = 600, 12 seeds, k = 5, floor 0.05 of full learning: false-alarm rate below 4e-4 per number, eight of them."""
+    p = problem(0.4, d=d, activation=activation, teacher=[0, 1, 2**-0.5, 0.3], noise=0.5, gradient="full", ridge=0.1)
+    predicted, measured = one.learned(p), one.measure_learned(p, seeds_from(seed, 12))
+    for a, b in ((predicted, measured), (predicted.untrained, measured.untrained)):
+        assert a is not None
+        assert b is not None
+        for j in range(3):
+            assert_agrees(1 + a.fraction[j], 1 + b.fraction.values[:, j], floor=0.05)
+        assert_agrees(a.unexplained, b.unexplained.values, floor=0.08)
+
+
 @pytest.mark.parametrize("sizes", [{"n": 60, "N": 90}, {"n": 90, "N": 60}], ids=["n < N", "n > N"])
 @pytest.mark.parametrize("steps", [1, 2])
 def test_measured_components_are_those_of_plain_code(sizes, steps):

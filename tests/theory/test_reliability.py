@@ -1,4 +1,4 @@
-"""Numbers known to be off are marked; the yardstick that knows is held to an independent simulator and to limits."""
+"""Numbers known to be off are marked; the untrained network is held to an independent simulator and to limits."""
 
 import threading
 
@@ -14,9 +14,9 @@ from onestride.result import QUANTITIES, Status
 from onestride.theory import predict as predict_module
 from onestride.theory.baselines import linear_ridge
 from onestride.theory.profile.equations import MOST_STEPS
+from onestride.theory.profile.errors import errors as profile_errors
 from onestride.theory.reliability import fluctuation, nonlinear_tails
 from onestride.theory.threads import one_thread
-from onestride.theory.yardstick import untrained_errors
 from tolerances import assert_agrees, assert_close
 
 RIDGES = (0.001, 0.01, 0.1, 1.0)
@@ -54,7 +54,13 @@ SIMULATED = {
 }
 
 
-# ---------------------------------------------------------------------- the yardstick
+# ---------------------------------------------------------------------- the untrained network
+
+
+def untrained_errors(problem, ridges):
+    """Three errors (rows) at every λ without a step."""
+    found = profile_errors(problem, [Step.none()], ridges)
+    return np.stack([getattr(found, name)[0] for name in QUANTITIES])
 
 
 @pytest.mark.parametrize("name", SIMULATED)
@@ -96,10 +102,10 @@ def test_linear_features_without_end_are_ridge_regression_on_the_inputs():
 
 def test_the_multiplicity_of_each_degree_is_that_of_the_polynomials():
     """A degree-two activation has exactly 1 + d + (d + 2)(d − 1)/2 features: more neurons do not help, as λ/N → 0."""
-    small = {"n": 4000, "d": 6, "activation": [0, 1, 1], "teacher": [0, 1, 0, 0.3], "noise": 0.2}
+    small = {"n": 4000, "d": 10, "activation": [0, 1, 1], "teacher": [0, 1, 0, 0.3], "noise": 0.2}
     few, many = (untrained_errors(one.Problem(N=N, **small), (1e-4 * N,))[2, 0] for N in (10**4, 10**7))
     assert_close(few, many, rel=1e-4)
-    parameters = 1 + 6 + (6 + 2) * (6 - 1) // 2
+    parameters = 1 + 10 + (10 + 2) * (10 - 1) // 2
     beyond = 0.3**2 * 6 + 0.2**2  # H₃ and the noise cannot be fitted by functions of degree two
     assert_close(many, beyond * (1 + parameters / 4000), rel=0.05)
 
@@ -108,16 +114,28 @@ def test_the_multiplicity_of_each_degree_is_that_of_the_polynomials():
 
 MODERATE = {"n": 1000, "d": 500, "N": 1500, "teacher": QUADRATIC, "noise": 0.5}
 KNOWN = {
-    "n of order d²": {"n": 2048, "d": 32, "N": 2048, "ridge": 0.001, "teacher": QUADRATIC, "noise": 0.5},
-    "constant readout, strong step": MODERATE
-    | {"activation": "silu", "readout": "constant", "step": Step(constant=3, exponent=0.5)},
-    "constant readout, small": {"n": 300, "d": 150, "N": 450, "teacher": QUADRATIC, "noise": 0.5}
+    "few samples in the step": {"n": 400, "d": 350, "N": 800, "n_step": 100, "activation": "gelu"}
+    | {"teacher": [0, 1, 0, 0.4], "gradient": "labels", "step": Step(constant=1, exponent=0.5)},
+    "linear labels without noise": {
+        "n": 900,
+        "d": 32,
+        "N": 1800,
+        "teacher": [0, 1],
+        "gradient": "labels",
+        "ridge": 0.01,
+    }
+    | {"readout": "rademacher", "weights": "gaussian", "step": Step(constant=1, exponent=0.5)},
+    "constant readout, few neurons": {"n": 300, "d": 150, "N": 450, "teacher": QUADRATIC, "noise": 0.5}
     | {"activation": "silu", "readout": "constant", "step": Step(constant=4, exponent=0.5)},
     "heavy-tailed features": {"n": 400, "d": 200, "N": 600, "activation": [0, 1, 0, 1], "ridge": 0.02}
     | {"teacher": QUADRATIC, "noise": 0.5},
     "a step beyond measure": MODERATE | {"step": Step(constant=10, exponent=0.5)},
 }
+MANY = {"n": 2048, "d": 32, "N": 2048, "ridge": 0.001, "teacher": QUADRATIC, "noise": 0.5}
 FINE = {
+    "n of order d²": MANY,
+    "constant readout, strong step": MODERATE
+    | {"activation": "silu", "readout": "constant", "step": Step(constant=3, exponent=0.5)},
     "the example of the README": MODERATE | {"step": Step(constant=1, exponent=0.3)},
     "c = 3, Gaussian readout": MODERATE | {"step": Step(constant=3, exponent=0.5)},
     "no step": MODERATE,
@@ -130,7 +148,7 @@ FINE = {
 
 @pytest.mark.parametrize("name", KNOWN)
 def test_a_number_known_to_be_off_is_marked_and_kept(name):
-    """Each was simulated with 30 seeds or more and is off by 8 to 800 %."""
+    """Each was simulated with 20 seeds or more, and one of its numbers is off by 5 to 90 %."""
     problem = one.Problem(**KNOWN[name])
     with pytest.raises(one.TheoryError, match="known to be off by more than 5 %"):
         one.predict(problem)
@@ -141,7 +159,8 @@ def test_a_number_known_to_be_off_is_marked_and_kept(name):
     assert grid.status[0, 0] is Status.INACCURATE
     assert grid[0, 0].message == p.message
     assert p.to_dict()["status"] == "inaccurate"
-    assert one.learned(problem).status is Status.INACCURATE
+    if name != "linear labels without noise":  # whose error is small and off, not what it has learned
+        assert one.learned(problem).status is Status.INACCURATE
 
 
 @pytest.mark.parametrize("name", FINE)
@@ -150,31 +169,42 @@ def test_a_number_that_simulation_bears_out_is_not_marked(name):
 
 
 def test_a_diagnosis_begins_with_the_mark():
-    found = one.diagnose(one.Problem(**KNOWN["n of order d²"]))
+    found = one.diagnose(one.Problem(**KNOWN["heavy-tailed features"]))
     assert found.causes[0] == "theory-inaccurate"
     assert "penalty" not in found.causes
 
 
-def test_the_mark_names_both_numbers():
-    message = one.predict(one.Problem(**KNOWN["n of order d²"]), throw=False).message
+def test_the_number_that_was_eight_times_too_large():
+    """n = 2,048, d = 32, no step, λ = 0.001: six seeds give 0.8015(97); degree one alone says 6.57."""
+    assert_close(one.predict(one.Problem(**MANY)).test_error, 0.8015, rel=0.02)
+
+
+def test_a_level_of_one_degree_names_both_numbers():
+    message = one.predict(one.Problem(**MANY), level="full", throw=False).message
     assert "6.57" in message
     assert "0.799" in message
     assert "d²/2 = 512" in message
 
 
-def test_marks_follow_each_penalty():
-    """At n = 1024, d = 100 the theory is 13 % off at small λ and within 4 % at λ = 1."""
+def test_marks_of_a_level_of_one_degree_follow_each_penalty():
+    """At n = 1024, d = 100 it is 13 % off at small λ and within 4 % at λ = 1."""
     problem = one.Problem(n=1024, d=100, N=1536, teacher=QUADRATIC, noise=0.5)
-    assert [s.name for s in one.predict_grid(problem, [0.0], [0.001, 1.0]).status[0]] == ["INACCURATE", "SOLVED"]
+    found = one.predict_grid(problem, [0.0], [0.001, 1.0], level="full").status[0]
+    assert [s.name for s in found] == ["INACCURATE", "SOLVED"]
+
+
+def test_degrees_beyond_the_last_are_told():
+    problem = one.Problem(n=10**7, d=10, N=10**6, teacher=QUADRATIC, noise=0.5)
+    assert "degrees of the inputs beyond" in one.predict(problem, throw=False).message
 
 
 def test_the_best_penalty_is_never_one_that_is_known_to_be_off():
     with pytest.raises(one.TheoryError, match="known to be off"):
-        one.optimal_ridge(one.Problem(**KNOWN["n of order d²"]))
+        one.optimal_ridge(one.Problem(**KNOWN["heavy-tailed features"]))
 
 
 def test_the_limit_is_a_limit_and_is_not_marked():
-    problem = one.Problem(**KNOWN["n of order d²"]).replace(step=Step(constant=1, exponent=0.1))
+    problem = one.Problem(**MANY).replace(step=Step(constant=1, exponent=0.1))
     assert one.predict(problem, method="plateau").status is Status.SOLVED
 
 

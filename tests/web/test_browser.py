@@ -108,7 +108,7 @@ def test_page_shows_four_figures_a_sentence_and_formulas(page, shots):
     settled(page)
     for figure in ("test_error", "train_loss", "spectrum", "learned"):
         assert page.locator(f"#{figure} .curve").count() >= 1
-    expect(page.locator("#sentence")).to_contain_text("lowers the test error from 2.20 to 1.96")
+    expect(page.locator("#sentence")).to_contain_text("lowers the test error from 2.19 to 1.95")
     assert page.locator("#formulas math").count() >= 8
     expect(page.locator("#formulas")).to_contain_text("7.94")
     page.screenshot(path=shots / "light.png")

@@ -34,6 +34,7 @@ _SCAN = 1200
 _BAND_POINTS = 500
 _RADII = 5  # nodes of the length of x; seven change the law by less than 1e-4
 _STRIDE = 12  # of the points, every so many is continued from a large imaginary part
+_ROUNDS = 4
 _NEAR_BULK = 40  # points of the scan around the centre of each sector's bulk
 
 
@@ -124,11 +125,18 @@ def solve_line(model: Model, E: Array, known: Line | None = None) -> Line:
     if known is None:
         few = np.unique(E)[::_STRIDE]
         known = Line(few, *stieltjes(model, -few - 1j * IMAGINARY * few))
-    nearest = np.abs(np.log(E)[:, None] - np.log(known.E)).argmin(1)
-    rho, q, size = _newton(model, lam, known.rho[nearest], known.q[nearest], 1e-12, most=12)
-    astray = ~((rho.imag > 0).all(1) & ((q / lam[:, None]).imag > 0).all(1) & (size < 1e-8))
-    if astray.any():
-        rho[astray], q[astray] = stieltjes(model, lam[astray])
+    rho, q = np.empty((E.size, model.w.size), complex), np.empty((E.size, model.weight.size), complex)
+    left = np.arange(E.size)
+    for _ in range(_ROUNDS):  # those that fail again from the nearest that did not
+        nearest = np.abs(np.log(E[left])[:, None] - np.log(known.E)).argmin(1)
+        rho[left], q[left], size = _newton(model, lam[left], known.rho[nearest], known.q[nearest], 1e-12, most=12)
+        right = (np.imag(rho[left]) > 0).all(1) & (np.imag(q[left] / lam[left, None]) > 0).all(1) & (size < 1e-8)
+        solved, left = left[right], left[~right]
+        if not left.size or not solved.size:
+            break
+        known = Line(*(np.concatenate([x, y[solved]]) for x, y in zip(known, (E, rho, q), strict=True)))
+    if left.size:
+        rho[left], q[left] = stieltjes(model, lam[left])
     return Line(E, rho, q)
 
 
@@ -245,7 +253,7 @@ def untrained_law(problem: Problem) -> Law:
         )
     turns = np.flatnonzero(np.diff(np.concatenate([[inside[0]], inside]).astype(int)))
     left, right, rising = scan[turns - 1], scan[turns], inside[turns]
-    for _ in range(5):  # each round narrows every bracket 64-fold
+    for _ in range(5 if len(model.sectors) == 1 else 3):  # each round narrows every bracket 64-fold
         points = left + (right - left) * np.linspace(0, 1, 65)[:, None]
         same = bright(solve_line(model, points.ravel(), line)).reshape(points.shape) == rising
         first = np.maximum(np.argmax(same, axis=0), 1)
@@ -276,27 +284,23 @@ def _scan(model: Model) -> Float[Array, "E"]:
 def _spikes(model: Model, bands: tuple[tuple[float, float], ...], line: Line) -> tuple[float, ...]:
     """Eigenvalues of the mean features above each band: where det(I + D M) changes sign, by bisection."""
     b = model.means.cases[0][1]
-    ends = [a for a, _ in bands[1:]] + [2 * bands[-1][1] + 4 * model.problem.N * float(model.weight @ (b**2 @ model.w))]
-    found = []
     if not b.any():
         return ()
+    ends = [a for a, _ in bands[1:]] + [2 * bands[-1][1] + 4 * model.problem.N * float(model.weight @ (b**2 @ model.w))]
 
-    def counts(E: Array) -> Array:
-        _, rho, q = solve_line(model, E, line)
-        pairs = zip(rho.real, q.real, strict=True)
-        return np.array([spikes_below(model.w * rho, mean_gram(model, b, q)) for rho, q in pairs])
+    def jumps(E: Array) -> list[tuple[float, float]]:
+        _, *pair = solve_line(model, E, line)
+        count = [
+            spikes_below(model.w * rho, mean_gram(model, b, q)) for rho, q in zip(*map(np.real, pair), strict=True)
+        ]
+        return [(E[i], E[i + 1]) for i in np.flatnonzero(np.diff(count))]
 
-    for (_, lower), upper in zip(bands, ends, strict=True):
-        E = lower * (upper / lower) ** ((1 - np.cos(np.pi * np.linspace(0, 1, _NEAR_BULK)[1:-1])) / 2)
-        count = counts(E)
-        for i in np.flatnonzero(np.diff(count)):
-            left, right = E[i], E[i + 1]
-            for _ in range(4):
-                points = np.linspace(left, right, 33)
-                at = int(np.flatnonzero(np.diff(counts(points)))[0])
-                left, right = points[at], points[at + 1]
-            found.append(float((left + right) / 2))
-    return tuple(sorted(found, reverse=True))
+    t = (1 - np.cos(np.pi * np.linspace(0, 1, _NEAR_BULK)[1:-1])) / 2
+    gaps = zip((end for _, end in bands), ends, strict=True)
+    brackets = [bracket for lower, upper in gaps for bracket in jumps(lower * (upper / lower) ** t)]
+    for _ in range(4):
+        brackets = [finer for bracket in brackets for finer in jumps(np.linspace(*bracket, 33))]
+    return tuple(sorted(((left + right) / 2 for left, right in brackets), reverse=True))
 
 
 def spikes_below(D: Float[Array, "m"], M: Float[Array, "m m"]) -> int:

@@ -11,6 +11,7 @@ grows by one where E passes such an eigenvalue on its way down.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
@@ -19,19 +20,21 @@ from onestride._numerics import Array, Float
 from onestride.theory.density import spikes_below
 from onestride.theory.profile.equations import Solution, newton
 from onestride.theory.profile.quadratic_form import Gram, gram_moved, special_gram
-from onestride.theory.profile.sectors import Model
+from onestride.theory.profile.sectors import Means, Model
 
 _ABOVE_AXIS = 1e-6  # ε
 _DARK = 1e-4  # density · E below which E lies in a gap: a tenth of an eigenvalue at n = 1,000
 _RATIO = 1.1  # of neighbouring E
-_EDGE = 1e-3
+_EDGE = 3e-3
 _PROBES = (0.5, 0.75, 0.25, 0.9)  # where a gap is looked for between the estimated ends of two bulks, in log E
+_LOWEST = 1e-6  # a gap that goes further down has no bulk below it
+_RARE = 0.03  # rows of weight below this over n are dropped
 _BISECTIONS = 10
 _POLISH = 4
 
 
 class Gap(NamedTuple):
-    """Solutions at decreasing E in a gap, to 0.1 % of its ends."""
+    """Solutions at decreasing E in a gap, to 0.3 % of its ends."""
 
     line: list[Solution]
 
@@ -97,6 +100,25 @@ def from_far(model: Model, lam: complex, far: float) -> Solution | None:
     return None
 
 
+def without_rare_rows(model: Model) -> Model:
+    """The model without kinds of samples of which n has none: each would be an island of its own in a gap."""
+    kept = model.w > _RARE / model.problem.n
+
+    def columns(x: Array) -> Array:
+        return x[..., np.tile(kept, x.shape[-1] // kept.size)]
+
+    means = Means(
+        tuple((p, columns(b)) for p, b in model.means.cases),
+        tuple(map(columns, model.means.independent)),
+        columns(model.means.h),
+        model.means.carried,
+    )
+    sectors = tuple(replace(s, K=s.K[:, kept], h=s.h[kept]) for s in model.sectors)
+    rows = {name: getattr(model, name)[kept] for name in ("z", "r", "tail")}
+    share = model.w[kept] / model.w[kept].sum()
+    return replace(model, **rows, w=share, sectors=sectors, rest=model.rest[:, kept], means=means)
+
+
 def find_gaps(model: Model, edge: float) -> list[Gap]:
     """The gaps below the bulk that ends at `edge`, from the top: between degree l and all that lies below it."""
     gaps: list[Gap] = []
@@ -104,12 +126,12 @@ def find_gaps(model: Model, edge: float) -> list[Gap]:
         for l in range(len(model.sectors)):
             lower, upper = _estimate(model, l)
             upper = min([upper, edge, *(gap.lower for gap in gaps)])
-            for t in _PROBES if lower < upper else ():
+            for t in _PROBES if 0 < lower < upper else ():
                 probe = from_far(model, _lam(lower * (upper / lower) ** t), 10 * edge)
                 if probe is not None and _dark(model, probe):
                     gaps.append(Gap([*_walk(model, probe, _RATIO)[::-1], probe, *_walk(model, probe, 1 / _RATIO)]))
                     break
-    return gaps
+    return [gap for gap in gaps if gap.lower > _LOWEST * gap.upper]
 
 
 def eigenvalues_in(model: Model, gap: Gap) -> list[Eigenvalue]:
@@ -132,7 +154,9 @@ def _dark(model: Model, s: Solution) -> bool:
 
 
 def _estimate(model: Model, l: int) -> tuple[float, float]:
-    """Upper end of the bulk of the degrees above the (l+1)-th, lower end of that one's, without a step."""
+    """About where the bulk of the degrees above the (l+1)-th ends and that one's begins, without a step; nothing, where
+    that one's is not clear of the rest.
+    """
     n, N = model.problem.n, model.problem.N
 
     def power(K: Array) -> float:
@@ -140,17 +164,21 @@ def _estimate(model: Model, l: int) -> tuple[float, float]:
 
     sector = model.sectors[l]
     shrunk = max(1 - np.sqrt(sector.dim / n), 0.0) * max(1 - np.sqrt(sector.dim / N), 0.0)
-    upper = N / sector.dim * power(sector.K) * shrunk**2
-    norm = np.sqrt(model.weight @ (model.rest @ model.w)) * (1 + np.sqrt(N / n))
+    upper = 1.5 * N / sector.dim * power(sector.K) * shrunk**2  # what lies below pushes it up
+    noise, norm = float(model.weight @ (model.rest @ model.w)), 0.0
     for other in model.sectors[l + 1 :]:
-        norm += np.sqrt(power(other.K)) * (1 + np.sqrt(other.dim / n)) * (1 + np.sqrt(N / other.dim))
-    return float(norm**2) / 2, upper  # bounds of sums overshoot: half of it is closer
+        if other.dim > max(n, N):
+            noise += power(other.K)
+        else:
+            norm += np.sqrt(power(other.K)) * (1 + np.sqrt(other.dim / n)) * (1 + np.sqrt(N / other.dim))
+    norm += np.sqrt(noise) * (1 + np.sqrt(N / n))
+    return (float(min(norm**2, upper / 2)), upper) if upper > norm**2 / 4 else (0.0, 0.0)
 
 
 def _walk(model: Model, start: Solution, ratio: float) -> list[Solution]:
     """Solutions at E multiplied by `ratio` again and again, in smaller steps near the end of the gap."""
     line: list[Solution] = []
-    here, lowest = start, 1e-9 * energy(start)
+    here, lowest = start, 0.9 * _LOWEST * energy(start)
     while abs(ratio - 1) > _EDGE and energy(here) > lowest:
         found = from_neighbour(model, _lam(energy(here) * ratio), here)
         order = () if found is None else (here, found) if ratio < 1 else (found, here)

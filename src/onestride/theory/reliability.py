@@ -6,9 +6,10 @@ length η² φ₀ E r² Var σ'/N that the gradient's fluctuations add to a neur
     tails      a nonlinear part of kurtosis κ averages out over min(n, N) rows or neurons only: κ g/min(n, N) > 0.09, g the
                factor by which its power grows with f
     noise      f > 8: the fluctuations are three times as long as the neurons were, and no longer small
-    batch      with fewer than 1.25 d samples in the step (φ₀ > 0.8) M's law at n → ∞ is not yet that of the batch, which
+    batch      with fewer than 500 and than 1.25 d samples in the step M's law at n → ∞ is not yet that of the batch, which
                matters when M moves neurons by 2|c₂|η√(φ₀E r²/N) > 0.7 of their length
-    exact      labels that are a linear function of x, and a step: all that is left of the error is small terms
+    exact      labels that are a linear function of x, a step, and a test error below 0.5 % of their power: all that is left
+               of it is small terms
     degrees    degrees beyond those resolved that are not yet noise, B_l < 3 max(n, N)
 
 The levels of one degree (and finite-step, which stands on one) leave out degrees two and higher and the length of x: the
@@ -37,8 +38,8 @@ KNOWN_OFF = 0.05
 _WITH_STEP = 2.0  # how a step of amplitude 1 multiplies what the unresolved degrees are worth, beside 1
 _TAILS = 0.09
 _NOISE = 8.0
-_FEW_SAMPLES, _MOVED = 0.8, 0.7
-_EXACT, _EXACT_STEP = 0.02, 0.1  # share of the labels' power that is not linear; amplitude of the step
+_FEW_SAMPLES, _FOR_INPUTS, _MOVED = 500, 0.8, 0.7
+_EXACT, _LITTLE = 0.02, 0.005  # shares of the labels' power: what is not linear in it, and the test error
 _NOT_NOISE = 3.0
 
 
@@ -58,7 +59,7 @@ def mark(
         stepped = problem.replace(step=step)
         whole = known_off(stepped)
         for j in np.flatnonzero(status[i] == Status.SOLVED):
-            reason = whole
+            reason = whole or _exact(stepped, float(errors.test_error[i, j]))
             if reason is None and plain is not None and resolved is not None:
                 reason = _by_degrees(stepped, plain[:, j], resolved[:, j])
             if reason is not None:
@@ -96,17 +97,23 @@ def _by_step(problem: Problem, spread: float) -> str | None:
         )
     power, phi0 = direction(problem).residual_power, problem.d / problem.step_samples
     moved = 2 * abs(problem.sigma.coefficients[2]) * problem.eta * np.sqrt(phi0 * power / problem.N)
-    if phi0 > _FEW_SAMPLES and moved > _MOVED:
+    if problem.step_samples < _FEW_SAMPLES and phi0 > _FOR_INPUTS and moved > _MOVED:
         return (
             f"the {problem.step_samples} samples of the step are few for d = {problem.d}, and their second moment moves "
             f"neurons by {moved:.2g} of their length: its law is not yet that of many samples"
         )
-    total = problem.target.second_moment + problem.noise**2
-    linear = problem.target.nonlinear_power + problem.noise**2 < _EXACT * total
-    own_output = problem.readout == "constant" and problem.gradient == "full"
-    if linear and (_amplitude(problem) > _EXACT_STEP or own_output):
-        return "the labels are a linear function of the inputs without noise: the little that is left of the error is not described"
     return None
+
+
+def _exact(problem: Problem, test_error: float) -> str | None:
+    power = problem.target.second_moment + problem.noise**2
+    rest = problem.target.nonlinear_power + problem.noise**2
+    if problem.eta == 0 or rest >= _EXACT * power or test_error > _LITTLE * power:
+        return None
+    return (
+        "the labels are a linear function of the inputs without noise, and the test error is "
+        f"{test_error / power:.2g} of their power: the small terms that make it up are not described"
+    )
 
 
 def _unresolved(problem: Problem) -> str | None:

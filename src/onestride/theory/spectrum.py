@@ -102,7 +102,8 @@ def spectrum(problem: Problem, *, level: str = "isotropic", density: bool = True
     """Predict bulk, outliers and overlaps of FFᵀ/n.
 
     `level` is that of the profile theory: isotropic for the literal gradient (its fluctuations move the second outlier
-    by tens of percent), rank-one for an exact rank-one step. `density=False` skips the bulk density after the step, the slow
+    by tens of percent), rank-one for an exact rank-one step; at either every degree of the inputs that n and N resolve is a
+    sector of its own, and what lies between their bulks is in `between`. `density=False` skips the bulk density after the step, the slow
     part. For α ≥ 0.45 the real edge is soft: a few eigenvalues lie above the predicted one.
     """
     level = level_name(level)

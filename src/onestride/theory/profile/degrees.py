@@ -19,7 +19,7 @@ from onestride._numerics import Array
 from onestride.problem import Problem
 from onestride.theory.profile.gradient_noise import SpectralNodes
 from onestride.theory.profile.harmonics import degrees_resolved, multiplicity, radius_rule, resolve, sphere_rule
-from onestride.theory.profile.memory import Kinds, cubic, length, remembered
+from onestride.theory.profile.memory import Kinds, cubic, pull, remembered
 from onestride.theory.profile.neurons import LearnedDirection, learned_direction, normal_rule, readout_rule, resolution
 from onestride.theory.profile.sectors import Means, Model, Sector, split_teacher
 from onestride.theory.profile.strength import Strength, strength
@@ -45,7 +45,8 @@ def build(
         return build_untrained(problem, radii=radii, degrees=degrees)
     D = problem.d - 1
     L = degrees or degrees_resolved(D, max(problem.n, problem.N))
-    learned = learned_direction(problem, through_output=True)  # right for both gradients, and for η → 0
+    # t = Wᵀa is right for both gradients and for η → 0; where only spikes are asked for, labels are nearer to β
+    learned = learned_direction(problem, through_output=True if memory else None)
     law = strength(problem, level, learned)
     z, r, w = _rows(learned, D, nodes, radii or _radii(problem.d))
     neurons = _neurons(problem, learned, law, nodes, min_weight, shift)
@@ -111,8 +112,6 @@ def _neurons(
         wo = np.outer(wg, wr).ravel()
     A, omega, aside = np.repeat(A, omega.size), np.tile(omega, A.size), np.tile(aside, A.size)
     weight = np.outer(weight, wo).ravel()
-    if problem.weights == "sphere":
-        aside = 1 - omega**2
     kept = weight > min_weight
     A, omega, aside, weight = A[kept], omega[kept], aside[kept], weight[kept] / weight[kept].sum()
     if law is None:
@@ -122,8 +121,11 @@ def _neurons(
         few = [_gauss(x) for x in (law.bulk, law.teacher)]
         (bulk, share), (teacher, teacher_share) = ((law.on(x, A) / (1 - 1 / d), x.weight) for x in few)
         along = np.ones_like(A) if law.learned is None else law.along_learned(A) / (1 - 1 / d)
-    lengths = length(problem, learned, literal=law is not None)
-    aside = aside * np.exp(lengths.along * omega * A / np.sqrt(problem.N * along))
+    before, a = omega / np.sqrt(along), A / np.sqrt(problem.N)  # what w·t̂ was, as far as ω tells
+    if problem.weights == "sphere":  # |w_j| = 1, of which w_j − a_j p is left off t̂; no real neuron has a_j near 1
+        aside = np.maximum(1 - omega**2 - 2 * learned.tilt * a * before - learned.through_output * a**2, 0.1)
+    if law is not None:
+        aside = aside * np.exp(pull(problem, learned).along * a * before)
     grown = bulk @ share
     theta = learned.amplitude * A + omega * np.sqrt(along)
     if law is not None:

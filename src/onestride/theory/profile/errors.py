@@ -22,7 +22,7 @@ from onestride.theory.profile.sectors import Model
 from onestride.theory.profile.strength import BEST_LEVEL, level_name
 from onestride.theory.registry import Theory
 
-STRONG = 3.0  # of a row's length: for weaker steps the default nodes are accurate to 1e-4 or much better
+STRONG = 3.1  # of a row's length: for weaker steps the default nodes are accurate to 1e-4 or much better
 NODE_TOLERANCE = 0.01
 
 

@@ -141,21 +141,33 @@ class Length(NamedTuple):
     along: float
     across: float
     cosine: float
+    star: float
+    output: float
+
+
+def pull(problem: Problem, learned: LearnedDirection) -> Length:
+    """ℓ = 12 c₃η g: the literal gradient's part along w_j itself, 6c₃(w·g)w."""
+    strength = 12 * problem.sigma.coefficients[3] * problem.eta
+    output = strength * problem.sigma.coefficients[1] if problem.gradient == "full" else 0.0
+    return _vector(learned, strength * problem.target.coefficients[1], -output)
 
 
 def length(problem: Problem, learned: LearnedDirection, *, literal: bool) -> Length:
-    """ℓ = −2p, as |w_j| = 1 (rows on the sphere), and + 12 c₃η (c⋆₁β⋆ − c₁p), the literal gradient's part along w_j."""
-    pull = 12 * problem.sigma.coefficients[3] * problem.eta * literal
-    star = pull * problem.target.coefficients[1]
-    output = -2.0 * (problem.weights == "sphere") if learned.through_output else 0.0
-    if problem.gradient == "full":
-        output -= pull * problem.sigma.coefficients[1]
-    overlap, tilt = learned.overlap, learned.tilt  # p·t̂; p and β⋆ are orthogonal
+    """ℓ = −2p, as |w_j| = 1 (rows on the sphere), and what the literal gradient adds."""
+    unit = -2.0 if problem.weights == "sphere" and learned.through_output else 0.0
+    added = pull(problem, learned) if literal else _vector(learned, 0.0, 0.0)
+    return _vector(learned, added.star, added.output + unit)
+
+
+def _vector(learned: LearnedDirection, star: float, output: float) -> Length:
+    """ℓ = star β⋆ + output p; p and β⋆ are orthogonal."""
+    overlap, tilt = learned.overlap, learned.tilt
     along = star * overlap + output * tilt
     across = np.sqrt(max(star**2 + output**2 - along**2, 0.0))
     unlearned = np.sqrt(max(1 - overlap**2, 0.0))
     on_e = star * unlearned - output * overlap * tilt / unlearned if unlearned > 1e-5 else 0.0
-    return Length(along, across, float(np.clip(on_e / across, -1, 1)) if across > 0 else 0.0)
+    cosine = float(np.clip(on_e / across, -1, 1)) if across > 0 else 0.0
+    return Length(along, float(across), cosine, star, output)
 
 
 def _cross_moments(problem: Problem, learned: LearnedDirection) -> tuple[float, float]:
