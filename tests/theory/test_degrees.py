@@ -410,6 +410,12 @@ def test_errors_are_in_order(changes):
         assert test >= 0.25
 
 
+def test_sizes_whose_product_is_no_machine_integer_are_answered():
+    """N d beyond 2⁶³."""
+    p = problem(n=10**10, d=5 * 10**9, N=10**10, step=Step(exponent=0.3))
+    assert np.isfinite(errors_of(build_model(p), 0.1)).all()
+
+
 @pytest.mark.parametrize("changes", [{}, {"activation": "tanh"}], ids=str)
 def test_more_nodes_change_nothing(changes):
     """Of z and A, and of the length of x: 1e-5."""

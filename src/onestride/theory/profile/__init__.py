@@ -10,6 +10,7 @@ In the order of the formulas:
     sectors         rows × neurons and a list of sectors: the object that the equations are about
     classic         its builder at the levels of one degree
     degrees         its builder with every degree, the default
+    memory          what the step remembers of its batch, in the mean features of that builder
     build           `build_model`: which of the two, and the sentence where there is no model
     equations       `solve` at a real, complex or negative λ
     quadratic_form  Y = yᵀRy and its derivatives, read off a solution

@@ -7,7 +7,7 @@ changes the variance of every pre-activation, and ζ = e·x, the unlearned part 
     length    |w_j|² changes by 2τ w_j·γ_j: e (2τ/v) √(E r²/n (Eψ² − ψ₀² − ψ₁²)), ψ(g) = g σ'(g), new for each neuron
     mean      the mean residual r̄ ~ N(0, E r²/n) moves all of them:  b + e (2ντ/v) r̄
     memory    xᵀMx/d has variance 2E r²/n over x: e (2ντ/v) √(2E r²/n) on f·xᵀMx/d
-    kick      M couples t̂ and e: given ω the mean of w·e is C ω/√(t̂ᵀ(1 + ντM)²t̂), C = 2ντ t̂ᵀMe + ν²τ² t̂ᵀM²e
+    kick      M couples t̂ and e: given ω the mean of w·e is C ω/√G_t, G_t the strength along t̂, C = 2ντ t̂ᵀMe + ν²τ² t̂ᵀM²e
     output    t = Wᵀa holds p = W₀ᵀa, and |w_j| = 1 makes w_j − a_j p shorter by 2a_j w_j·p: its length and its weight along
               ζ vary together where t̂, and with it e, has a part along p
     cubic     E[r 3c₃H₂(w·x)x] = 6c₃(w·g)w + 18c₃(c⋆₃(w·β⋆)²β⋆ − c₃p/d), g = c⋆₁β⋆ − c₁p: neurons grow along themselves
@@ -104,7 +104,7 @@ def _with_the_length(
     spread = np.sqrt(np.maximum(lengths.along**2 * (1 - 1 / kinds.along) + lengths.across**2, 1e-300))
     most = np.sqrt(np.maximum(left, 0.0))
     on_e = np.clip((lengths.across * lengths.cosine - C * lengths.along / kinds.along) / spread, -most, most)
-    return kinds.A / np.sqrt(problem.N * problem.d) * spread / kinds.aside, on_e
+    return kinds.A / np.sqrt(float(problem.N) * problem.d) * spread / kinds.aside, on_e
 
 
 def coupling(problem: Problem, learned: LearnedDirection, law: Strength | None, A: Array) -> Float[Array, "k"]:
