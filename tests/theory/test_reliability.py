@@ -209,11 +209,18 @@ def test_the_limit_is_a_limit_and_is_not_marked():
 
 
 def test_accuracy_follows_the_problem():
-    """The record quoted is that of problems like this one: c = 1 on the factorial of docs/verification.md, or every kind."""
+    """The record quoted is that of problems like this one, by n/d and c (docs/verification.md), and of its level."""
     usual = one.Problem(**FINE["the example of the README"])
-    assert "13,824" in one.predict(usual).accuracy
-    for changes in ({"step": Step(constant=3, exponent=0.3)}, {"readout": "rademacher"}, {"d": 1500}, {"n_step": 4000}):
-        assert "11,391" in one.predict(usual.replace(**changes)).accuracy
+    kinds = [
+        {},
+        {"d": 100},
+        {"step": Step(constant=3, exponent=0.3)},
+        {"d": 100, "step": Step(constant=3, exponent=0.3)},
+    ]
+    words = [one.predict_grid(usual.replace(**changes), [0.3], [0.1]).accuracy for changes in kinds]
+    assert len(set(words)) == 4
+    assert [("n/d from 4 to 100" in text, "1 < c" in text) for text in words] == [(0, 0), (1, 0), (0, 1), (1, 1)]
+    assert "13,824" in one.predict(usual, level="full").accuracy
 
 
 def test_tails_of_hermite_polynomials():
