@@ -83,7 +83,7 @@ def test_axis_names_alpha_for_any_constant_of_the_step(strong):
 
 def test_learned_shares_stand_beside_those_without_the_step(small):
     expect(small.locator("#sentence")).to_contain_text(
-        "learned 76 % of degree 1 and 7 % of degree 2, without the step 62 % and 0 %"
+        "learned 76 % of degree 1 and 8 % of degree 2, without the step 63 % and 1 %"
     )
     assert small.locator("#learned .level").count() == 2
 
