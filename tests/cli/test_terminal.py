@@ -13,7 +13,7 @@ import pytest
 from onestride.cli import main
 from waiting import LIMIT
 
-SMALL = ["--n", "20", "--d", "10", "--N", "30"]
+SMALL = ["--n", "20", "--d", "80", "--N", "30"]  # degree one alone: quick
 SWEEP = "[problem]\nn = 20\nd = 10\nN = 30\nseeds = 2\n[axes]\nridge = [0.1, 1.0]\nnoise = [0.1, 0.2]\n"
 COMMAND = [sys.executable, "-c", "from onestride.cli import main; main()"]
 ASCII = {"LC_ALL": "C", "PYTHONIOENCODING": "ascii", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}

@@ -513,7 +513,7 @@ def test_before_the_step_neurons_have_the_lengths_of_their_law():
     sphere, rows = build_model(p), build_model(p.replace(weights="gaussian"))
     assert_close(sphere.v + sphere.theta**2, 1.0, rel=1e-6)
     assert_close([rows.weight @ rows.v, rows.weight @ rows.v**2], [1 - 1 / p.d, 1 - 1 / p.d**2], rel=1e-6)
-    assert_close(rows.weight @ rows.theta**2, 1 / p.d + 1 / p.N, rel=1e-6)
+    assert_close(rows.weight @ rows.theta**2, 1 / p.d + 1 / p.N, rel=1e-5)  # nodes of weight below 1e-7 are dropped
 
 
 def test_degree_two_sees_the_pairs_of_the_spectrum():

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
 
+from onestride.functions import Function
 from onestride.problem import Problem
 from onestride.result import Status
 from onestride.theory.assumptions import failed_assumption
@@ -24,8 +26,16 @@ def build_model(
     """Set up the profile theory for `problem` (its ridge plays no part: `solve` takes λ)."""
     level = level_name(level)
     if level == "degrees":
-        return degrees.build(problem, nodes=2 * round(3 * nodes / 8) + 1, min_weight=min_weight or 1e-10)
+        count, least = 2 * round(3 * nodes / 8) + 1, min_weight or 1e-7
+        return _every_degree(problem.replace(ridge=1.0), problem.sigma, problem.target, count, least)  # pyright: ignore[reportArgumentType]
     return classic.build(problem, level, nodes=nodes, min_weight=min_weight or 1e-12)
+
+
+@lru_cache(maxsize=8)
+def _every_degree(problem: Problem, sigma: Function, target: Function, nodes: int, min_weight: float) -> Model:
+    """The model serves every penalty asked for; the functions are named since a registered name may change its meaning."""
+    assert (sigma, target) == (problem.sigma, problem.target)
+    return degrees.build(problem, nodes=nodes, min_weight=min_weight)
 
 
 class Verdict(NamedTuple):

@@ -36,7 +36,7 @@ def build(
     nodes: int = 31,
     radii: int | None = None,
     degrees: int | None = None,
-    min_weight: float = 1e-10,
+    min_weight: float = 1e-7,
     memory: bool = True,
     shift: float = 0.0,
 ) -> Model:
@@ -92,7 +92,7 @@ def _rows(learned: LearnedDirection, D: int, nodes: int, radii: int) -> tuple[Ar
     """Nodes (z, r) and probabilities."""
     z, wz = normal_rule(*resolution(learned.amplitude, nodes))
     r, wr = radius_rule(D, radii)
-    kept = wz > 1e-14
+    kept = wz > 1e-9
     z, wz = z[kept], wz[kept] / wz[kept].sum()
     return np.repeat(z, r.size), np.tile(r, z.size), np.outer(wz, wr).ravel()
 
