@@ -15,7 +15,7 @@ from onestride.theory import predict as predict_module
 from onestride.theory.baselines import linear_ridge
 from onestride.theory.profile.equations import MOST_STEPS
 from onestride.theory.profile.errors import errors as profile_errors
-from onestride.theory.reliability import fluctuation, nonlinear_tails
+from onestride.theory.reliability import _by_degrees, fluctuation, nonlinear_tails
 from onestride.theory.threads import one_thread
 from tolerances import assert_agrees, assert_close
 
@@ -191,6 +191,13 @@ def test_marks_of_a_level_of_one_degree_follow_each_penalty():
     problem = one.Problem(n=1024, d=100, N=1536, teacher=QUADRATIC, noise=0.5)
     found = one.predict_grid(problem, [0.0], [0.001, 1.0], level="full").status[0]
     assert [s.name for s in found] == ["INACCURATE", "SOLVED"]
+
+
+def test_a_comparison_that_was_not_solved_is_not_an_agreement():
+    """A level of one degree at n of order d², every degree unsolved: marked; at n ≪ d² there is nothing to fear."""
+    unsolved = np.full(3, np.nan)
+    assert "of order d²/2" in (_by_degrees(one.Problem(**MANY), np.ones(3), unsolved) or "")
+    assert _by_degrees(one.Problem(**MODERATE), np.ones(3), unsolved) is None
 
 
 def test_degrees_beyond_the_last_are_told():
