@@ -129,8 +129,10 @@ def _directly(f: Function, t: Array, sd: Array, D: int, L: int) -> Float[Array, 
     """The parts by quadrature at every point."""
     out = np.empty((L + 3, t.size))
     reach = f.rule[1].sum() / 2
-    # panels as wide as the density allows: on small spheres it ends
-    level = np.floor(np.log2(sd)).astype(int) + (2 if D >= 40 else 0 if D >= 20 else -2)
+    # panels as wide as the density allows, to 1e-6 at worst: on small spheres it ends like (1 − u²)^((D−3)/2)
+    level = np.floor(np.log2(sd)).astype(int) + next(
+        wider for least, wider in ((40, 2), (16, 1), (12, 0), (9, -1), (0, -2)) if D >= least
+    )
     half = min(_WINDOW, np.sqrt(D)) * sd
     beyond = np.abs(t) + half >= reach
     level[beyond] = np.maximum(level[beyond], 1)  # the rule is continued from this level on
