@@ -8,7 +8,7 @@ on benchmarks/every_size.py; the last is where a block of dimension B_l visibly 
                factor by which its power grows with f
     noise      f > 8: the fluctuations are three times as long as the neurons were, and no longer small
     batch      with fewer than 500 and than 1.25 d samples in the step M's law at n → ∞ is not yet that of the batch, which
-               matters when M moves neurons by 2|c₂|η√(φ₀E r²/N) > 0.7 of their length
+               matters when M moves neurons by 2|c₂|η√(φ₀E r²/N) > 0.7 √(n_step/500) of their length
     exact      labels that are a linear function of x, a step, and a test error below 0.5 % of their power (5 % where a constant
                readout's own output is in the gradient): all that is left of it is small terms
     degrees    degrees beyond those resolved that are not yet noise, B_l < 3 max(n, N)
@@ -92,7 +92,8 @@ def _by_step(problem: Problem, spread: float) -> str | None:
         )
     power, phi0 = direction(problem).residual_power, problem.d / problem.step_samples
     moved = 2 * abs(problem.sigma.coefficients[2]) * problem.eta * np.sqrt(phi0 * power / problem.N)
-    if problem.step_samples < _FEW_SAMPLES and phi0 > _FOR_INPUTS and moved > _MOVED:
+    bound = _MOVED * np.sqrt(problem.step_samples / _FEW_SAMPLES)
+    if problem.step_samples < _FEW_SAMPLES and phi0 > _FOR_INPUTS and moved > bound:
         return (
             f"the {problem.step_samples} samples of the step are few for d = {problem.d}, and their second moment moves "
             f"neurons by {moved:.2g} of their length: its law is not yet that of many samples"
