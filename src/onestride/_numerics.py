@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 Array = NDArray[Any]  # with its shape: Float[Array, "n d"], which the tests check at run time
 
-_ORDER = 16  # Gauss-Legendre nodes on each panel
+PANEL_NODES = 16  # Gauss-Legendre nodes on each panel
 _MAX_PANELS = 2048  # panels bisected at one level before the rule gives up refining
 _REACH = 42.0  # half-width of the interval: smoothing at t uses a window of a few units around t
 _SQRT_2PI = np.sqrt(2 * np.pi)
@@ -31,7 +31,7 @@ def gauss_density(x: Float[Array, "*shape"]) -> Float[Array, "*shape"]:
 def _panel_nodes(
     left: Float[Array, "panels"], right: Float[Array, "panels"]
 ) -> tuple[Float[Array, "panels 16"], Float[Array, "panels 16"]]:
-    x, w = leggauss(_ORDER)
+    x, w = leggauss(PANEL_NODES)
     half, centre = (right - left)[:, None] / 2, (right + left)[:, None] / 2
     return centre + half * x, half * w
 
@@ -53,9 +53,11 @@ def adapted_rule(
         fx, p = f(x), gauss_density(x) * w
         return np.stack([(p * fx).sum(1), (p * fx * fx).sum(1)])
 
-    x16, w16 = leggauss(_ORDER)
-    modes = legvander(x16, _ORDER - 1) * w16[:, None] * (np.arange(_ORDER) + 0.5)
-    to_ends = np.stack([modes @ (-1.0) ** np.arange(_ORDER), modes.sum(1)], -1)  # nodal values to values at the ends
+    x16, w16 = leggauss(PANEL_NODES)
+    modes = legvander(x16, PANEL_NODES - 1) * w16[:, None] * (np.arange(PANEL_NODES) + 0.5)
+    to_ends = np.stack(
+        [modes @ (-1.0) ** np.arange(PANEL_NODES), modes.sum(1)], -1
+    )  # nodal values to values at the ends
 
     def hidden(left: Array, right: Array, size: float) -> Array:
         """What a kink or jump between the outermost nodes and the ends, which no node sees, could contribute."""

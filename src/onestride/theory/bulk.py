@@ -9,13 +9,15 @@ Given ρ, q is the positive root of a quadratic; what is left is one scalar equa
 [1/(λ + E σ²/r), 1/λ], which is bracketed.
 """
 
+# pyright: reportMissingTypeStubs=false
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.optimize.elementwise import find_root
+from scipy.optimize.elementwise import find_root  # pyright: ignore[reportUnknownVariableType]
 
 from onestride._numerics import Array
 from onestride.problem import Problem
@@ -75,7 +77,9 @@ def solve_bulk(ridge: ArrayLike, phi: ArrayLike, psi: ArrayLike, c1: float, nonl
 
     lower, upper = -np.log(lam + (c1sq + cg2) / r), -np.log(lam)
     bracket = (lower - 1e-9, upper + 1e-9)  # the bounds are attained when σ = 0 or λ → ∞
-    root = find_root(residual, bracket, args=(lam, phi, psi), tolerances={"xatol": 1e-15, "xrtol": 4e-16, "fatol": 0.0})
+    root: Any = find_root(
+        residual, bracket, args=(lam, phi, psi), tolerances={"xatol": 1e-15, "xrtol": 4e-16, "fatol": 0.0}
+    )
     rho = np.exp(root.x)
     q, V = _q_and_V(rho, psi, c1sq, cg2)
     T = 1 / (1 + rho * c1sq * q / psi)

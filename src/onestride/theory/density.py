@@ -9,6 +9,7 @@ Each E is continued separately from a large imaginary part, all of them at once:
 branch, and does so where the spectrum has two bands.
 """
 
+# pyright: reportConstantRedefinition=false
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
@@ -68,7 +69,7 @@ class Law:
     def cumulative(self, E: Array) -> Array:
         """The distribution function, atom included and normalised to 1."""
         if not self.grid.size:
-            return np.ones_like(np.asarray(E, float))
+            return 0.0 * E + 1.0
         steps = np.diff(self.grid) * (self.density[1:] + self.density[:-1]) / 2
         total = np.concatenate([[0.0], np.cumsum(steps)])
         return self.atom + (1 - self.atom) * np.interp(E, self.grid, total / total[-1])

@@ -9,6 +9,7 @@ sector may have an eigenvalue between the two, below the one and above the other
 grows by one where E passes such an eigenvalue on its way down.
 """
 
+# pyright: reportConstantRedefinition=false
 from __future__ import annotations
 
 from dataclasses import replace

@@ -9,6 +9,7 @@ h_c = Var σ', a neuron sees rκ + √C z:
 C is isotropic, which is exact for n₀ ≫ d only. It shares no code with the profile theory, which it checks.
 """
 
+# pyright: reportMissingTypeStubs=false
 from __future__ import annotations
 
 from dataclasses import dataclass

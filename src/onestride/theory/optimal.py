@@ -61,7 +61,7 @@ def optimal_ridge(
         there = problem.at(ridge=ridge)
         return OptimalRidge(there, ridge, predict(there, method=method, level=level, throw=throw), at_boundary, text)
 
-    points = np.geomspace(low, high, max(5, int(np.ceil(np.log10(high / low) / _COARSE)) + 1))
+    points: Array = np.geomspace(low, high, max(5, int(np.ceil(np.log10(high / low) / _COARSE)) + 1))
     values = test_errors(points)
     if not np.isfinite(values).any():
         raise TheoryError(predict(problem, method=method, level=level, throw=False).message)
@@ -71,7 +71,7 @@ def optimal_ridge(
         text = f"the test error still falls towards {side} penalties at the {end} end, λ = {points[at]:g}"
         return result(float(points[at]), True, text)
     for count in _REFINEMENTS:
-        left, right = points[max(at - 1, 0)], points[min(at + 1, points.size - 1)]
+        left, right = float(points[max(at - 1, 0)]), float(points[min(at + 1, points.size - 1)])
         points = np.geomspace(left, right, count)
         values = test_errors(points)
         at = int(np.nanargmin(values))

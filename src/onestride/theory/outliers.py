@@ -15,13 +15,14 @@ This module holds the rule for what a spike is: an eigenvalue whose strength exc
 named by the Hermite degree that dominates its vector (`dominant_degree`).
 """
 
+# pyright: reportConstantRedefinition=false, reportMissingTypeStubs=false
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
-from scipy.optimize import brentq
+from scipy.optimize import brentq  # pyright: ignore[reportUnknownVariableType]
 
 from onestride._numerics import Array, Float, hermite_table, monomials_in_hermite
 from onestride.problem import Problem
@@ -104,8 +105,8 @@ def spike_model(
     rare = _RARE / problem.N if min_weight is None else min_weight
     if not resolves_degrees(problem):
         return classic.build(problem, level, nodes=nodes, min_weight=rare, shift=shift)
-    few = {"nodes": 2 * round(3 * nodes / 8) + 1, "radii": radii if problem.eta > 0 else None}
-    return degrees.build(problem, level=level, **few, min_weight=rare, memory=False, shift=shift)
+    few, lengths = 2 * round(3 * nodes / 8) + 1, radii if problem.eta > 0 else None
+    return degrees.build(problem, level=level, nodes=few, radii=lengths, min_weight=rare, memory=False, shift=shift)
 
 
 def find_outliers(problem: Problem, level: str = "isotropic", *, nodes: int = 41) -> Outliers:
@@ -159,7 +160,7 @@ def _outliers(model: Model, edge: float, found: list[Eigenvalue], **more: Any) -
             dominant_degree(row) if seen and share > _ABOUT_Z else 0
             for row, (_, _, share) in zip(overlaps, projected, strict=True)
         ),
-        **({"strengths": np.empty(0), "degrees": (), "converged": True} | more),
+        **cast("dict[str, Any]", {"strengths": np.empty(0), "degrees": (), "converged": True} | more),
     )
 
 
@@ -273,8 +274,8 @@ def _refine(model: Model, above: Solution, below: Solution, k: int) -> Eigenvalu
         last = newton(model, -E, last.rho, last.q, cap=0.3)
         return float(special_eigenvalues(model, last)[k]) - 1
 
-    root_found: Any = brentq(excess, energy(below), energy(above), xtol=1e-10 * energy(above))
-    return at_pole(model, newton(model, -float(root_found), last.rho, last.q, cap=0.3), k)[1]
+    root_found = cast("float", brentq(excess, energy(below), energy(above), xtol=1e-10 * energy(above)))
+    return at_pole(model, newton(model, -root_found, last.rho, last.q, cap=0.3), k)[1]
 
 
 def _degrees(model: Model, s: Solution, count: int) -> tuple[int, ...]:

@@ -8,6 +8,7 @@ Then yᵀRy falls by C_ℓ = Σ_i w_i i! (2u_i t_i − u_i²), and
     Δ_ℓ = λ C_ℓ  (ridge objective),     Λ_ℓ = −(1/ρ_bulk²) ∂C_ℓ/∂λ  (test error, by the leave-one-out identity).
 """
 
+# pyright: reportConstantRedefinition=false
 from __future__ import annotations
 
 import math

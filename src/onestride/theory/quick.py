@@ -125,7 +125,8 @@ def _fractions(problem: Problem, model: Model, solution: Solution) -> Array:
 def curves(problem: Problem, quality: Quality) -> dict[str, Any]:
     """Errors and learned shares against α, with the untrained network, the n → ∞ plateaus and the baselines."""
     alphas = exponents(problem, quality)
-    cells, last = [], None
+    cells: list[_Cell] = []
+    last = None
     for alpha in alphas:
         cell, last = _cell(problem.at(exponent=float(alpha)), quality, last)
         cells.append(cell)
@@ -237,7 +238,7 @@ def _rough_outliers(model: Model, edge: float) -> list[float]:
         return []
     energy = np.log([-float(np.real(s.lam)) for s in path])
     values = np.maximum([special_eigenvalues(model, s)[:6] for s in path], 1e-300)
-    found = []
+    found: list[float] = []
     for column in values.T:
         i = crossing(column)
         if i is not None:

@@ -177,7 +177,7 @@ def trained_law(problem: Problem, level: str, untrained: Law, found: Outliers) -
 
     density = at(grid)
     while density[0] * grid[0] > 10 * BLUR and grid[0] > 1e-9 * edge:  # the bulk reaches further down than before
-        more = np.geomspace(grid[0] / 16, grid[0], 40)[:-1]
+        more: Array = np.geomspace(float(grid[0]) / 16, float(grid[0]), 40)[:-1]
         grid, density = np.append(more, grid), np.append(at(more), density)
     for _ in range(3):  # halve intervals that carry much of the mass
         heavy = np.flatnonzero(np.diff(grid) * (density[1:] + density[:-1]) > 2 * _HEAVY)

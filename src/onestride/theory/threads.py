@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from functools import lru_cache
 from threading import Lock, local
@@ -16,13 +16,13 @@ _here = local()
 
 @lru_cache(maxsize=1)
 def _controller() -> Any:
-    from threadpoolctl import ThreadpoolController
+    from threadpoolctl import ThreadpoolController  # pyright: ignore[reportMissingTypeStubs]
 
     return ThreadpoolController()
 
 
 @contextmanager
-def one_thread() -> Iterator[None]:
+def one_thread() -> Generator[None]:
     """Limit BLAS to one thread. Some builds keep that number for each thread of Python, some for the whole process.
 
     So every thread sets its own limit, and each goes back to the numbers that the first found: those of a thread that

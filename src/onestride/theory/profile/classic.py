@@ -8,6 +8,7 @@ a low-rank mean, the linear sector of dimension d with strength G (`strength`), 
 g ~ N(0, 1) (μ, k, k₂, e: `smoothing`, at the variance v_j of a pre-activation). Higher degrees count as noise: n, N ≪ d²/2.
 """
 
+# pyright: reportConstantRedefinition=false
 from __future__ import annotations
 
 import numpy as np

@@ -14,6 +14,7 @@ Newton's method in (log ρ, log q) with a capped step, after half-steps of the f
 residual and Jacobian are scaled by ρ_i and q_k.
 """
 
+# pyright: reportConstantRedefinition=false
 from __future__ import annotations
 
 from dataclasses import dataclass, replace

@@ -85,7 +85,7 @@ def errors_at(model: Model, solution: Solution) -> tuple[float, float, float]:
     lam = float(np.real(solution.lam))
     tangents = [solution.tangent(1.0), solution.tangent(1 / solution.rho**2)]
     Y, (by_lam, by_leaving_out) = quadratic_form(model, solution, tangents)
-    return float(np.real(lam * Y)), float(np.real(-(lam**2) * by_lam)), float(np.real(-by_leaving_out))
+    return complex(lam * Y).real, complex(-(lam**2) * by_lam).real, complex(-by_leaving_out).real
 
 
 _ACCURACY = {

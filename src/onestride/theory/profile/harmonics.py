@@ -7,6 +7,7 @@ B_l harmonics Y_l of degree l, each of variance 1: a feature's part of degree l 
 For D → ∞ P_l(u) becomes h_l(√D u), Hermite's.
 """
 
+# pyright: reportConstantRedefinition=false, reportMissingTypeStubs=false
 from __future__ import annotations
 
 from functools import lru_cache
@@ -19,7 +20,7 @@ from numpy.polynomial.legendre import leggauss
 from scipy.linalg import eigh_tridiagonal
 from scipy.special import binom
 
-from onestride._numerics import _ORDER, Array, Float
+from onestride._numerics import PANEL_NODES, Array, Float
 from onestride.functions import Function
 from onestride.theory.profile.smoothing import LARGEST_REACH, fine_rule
 
@@ -116,7 +117,8 @@ def _table(f: Function, t: Array, sd: Array, D: int, L: int) -> _Table | None:
     # smoothing by N(0, s²) is analytic in log s up to ±iπ/4, which gives Chebyshev's interpolation its rate
     count = 1 if half == 0 else 2 + int(np.ceil(24 / np.arcsinh(np.pi / 4 / half)))
     distance = low / (5 if D >= 40 else 8)
-    nodes = np.arange(-_NEIGHBOURS // 2, np.ceil((t.max() - t.min()) / distance) + _NEIGHBOURS // 2 + 1)
+    length = int(np.ceil((t.max() - t.min()) / distance)) + _NEIGHBOURS + 1
+    nodes = np.arange(length) - float(_NEIGHBOURS // 2)
     if 2 * nodes.size * count > t.size:
         return None
     grid = t.min() + distance * nodes
@@ -131,7 +133,7 @@ def _directly(f: Function, t: Array, sd: Array, D: int, L: int) -> Float[Array, 
     reach = f.rule[1].sum() / 2
     # panels as wide as the density allows, to 1e-6 at worst: on small spheres it ends like (1 − u²)^((D−3)/2)
     level = np.floor(np.log2(sd)).astype(int) + next(
-        wider for least, wider in ((40, 2), (16, 1), (12, 0), (9, -1), (0, -2)) if D >= least
+        wider for least, wider in ((40, 2), (16, 1), (12, 0), (9, -1), (0, -2)) if least <= D
     )
     half = min(_WINDOW, np.sqrt(D)) * sd
     beyond = np.abs(t) + half >= reach
@@ -191,7 +193,7 @@ def _merged(f: Function, level: int) -> tuple[Array, Array]:
 
 @lru_cache(maxsize=1)
 def _unit_panel() -> tuple[Array, Array]:
-    x, w = leggauss(_ORDER)
+    x, w = leggauss(PANEL_NODES)
     return (1 + x) / 2, w / 2
 
 

@@ -10,6 +10,7 @@ with A = √N a and O ~ N(0, 1). The literal ("full") gradient contains the netw
 p = W₀ᵀa; conditioning on t = Wᵀa accounts for that, W = a tᵀ + (I − aaᵀ)W̃.
 """
 
+# pyright: reportConstantRedefinition=false, reportMissingTypeStubs=false
 from __future__ import annotations
 
 from collections.abc import Callable

@@ -8,6 +8,7 @@ is a short sum of Gaussian weights that the trapezoid rule makes exact to roundi
 made from finer ones the same way, for large v. No derivative of f is needed.
 """
 
+# pyright: reportMissingTypeStubs=false
 from __future__ import annotations
 
 from functools import lru_cache
@@ -16,7 +17,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy.special import roots_hermitenorm
 
-from onestride._numerics import _ORDER, Array, gauss_density
+from onestride._numerics import PANEL_NODES, Array, gauss_density
 from onestride.functions import Function
 
 _BASE = 0.4  # v₀ of the finest grid
@@ -156,14 +157,14 @@ def _moments(p: Array, g: Array, values: Array, v: float) -> Smoothed:
 @lru_cache(maxsize=64)
 def fine_rule(f: Function, halvings: int) -> tuple[Array, Array]:
     """The rule of f with every panel wider than 2^(−halvings) cut into that width."""
-    x, w = (a.reshape(-1, _ORDER) for a in f.rule)
+    x, w = (a.reshape(-1, PANEL_NODES) for a in f.rule)
     width = w.sum(1)
     pieces = np.maximum(1, np.rint(width * 2.0**halvings).astype(int))
     if pieces.max() == 1:
         return f.rule
     left = (x[:, 0] + x[:, -1]) / 2 - width / 2
     unit, share = (x[0] - left[0]) / width[0], w[0] / width[0]
-    panel = np.repeat(np.arange(width.size), pieces)
+    panel: Array = np.repeat(np.arange(int(width.size)), pieces)
     which = np.arange(panel.size) - np.repeat(np.cumsum(pieces) - pieces, pieces)
     piece = (width / pieces)[panel]
     start = left[panel] + which * piece
