@@ -77,10 +77,9 @@ def test_parts_of_a_smooth_function_are_those_of_another_quadrature(D, activatio
     rest = (values**2) @ w - (parts**2).sum(1)
     slope = function(activation, centred=False).derivative(t[:, None] + s[:, None] * u) * s[:, None] * u
     got = resolve(f, t, s, D, L)
-    loose = 1e3 if D < 20 else 1.0  # the rule's panels do not end where a small sphere does
-    assert_close(got[:-2].T, parts, rel=1e-9, abs_=1e-11 * loose)
-    assert_close(got[-2], rest, rel=1e-7, abs_=1e-11 * loose)
-    assert_close(got[-1], slope @ w / 2, rel=1e-7, abs_=1e-10 * loose)
+    assert_close(got[:-2].T, parts, rel=1e-9, abs_=1e-11)
+    assert_close(got[-2], rest, rel=1e-7, abs_=1e-11)
+    assert_close(got[-1], slope @ w / 2, rel=1e-7, abs_=1e-10)
 
 
 @pytest.mark.parametrize("D", [9, 45, 10**4])
@@ -88,7 +87,7 @@ def test_parts_of_relu_have_their_closed_forms(D):
     """At t = 0: b = s E u₊, k_1 = s/(2√D), k_2 = s E[u₊ P_2], k_3 = 0, and s²/(2D) in all."""
     moment = [np.exp(gammaln(D / 2) + gammaln((p + 1) / 2) - gammaln((D + p) / 2)) / 2 / np.sqrt(np.pi) for p in (1, 3)]
     second = (moment[1] - moment[0] / D) / np.sqrt(2 * (D - 1) / (D**2 * (D + 2.0)))
-    rel = 3e-5 if D < 20 else 1e-9
+    rel = 1e-9
     for s in np.sqrt(D) * np.array([0.3, 1.0, 5.0]):
         b, k1, k2, k3, rest, e = resolve(function("relu", centred=False), np.zeros(1), np.full(1, s), D, 3)[:, 0]
         assert_close([b, k1, k2], [s * moment[0], s / (2 * np.sqrt(D)), s * second], rel=rel)

@@ -25,6 +25,7 @@ from onestride.functions import Function
 from onestride.theory.profile.smoothing import LARGEST_REACH, fine_rule
 
 _WINDOW = 8.0  # standard deviations of s u beyond which nothing is added
+_SMALL = 40  # spheres of smaller dimension end within the window
 _LOCAL = 64  # nodes of u where the function's own rule does not reach
 _LOCALLY = -100  # marks those points
 _AT_ONCE = 400_000  # values f(x) held at a time
@@ -131,15 +132,14 @@ def _directly(f: Function, t: Array, sd: Array, D: int, L: int) -> Float[Array, 
     """The parts by quadrature at every point."""
     out = np.empty((L + 3, t.size))
     reach = f.rule[1].sum() / 2
-    # panels as wide as the density allows, to 1e-6 at worst: on small spheres it ends like (1 − u²)^((D−3)/2)
-    level = np.floor(np.log2(sd)).astype(int) + next(
-        wider for least, wider in ((40, 2), (16, 1), (12, 0), (9, -1), (0, -2)) if least <= D
-    )
+    level = np.floor(np.log2(sd)).astype(int) + (2 if D >= _SMALL else 1)  # panels as wide as the density allows
     half = min(_WINDOW, np.sqrt(D)) * sd
     beyond = np.abs(t) + half >= reach
     level[beyond] = np.maximum(level[beyond], 1)  # the rule is continued from this level on
     far = beyond & ((sd < 2) | (np.abs(t) >= reach + half))
     level[far | (sd < 2.0**-10)] = _LOCALLY  # a kink is seen by few points on this scale
+    if f.exact is not None:
+        level[:] = _LOCALLY  # exact for polynomials
     for value in np.unique(level):
         chosen = np.flatnonzero(level == value)
         chosen = chosen[np.argsort(sd[chosen], kind="stable")]  # windows of similar width go together
@@ -148,9 +148,10 @@ def _directly(f: Function, t: Array, sd: Array, D: int, L: int) -> Float[Array, 
                 out[:, part] = _locally(f, t[part], sd[part], D, L)
             continue
         rule = _rule(f, int(value))
+        nodes = _window_by_window if D >= _SMALL else _from_end_to_end
         lo, hi = (np.searchsorted(rule[0], t[chosen] + sign * _WINDOW * sd[chosen]) for sign in (-1, 1))
         for part in np.array_split(chosen, chosen.size * int((hi - lo).max()) // _AT_ONCE + 1):
-            out[:, part] = _by_rule(f, rule, t[part], sd[part], D, L)
+            out[:, part] = _by_rule(*nodes(f, rule, t[part], sd[part], D), D, L)
     return out
 
 
@@ -197,20 +198,49 @@ def _unit_panel() -> tuple[Array, Array]:
     return (1 + x) / 2, w / 2
 
 
-def _by_rule(f: Function, rule: tuple[Array, Array], t: Array, sd: Array, D: int, L: int) -> Array:
-    """With the function's own rule, which resolves its kinks."""
+def _window_by_window(
+    f: Function, rule: tuple[Array, Array], t: Array, sd: Array, D: int
+) -> tuple[Array, Array, Array]:
+    """The function's own rule, which resolves its kinks, around each t: nodes in units of sd, weights, values."""
     x, weight = rule
     lo = np.searchsorted(x, t - _WINDOW * sd)
     width = int((np.searchsorted(x, t + _WINDOW * sd) - lo).max())
     padding = np.zeros(width)
     at, weights, values = (sliding_window_view(np.concatenate([a, padding]), width)[lo] for a in (x, weight, f(x)))
-    at -= t[:, None]
-    at /= sd[:, None]
+    return (at - t[:, None]) / sd[:, None], weights, values
+
+
+def _from_end_to_end(f: Function, rule: tuple[Array, Array], t: Array, sd: Array, D: int) -> tuple[Array, Array, Array]:
+    """The same on a small sphere, where the density ends like (1 − u²)^((D−3)/2): whole panels, and one up to each end."""
+    x, weight = (a.reshape(-1, PANEL_NODES) for a in rule)
+    left = np.append((x[:, 0] + x[:, -1] - weight.sum(1)) / 2, (x[-1, 0] + x[-1, -1] + weight[-1].sum()) / 2)
+    low, high = t - np.sqrt(D) * sd, t + np.sqrt(D) * sd
+    first = np.minimum(np.searchsorted(left, low), left.size - 1)
+    last = np.maximum(np.searchsorted(left, high, side="right") - 1, first)  # whole panels are first … last − 1
+    chosen = first[:, None] + np.arange(int((last - first).max()))
+    inside = chosen < last[:, None]
+    chosen = np.minimum(chosen, x.shape[0] - 1)
+    unit, share = _unit_panel()
+    # 1 ∓ u = (distance) v² makes the density's half-integer power of it a whole one
+    below, above = np.clip(left[first], low, high) - low, high - np.clip(left[last], low, high)
+    at_ends = np.concatenate(
+        [low[:, None] + np.outer(below, unit**2), high[:, None] - np.outer(above, unit**2)], axis=1
+    )
+    weight_ends = np.concatenate([np.outer(length, 2 * unit * share) for length in (below, above)], axis=1)
+    wide = (t.size, -1)
+    at = np.concatenate([x[chosen].reshape(wide), at_ends], axis=1)
+    weights = np.concatenate([(weight[chosen] * inside[:, :, None]).reshape(wide), weight_ends], axis=1)
+    values = np.concatenate([f(x)[chosen].reshape(wide), f(at_ends)], axis=1)
+    return (at - t[:, None]) / sd[:, None], weights, values
+
+
+def _by_rule(at: Array, weights: Array, values: Array, D: int, L: int) -> Array:
+    """The parts from values at √D u = `at` with Lebesgue weights."""
     density = np.square(at)
     density *= -1 / D
-    np.log1p(np.maximum(density, -1.0, out=density), out=density)  # log1p(-1) = −∞ off the sphere
+    np.log1p(np.maximum(density, -1 + 1e-16, out=density), out=density)  # off a large sphere nothing is left
     density *= (D - 3) / 2
-    weights *= np.exp(density, out=density)
+    weights = weights * np.exp(density, out=density)
     weights /= weights.sum(1, keepdims=True)
     return _moments(values, at, weights, D, L)
 
