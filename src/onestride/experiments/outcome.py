@@ -11,6 +11,7 @@ from onestride._backend import require_device
 from onestride.experiments.verdict import Verdict
 from onestride.functions import InputError
 from onestride.plot import Panel
+from onestride.result import Result
 
 Progress = Callable[[float], None]  # told how much is done, from 0 to 1
 SIZE_NAMES = ("small", "standard", "large")
@@ -80,8 +81,11 @@ class Figure:
 
 
 @dataclass(frozen=True)
-class Outcome:
+class Outcome(Result):
     """One experiment: the question, what the paper (or the folklore) claims, the judgement and the figure behind it."""
+
+    _judged = ("judgement.finding", "judgement.surprise", "judgement.rows")
+    _told = ("name", "question", "claim", "verdict", *_judged, "figure.caption")
 
     name: str
     question: str
@@ -89,14 +93,7 @@ class Outcome:
     judgement: Judgement
     figure: Figure
 
-    def to_dict(self) -> dict[str, Any]:
-        """Words and numbers, without the figure."""
-        told = self.judgement
-        words = {"verdict": told.words, "finding": told.finding, "surprise": told.surprise, "rows": told.rows}
-        return {
-            "name": self.name,
-            "question": self.question,
-            "claim": self.claim,
-            **words,
-            "caption": self.figure.caption,
-        }
+    @property
+    def verdict(self) -> str:
+        """The verdict in a few words."""
+        return self.judgement.words
