@@ -25,6 +25,7 @@ LAYERS = [
     ("theory", "simulation"),
     ("comparison", "diagnosis", "store"),
     ("plot", "sweeps", "estimator"),
+    ("learning_curves",),
     ("experiments",),
     ("web", "report"),
     ("cli",),

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from onestride.functions import InputError as InputError
     from onestride.functions import activation as activation
     from onestride.functions import register as register
+    from onestride.learning_curves import scaling as scaling
     from onestride.problem import Problem as Problem
     from onestride.problem import Step as Step
     from onestride.result import TheoryError as TheoryError
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
     from onestride.theory.giant_step import giant_step as giant_step
     from onestride.theory.learned import learned as learned
     from onestride.theory.optimal import optimal_ridge as optimal_ridge
+    from onestride.theory.optimum import optimum as optimum
     from onestride.theory.predict import predict as predict
     from onestride.theory.predict import predict_grid as predict_grid
     from onestride.theory.spectrum import spectrum as spectrum
@@ -49,6 +51,7 @@ _NAMES = {
     "diagnosis": "diagnose",
     "estimator": "estimator OneStepFeatures OneStepRegressor OneStepClassifier",
     "functions": "InputError activation register",
+    "learning_curves": "scaling",
     "problem": "Problem Step",
     "result": "TheoryError",
     "simulation.cost": "plan",
@@ -61,6 +64,7 @@ _NAMES = {
     "theory.giant_step": "giant_step",
     "theory.learned": "learned",
     "theory.optimal": "optimal_ridge",
+    "theory.optimum": "optimum",
     "theory.predict": "predict predict_grid",
     "theory.spectrum": "spectrum",
 }

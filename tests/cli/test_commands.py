@@ -26,7 +26,17 @@ def run(capsys, *arguments):
 def test_help_lists_every_command(capsys):
     code, out, _ = run(capsys, "--help")
     assert code == 0
-    for command in ("predict", "simulate", "compare", "spectrum", "diagnose", "reproduce", "functions"):
+    for command in (
+        "predict",
+        "simulate",
+        "compare",
+        "spectrum",
+        "diagnose",
+        "optimum",
+        "scaling",
+        "reproduce",
+        "functions",
+    ):
         assert command in out
 
 
@@ -39,7 +49,16 @@ def test_help_needs_no_heavy_import():
 
 
 @pytest.mark.parametrize(
-    "command", [["predict"], ["simulate", "--seeds", "2"], ["compare", "--seeds", "3"], ["spectrum"], ["diagnose"]]
+    "command",
+    [
+        ["predict"],
+        ["simulate", "--seeds", "2"],
+        ["compare", "--seeds", "3"],
+        ["spectrum"],
+        ["diagnose"],
+        ["optimum", "--over", "ridge"],
+        ["scaling", "--last", "300", "--points", "2"],
+    ],
 )
 def test_json_is_strict_json(capsys, command):
     code, out, _ = run(capsys, *command, *SMALL, "--json")
@@ -64,7 +83,9 @@ def test_predict_says_when_its_numbers_are_not_to_be_relied_on(capsys):
     assert json.loads(out)["status"] == "inaccurate"
 
 
-@pytest.mark.parametrize("command", ["predict", "simulate", "compare", "spectrum", "diagnose", "plan"])
+@pytest.mark.parametrize(
+    "command", ["predict", "simulate", "compare", "spectrum", "diagnose", "plan", "optimum", "scaling"]
+)
 def test_every_command_begins_with_the_problem_it_solves(capsys, command):
     _, out, _ = run(capsys, command, *SMALL, "--exponent", "0.2", "--readout", "constant", "--n-step", "70")
     first = " ".join(out.split())

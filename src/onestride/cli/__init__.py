@@ -8,6 +8,7 @@ from typing import Annotated, Literal
 from cyclopts import App, Parameter
 
 from onestride import __version__
+from onestride.cli.best import optimum, scaling
 from onestride.cli.explore import explore
 from onestride.cli.options import AS_IN_README, Device, Json, Method, ProblemOptions, Seeds, Size
 from onestride.cli.out import check_folder
@@ -252,6 +253,8 @@ def experiment(
     emit(data, json_)
 
 
+app.command(optimum)
+app.command(scaling)
 app.command(explore)
 app.command(sweep_app)
 app.command(store_app)

@@ -1,0 +1,116 @@
+"""`onestride optimum` and `onestride scaling`: the best step, penalty and split, and how the error falls with size."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
+
+from cyclopts import Parameter
+
+from onestride.cli.options import AS_IN_README, Flag, Json, Method, ProblemOptions
+from onestride.cli.out import check_file
+from onestride.cli.show import describe, emit, say, table
+
+if TYPE_CHECKING:
+    from onestride.learning_curves import Scaling
+
+
+def optimum(
+    *,
+    options: ProblemOptions = AS_IN_README,
+    over: str = "step,ridge",
+    method: Method = "auto",
+    json_: Json = False,
+) -> None:
+    """Find the step, the penalty and the split of the samples with the smallest predicted test error.
+
+    Parameters
+    ----------
+    over
+        What is tuned, with commas: step, ridge, split. The budget of a split is n + n_step.
+    """
+    from onestride.theory.optimum import optimum as run
+
+    problem = options.build()
+    found = run(problem, tuple(over.split(",")), method=method)
+    if emit(found.to_dict(), json_):
+        return
+    say(describe(problem))
+    say(f"{found.message}.")
+
+
+def scaling(
+    *,
+    options: ProblemOptions = AS_IN_README,
+    along: Literal["n", "d", "N"] = "n",
+    first: float = 100,
+    last: float = 1e6,
+    points: int = 13,
+    hold: Literal["sizes", "ratios"] = "sizes",
+    tuned: Flag = False,
+    seeds: Annotated[int, Parameter(help="Seeds of simulated points; 0 for none.")] = 0,
+    largest: int = 2000,
+    out: Path | None = None,
+    method: Method = "auto",
+    json_: Json = False,
+) -> None:
+    """Predict how the test error falls with n, d or N, and its exponent.
+
+    Parameters
+    ----------
+    along
+        The size that changes: samples n, inputs d or neurons N.
+    first
+        Smallest size.
+    last
+        Largest size, up to 1e15.
+    points
+        Sizes between them, in equal ratios.
+    hold
+        sizes: the others stay. ratios: they go along.
+    tuned
+        Take the best penalty at every point.
+    largest
+        Points with n, d and N up to this are simulated.
+    out
+        Write the figure there (.pdf, .png and .csv beside each other).
+    """
+    import numpy as np
+
+    from onestride._errors import InputError
+    from onestride.learning_curves import scaling as run
+
+    if out is not None:
+        from onestride._errors import require
+
+        check_file("--out", out)
+        require("matplotlib", extra="plot", what="a figure")
+    if not 0 < first < last or points < 2:
+        raise InputError(
+            f"--first, --last and --points must be 0 < first < last and 2 or more, got {first:g}, {last:g}, {points}"
+        )
+    problem, at = options.build(), np.geomspace(first, last, points)
+    found = run(problem, along, at, hold=hold, tuned=tuned, seeds=seeds, largest=largest, method=method)
+    if out is not None:
+        from onestride.learning_curves import panels
+        from onestride.plot import save
+
+        save(panels(found), out.with_suffix(""), columns=2)
+    if emit(found.to_dict(), json_):
+        return
+    _show(found)
+
+
+def _show(found: Scaling) -> None:
+    rows = table(found.along, "test error", "without a step", "exponent", "λ", "simulated", "")
+    for i, size in enumerate(found.at):
+        measured = f"{found.simulated[i].test_error:.4f}" if i in found.simulated else ""
+        status = "" if found.status[i].name == "SOLVED" else found.status[i].name.lower().replace("_", " ")
+        numbers = (found.test_error[i], found.untrained[i], found.exponent[i], found.ridge[i])
+        rows.add_row(f"{size:.4g}", *(f"{x:.4g}" for x in numbers), measured, status)
+    say(describe(found.problem))
+    say(rows)
+    passed = [f"{words} at {found.along} = {size:.3g}" for words, size in found.landmarks.items()]
+    if passed:
+        say(f"On the way: {', '.join(passed)}.")
+    say(f"{found.message}.")

@@ -1,0 +1,234 @@
+"""`scaling`: learning curves, the error against n, d or N, with its local exponent, from theory and where it fits by simulation.
+
+    excess(v) = test error − σ_ε²,      exponent = d log excess / d log v,      v the samples, inputs or neurons.
+
+The other sizes stay (`hold="sizes"`) or go along (`hold="ratios"`: d/n, N/n and n_step/n as in the problem given). `tuned`
+takes the best penalty at every point instead of the problem's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Literal
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from onestride._errors import InputError
+from onestride._numerics import Array, Float
+from onestride.plot import Panel, Series, theory_series
+from onestride.problem import Problem, Step, grid_axis
+from onestride.result import Prediction, Result, Simulation, Status, TheoryError
+from onestride.simulation.run import simulate
+from onestride.theory.optimal import optimal_ridge
+from onestride.theory.predict import predict
+
+Axis = Literal["n", "d", "N"]
+POINTS = 25  # of a curve whose sizes are not given: from 100 to 10⁶
+
+
+@dataclass(frozen=True)
+class Scaling(Result):
+    """A learning curve: at each size the predicted error with and without the step, its exponent, and what was measured.
+
+    `simulated` holds simulations by position on the axis; `landmarks` the sizes where n passes N, d or d²/2, or N does.
+    """
+
+    _told = (
+        "along",
+        "hold",
+        "at",
+        "test_error",
+        "untrained",
+        "excess",
+        "exponent",
+        "ridge",
+        "status",
+        "landmarks",
+        "measured",
+        "message",
+    )
+
+    problem: Problem
+    along: Axis
+    hold: str
+    problems: tuple[Problem, ...] = field(repr=False)
+    predictions: tuple[Prediction, ...] = field(repr=False)
+    without: tuple[Prediction, ...] = field(repr=False)
+    simulated: dict[int, Simulation] = field(repr=False)
+    landmarks: dict[str, float]
+
+    @property
+    def at(self) -> Float[Array, "axis"]:
+        """The sizes."""
+        return np.array([float(getattr(p, self.along)) for p in self.problems])
+
+    @property
+    def test_error(self) -> Float[Array, "axis"]:
+        """Predicted test error; NaN where there is no theory."""
+        return np.array([p.test_error for p in self.predictions])
+
+    @property
+    def untrained(self) -> Float[Array, "axis"]:
+        """The same without the step."""
+        return np.array([p.test_error for p in self.without])
+
+    @property
+    def excess(self) -> Float[Array, "axis"]:
+        """Test error above the noise."""
+        return self.test_error - self.problem.noise**2
+
+    @property
+    def exponent(self) -> Float[Array, "axis"]:
+        """D log excess/d log size, by central differences."""
+        if self.at.size < 2:
+            return np.full(self.at.size, np.nan)
+        with np.errstate(all="ignore"):
+            return np.gradient(np.log(self.excess), np.log(self.at))
+
+    @property
+    def ridge(self) -> Float[Array, "axis"]:
+        """The penalty at each point."""
+        return np.array([p.ridge for p in self.problems])
+
+    @property
+    def status(self) -> tuple[Status, ...]:
+        """How each prediction ended."""
+        return tuple(p.status for p in self.predictions)
+
+    @property
+    def measured(self) -> dict[str, dict[str, float]]:
+        """Simulated test errors by size."""
+        found = {i: s.test_error for i, s in self.simulated.items()}
+        return {f"{self.at[i]:.0f}": {"mean": float(e.mean), "stderr": float(e.stderr)} for i, e in found.items()}
+
+    @property
+    def message(self) -> str:
+        """From where to where the error falls, and how fast at the end."""
+        good = np.flatnonzero([s is Status.SOLVED for s in self.status])
+        if not good.size:
+            return f"no point has a number that may be trusted: {self.predictions[0].message}"
+        first, last = good[0], good[-1]
+        text = (
+            f"the predicted test error goes from {self.test_error[first]:.4g} at {self.along} = {self.at[first]:.4g} to "
+            f"{self.test_error[last]:.4g} at {self.along} = {self.at[last]:.4g}"
+        )
+        slope = self.exponent[last]
+        if np.isfinite(slope):
+            text += f", there like {self.along}^{slope:.2g} above the noise"
+        off = self.at.size - good.size
+        return text if not off else f"{text}; {off} of {self.at.size} points are not solved or known to be off"
+
+
+def scaling(
+    problem: Problem,
+    along: Axis = "n",
+    at: ArrayLike | None = None,
+    *,
+    hold: Literal["sizes", "ratios"] = "sizes",
+    tuned: bool = False,
+    seeds: int = 0,
+    largest: int = 2000,
+    method: str = "auto",
+    level: str | None = None,
+) -> Scaling:
+    """The learning curve of a problem along its samples n, inputs d or neurons N.
+
+    Parameters
+    ----------
+    at
+        Sizes along the axis, up to 10¹⁵; 25 from 100 to 10⁶ when None.
+    hold
+        ``"sizes"``: only this size changes. ``"ratios"``: n, d, N and n_step keep their proportions.
+    tuned
+        The best penalty at every point.
+    seeds, largest
+        Points with n, d and N up to `largest` are simulated with this many seeds.
+    """
+    if along not in ("n", "d", "N"):
+        raise InputError(f"along must be 'n', 'd' or 'N', got {along!r}")
+    if hold not in ("sizes", "ratios"):
+        raise InputError(f"hold must be 'sizes' or 'ratios', got {hold!r}")
+    sizes = grid_axis("at", np.geomspace(100, 1e6, POINTS) if at is None else at, positive=True)
+    if sizes.max() > 1e15:
+        raise InputError(f"at must be sizes up to 1e15, got {sizes.max():g}")
+    problems = [_sized(problem, along, float(size), hold) for size in sizes]
+    if tuned:
+        problems = [_tuned(p, method, level) for p in problems]
+    predictions = tuple(predict(p, method=method, level=level, throw=False) for p in problems)
+    without = tuple(_untrained(p, found, tuned, method, level) for p, found in zip(problems, predictions, strict=True))
+    simulated = {
+        i: simulate(p, seeds=seeds, untrained=False)
+        for i, p in enumerate(problems)
+        if seeds and max(p.n, p.d, p.N) <= largest
+    }
+    return Scaling(problem, along, hold, tuple(problems), predictions, without, simulated, _landmarks(problems, along))
+
+
+def _sized(problem: Problem, along: Axis, size: float, hold: str) -> Problem:
+    """The problem with this size along the axis; counts are whole."""
+    if hold == "sizes":
+        return problem.replace(**{along: max(round(size), 1)})
+    factor = size / getattr(problem, along)
+    names = ("n", "d", "N", "n_step") if problem.n_step else ("n", "d", "N")
+    return problem.replace(**{name: max(round(getattr(problem, name) * factor), 1) for name in names})
+
+
+def _tuned(problem: Problem, method: str, level: str | None) -> Problem:
+    try:
+        return problem.replace(ridge=optimal_ridge(problem, method=method, level=level, throw=False).ridge)
+    except TheoryError:
+        return problem
+
+
+def _untrained(problem: Problem, found: Prediction, tuned: bool, method: str, level: str | None) -> Prediction:
+    """The network before the step: at its own best penalty when `tuned`."""
+    if problem.eta == 0:
+        return found
+    if not tuned and found.untrained is not None:
+        return found.untrained
+    before = _tuned(problem.replace(step=Step.none()), method, level)
+    return predict(before, method=method, level=level, throw=False)
+
+
+def _landmarks(problems: Sequence[Problem], along: Axis) -> dict[str, float]:
+    """Sizes where the curve crosses n = N (double descent), n = d, and n or N = d²/2 (products of two inputs)."""
+    events = {
+        "n = N": lambda p: p.n / p.N,
+        "n = d": lambda p: p.n / p.d,
+        "n = d²/2": lambda p: 2 * p.n / (float(p.d) * p.d),
+        "N = d²/2": lambda p: 2 * p.N / (float(p.d) * p.d),
+    }
+    at = np.log([float(getattr(p, along)) for p in problems])
+    out: dict[str, float] = {}
+    for words, ratio in events.items():
+        level = np.log([ratio(p) for p in problems])
+        crossing = np.flatnonzero(np.diff(np.sign(level)) != 0)
+        if crossing.size and not np.allclose(level, 0):
+            i = int(crossing[0])
+            share = level[i] / (level[i] - level[i + 1])
+            out[words] = float(np.exp(at[i] + share * (at[i + 1] - at[i])))
+    return out
+
+
+def panels(found: Scaling) -> list[Panel]:
+    """The curve with its simulated points and landmarks, and its local exponent."""
+    x, log = found.at, bool(found.at.max() > 5 * found.at.min())
+    without = [p.status for p in found.without]
+    curves = theory_series("after the step", x, found.test_error, found.status)
+    if any(p.eta for p in found.problems):
+        curves += theory_series("without a step", x, found.untrained, without, colour=4)
+    if found.simulated:
+        where = list(found.simulated)
+        means = [found.simulated[i].test_error for i in where]
+        y, error = [float(e.mean) for e in means], [2 * float(e.stderr) for e in means]
+        curves.append(Series("simulated, ± 2 s.e.", x[where], y, error, kind="simulation"))
+    marks = [(size, words) for words, size in found.landmarks.items()]
+    slope = theory_series("d log excess / d log size", x, found.exponent, found.status)
+    words = "other sizes fixed" if found.hold == "sizes" else "ratios fixed"
+    axis = {"n": "samples n", "d": "inputs d", "N": "neurons N"}[found.along]
+    return [
+        Panel(f"test error, {words}", axis, "test error", curves, logx=log, logy=True, verticals=marks),
+        Panel("local exponent", axis, "exponent", slope, logx=log, verticals=[(x, "") for x, _ in marks]),
+    ]

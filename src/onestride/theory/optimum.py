@@ -1,0 +1,235 @@
+"""`optimum`: the step, the penalty and the split of the samples with the smallest predicted test error, together.
+
+    min over η, λ, s of the test error,     n_step = s B samples for the step, n = (1 − s) B for the fit,
+
+B = n + n_step the budget of the problem given. A scan finds the valley: steps from 1/30 to 30√n against penalties by decades
+(one model of the theory serves all penalties), then shares of the samples. From there a quadratic model of the error in
+(log η, log λ, log s/(1 − s)) leads to the minimum. Only numbers that are not known to be off count: where the error still
+falls at the end of what the theory describes, `at_boundary` names the variable.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.optimize import Bounds, OptimizeResult, minimize  # pyright: ignore[reportMissingTypeStubs]
+
+from onestride._errors import InputError
+from onestride._numerics import Array
+from onestride.problem import Problem, Step
+from onestride.result import Prediction, Result, Status, TheoryError
+from onestride.theory.predict import predict, predict_grid
+from onestride.theory.threads import one_thread
+
+VARIABLES = ("step", "ridge", "split")
+RIDGES = (1e-6, 1e3)  # penalties looked at
+SHARES = (0.02, 0.98)  # of the samples that go to the step
+_STEPS = 12  # sizes of the step in the scan, from 1/30 to 30√n
+_PENALTIES = np.geomspace(1e-4, 1e2, 7)
+_SPLITS = (0.1, 0.3, 0.5, 0.7, 0.9)
+_CLOSE = 3e-3  # where the search ends, in the logarithms; the error is flat there
+_MOST = 80  # evaluations of the search
+
+
+@dataclass(frozen=True)
+class Optimum(Result):
+    """The best problem found, its prediction, and the best when each variable is tuned alone.
+
+    `problem` has the best step, penalty, n and n_step in it; `alone` the test error with one variable tuned and the others
+    as they were given; `at_boundary` names variables at the end of the range searched.
+    """
+
+    _told = ("over", "step", "ridge", "n", "n_step", "test_error", "before", "alone", "at_boundary", "message")
+
+    problem: Problem
+    over: tuple[str, ...]
+    prediction: Prediction
+    before: float
+    alone: dict[str, float]
+    at_boundary: tuple[str, ...]
+    message: str
+
+    @property
+    def test_error(self) -> float:
+        """Predicted test error at the optimum."""
+        return self.prediction.test_error
+
+    @property
+    def step(self) -> float:
+        """The best η."""
+        return self.problem.eta
+
+    @property
+    def ridge(self) -> float:
+        """The best λ."""
+        return self.problem.ridge
+
+    @property
+    def n(self) -> int:
+        """Samples of the fit."""
+        return self.problem.n
+
+    @property
+    def n_step(self) -> int:
+        """Samples of the step."""
+        return self.problem.step_samples
+
+
+@one_thread()
+def optimum(
+    problem: Problem,
+    over: tuple[str, ...] | list[str] = ("step", "ridge"),
+    *,
+    method: str = "auto",
+    level: str | None = None,
+) -> Optimum:
+    """Minimise the predicted test error over the step's size, the penalty and the split of the samples, or some of them.
+
+    >>> one.optimum(problem, over=("step", "ridge", "split"))
+
+    What is not in `over` stays as it is. The budget of a split is n + n_step of the problem given. The best step is
+    written with the problem's own exponent. `TheoryError` where no cell of the scan has a number that may be trusted.
+    """
+    names = _checked(over)
+    search = _Search(problem, method, level)
+    best, at_boundary = search.over(names)
+    alone = {} if len(names) == 1 else {name: search.error(search.over((name,))[0]) for name in names}
+    prediction = predict(best, method=method, level=level)
+    before = predict(problem, method=method, level=level, throw=False)
+    given = before.test_error if before.status is Status.SOLVED else float("nan")
+    message = _sentence(names, best, prediction, given, alone, at_boundary)
+    return Optimum(best, names, prediction, given, alone, at_boundary, message)
+
+
+def _checked(over: tuple[str, ...] | list[str]) -> tuple[str, ...]:
+    given = (over,) if isinstance(over, str) else tuple(over)
+    if not given or any(name not in VARIABLES for name in given) or len(set(given)) < len(given):
+        raise InputError(f"over must be some of {', '.join(map(repr, VARIABLES))}, each once, got {over!r}")
+    return tuple(name for name in VARIABLES if name in given)
+
+
+@dataclass(frozen=True)
+class _Search:
+    """Problems as points: η, λ and the share of the samples that go to the step."""
+
+    problem: Problem
+    method: str
+    level: str | None
+
+    def at(self, *, eta: float | None = None, ridge: float | None = None, share: float | None = None) -> Problem:
+        """The problem there."""
+        found = self.problem
+        if share is not None:
+            budget = found.n + found.step_samples
+            n_step = min(max(round(share * budget), 1), budget - 1)
+            found = found.replace(n=budget - n_step, n_step=n_step)
+        if eta is not None:
+            alpha = found.step.exponent
+            found = found.replace(step=Step(constant=eta / float(found.n) ** alpha, exponent=alpha if eta else 0.0))
+        return found if ridge is None else found.replace(ridge=ridge)
+
+    def error(self, at: Problem) -> float:
+        """The test error; infinite where there is none that may be trusted."""
+        found = predict(at, method=self.method, level=self.level, throw=False)
+        return found.test_error if found.status is Status.SOLVED else float("inf")
+
+    def over(self, names: tuple[str, ...]) -> tuple[Problem, tuple[str, ...]]:
+        """The best problem, and which variables end where the search does."""
+        scanned = self._scan(names)
+        start, size = {name: value for name, (value, _) in scanned.items()}, len(names)
+        if start.get("eta") == 0:  # no step is best among those tried
+            return self.at(**start), ()
+        x0 = np.array([_coordinate(name, value) for name, value in start.items()])
+        low, high = np.array([[_coordinate(name, end) for end in ends] for name, (_, ends) in scanned.items()]).T
+
+        def problem_at(x: Array) -> Problem:
+            return self.at(**{name: _value(name, float(v)) for name, v in zip(start, x, strict=True)})
+
+        found: OptimizeResult = minimize(
+            lambda x: np.log(min(self.error(problem_at(x)), 1e300)),
+            x0,
+            method="COBYQA",
+            bounds=Bounds(low, high),
+            options={"initial_tr_radius": 0.5, "final_tr_radius": _CLOSE, "maxfev": _MOST * size},
+        )
+        x = np.clip(np.asarray(found["x"], float), low, high)
+        names_at = [name for name, v, a, b in zip(names, x, low, high, strict=True) if min(v - a, b - v) < 2 * _CLOSE]
+        best = problem_at(x)
+        return (best, tuple(names_at)) if self.error(best) <= self.error(self.at(**start)) else (self.at(**start), ())
+
+    def _scan(self, names: tuple[str, ...]) -> dict[str, tuple[float, tuple[float, float]]]:
+        """By variable, in the order of `names`: where to start, and the ends of the search."""
+        root = np.sqrt(self.problem.n)
+        etas = np.array([self.problem.eta])
+        ridges = _PENALTIES if "ridge" in names else np.array([self.problem.ridge])
+        if "step" in names:
+            etas = np.append(np.geomspace(1 / 30, 30 * root, _STEPS), 0.0)
+        share = None
+        table = self._table(etas, ridges, share)
+        i, j = _smallest(table, self._why)
+        if "split" in names:
+            splits = [self._table(etas[i : i + 1], ridges[j : j + 1], s)[0, 0] for s in _SPLITS]
+            share = _SPLITS[_smallest(np.array(splits)[:, None], self._why)[0]]
+        out: dict[str, tuple[float, tuple[float, float]]] = {}
+        if "step" in names:
+            trusted = etas[np.isfinite(table).any(1) & (etas > 0)]
+            out["eta"] = float(etas[i]), (1e-3, float(trusted.max(initial=1e-3)))
+        if "ridge" in names:
+            out["ridge"] = float(ridges[j]), RIDGES
+        if share is not None:
+            out["share"] = share, SHARES
+        return out
+
+    def _table(self, etas: Array, ridges: Array, share: float | None) -> Array:
+        """Test errors, η × λ; infinite where they are unknown or known to be off."""
+        out = np.full((etas.size, ridges.size), np.inf)
+        for i, eta in enumerate(etas):
+            there = self.at(eta=float(eta), share=share)
+            grid = predict_grid(there, [there.step.exponent], ridges, method=self.method, level=self.level).trained
+            good = np.array([status is Status.SOLVED for status in grid.status[0]])
+            out[i, good] = grid.test_error[0, good]
+        return out
+
+    def _why(self) -> str:
+        return predict(self.problem, method=self.method, level=self.level, throw=False).message
+
+
+def _smallest(table: Array, why: Callable[[], str]) -> tuple[int, int]:
+    if not np.isfinite(table).any():
+        raise TheoryError(f"no step and penalty tried has a number that may be trusted: {why()}")
+    i, j = np.unravel_index(int(np.argmin(table)), table.shape)
+    return int(i), int(j)
+
+
+def _coordinate(name: str, value: float) -> float:
+    return float(np.log(value / (1 - value)) if name == "share" else np.log(value))
+
+
+def _value(name: str, coordinate: float) -> float:
+    return float(1 / (1 + np.exp(-coordinate)) if name == "share" else np.exp(coordinate))
+
+
+def _sentence(
+    names: tuple[str, ...],
+    best: Problem,
+    found: Prediction,
+    before: float,
+    alone: dict[str, float],
+    ends: tuple[str, ...],
+) -> str:
+    parts = []
+    if "step" in names:
+        parts.append(f"η = {best.eta:.3g}" if best.eta else "no step")
+    if "ridge" in names:
+        parts.append(f"λ = {best.ridge:.3g}")
+    if "split" in names:
+        parts.append(f"{best.step_samples} samples for the step and {best.n} for the fit")
+    given = f", {before:.4g} as given" if np.isfinite(before) else ""
+    text = f"the predicted test error is smallest, {found.test_error:.4g}{given}, at {', '.join(parts)}"
+    if alone:
+        text += "; with one of them tuned alone: " + ", ".join(f"{name} {error:.4g}" for name, error in alone.items())
+    if ends:
+        text += f"; it still falls where the search over the {' and the '.join(ends)} ends"
+    return text

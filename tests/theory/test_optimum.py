@@ -1,0 +1,52 @@
+"""The optimum against brute force on a grid, what each variable is worth alone, and bad input."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import onestride as one
+
+PROBLEM = one.Problem(
+    n=400, d=150, N=300, teacher=[0, 1, 0.7071], noise=0.5, step=one.Step(constant=1, exponent=0.25), ridge=0.1
+)
+QUICK = "finite-step"  # milliseconds; the search does not care which theory it asks
+
+
+def test_step_and_penalty_equal_brute_force():
+    """A grid of steps 3 % and penalties 5 % apart around the optimum finds nothing better by more than 1e-4."""
+    found = one.optimum(PROBLEM, over=("step", "ridge"), method=QUICK)
+    grid = []
+    for factor in np.exp(0.03 * np.arange(-4, 5)):
+        step = one.Step(constant=found.problem.step.constant * factor, exponent=0.25)
+        ridges = found.ridge * np.exp(0.05 * np.arange(-4, 5))
+        grid.append(one.predict_grid(PROBLEM.replace(step=step), [0.25], ridges, method=QUICK).trained.test_error[0])
+    assert found.at_boundary == ()
+    assert found.test_error <= np.min(grid) * (1 + 1e-4)
+    assert found.test_error == pytest.approx(one.predict(found.problem, method=QUICK).test_error, rel=1e-12)
+    assert found.test_error < min(found.alone.values()) < found.before
+    assert found.alone["ridge"] == pytest.approx(one.optimal_ridge(PROBLEM, method=QUICK).test_error, rel=1e-4)
+
+
+def test_split_equals_brute_force():
+    """The budget is kept; shares of the samples from 15 % to 85 % with their best penalty find nothing better by 1e-3."""
+    found = one.optimum(PROBLEM, over=("ridge", "split"), method=QUICK)
+    assert found.n + found.n_step == 800
+    splits = [PROBLEM.replace(n=800 - n_step, n_step=n_step) for n_step in range(120, 681, 40)]
+    errors = [one.optimal_ridge(p, method=QUICK).test_error for p in splits]
+    assert found.test_error <= min(errors) * (1 + 1e-3)
+    assert found.test_error >= min(errors) * (1 - 0.02)
+    assert "samples for the step" in found.message
+
+
+def test_a_step_that_only_hurts_is_not_taken():
+    """A linear activation learns nothing by turning: the best step is none, or changes nothing."""
+    p = one.Problem(n=300, d=50, N=200, activation=[0, 1], teacher=[0, 0, 1], noise=0.5, ridge=1.0)
+    found = one.optimum(p, over=("step",), method=QUICK)
+    assert found.test_error <= one.predict(p, method=QUICK).test_error * (1 + 1e-9)
+
+
+@pytest.mark.parametrize("over", [(), ("steps",), ("ridge", "ridge"), "lambda"])
+def test_bad_variables_get_a_sentence(over):
+    with pytest.raises(one.InputError, match="over must be some of 'step', 'ridge', 'split', each once"):
+        one.optimum(PROBLEM, over=over)
