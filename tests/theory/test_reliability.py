@@ -15,7 +15,7 @@ from onestride.theory import predict as predict_module
 from onestride.theory.baselines import linear_ridge
 from onestride.theory.profile.equations import MOST_STEPS
 from onestride.theory.profile.errors import errors as profile_errors
-from onestride.theory.reliability import _by_degrees, fluctuation, nonlinear_tails
+from onestride.theory.reliability import _by_degrees, fluctuation, known_off, nonlinear_tails
 from onestride.theory.threads import one_thread
 from tolerances import assert_agrees, assert_close
 
@@ -191,6 +191,15 @@ def test_marks_of_a_level_of_one_degree_follow_each_penalty():
     problem = one.Problem(n=1024, d=100, N=1536, teacher=QUADRATIC, noise=0.5)
     found = one.predict_grid(problem, [0.0], [0.001, 1.0], level="full").status[0]
     assert [s.name for s in found] == ["INACCURATE", "SOLVED"]
+
+
+def test_a_network_louder_than_the_labels_is_marked():
+    """gelu, d = 16, constant readout: the output has nine times the labels' power; the training loss is 29 % off at α = 1/2."""
+    p = one.Problem(n=679, d=16, N=1508, activation="gelu", readout="constant", step=one.Step(constant=1, exponent=0.5))
+    assert "own output has 8.8 times the power of the labels" in (known_off(p) or "")
+    assert known_off(p.replace(gradient="labels")) is None
+    assert known_off(p.replace(readout="gaussian")) is None
+    assert known_off(p.replace(step=one.Step.none())) is None
 
 
 def test_a_comparison_that_was_not_solved_is_not_an_agreement():
