@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from onestride.estimator import OneStepRegressor as OneStepRegressor
     from onestride.functions import InputError as InputError
     from onestride.functions import activation as activation
-    from onestride.functions import register as register
     from onestride.learning_curves import scaling as scaling
     from onestride.problem import Problem as Problem
     from onestride.problem import Step as Step
@@ -50,7 +49,8 @@ _NAMES = {
     "conventions": "conventions",
     "diagnosis": "diagnose",
     "estimator": "estimator OneStepFeatures OneStepRegressor OneStepClassifier",
-    "functions": "InputError activation register",
+    "functions": "InputError activation",
+    "teachers": "register",
     "learning_curves": "scaling",
     "problem": "Problem Step",
     "result": "TheoryError",

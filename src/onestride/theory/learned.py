@@ -29,7 +29,7 @@ from onestride.result import Result, Status, TheoryError
 from onestride.theory.profile.build import Verdict, try_model
 from onestride.theory.profile.equations import Solution, solve
 from onestride.theory.profile.errors import errors_at
-from onestride.theory.profile.quadratic_form import answers, carrier, special_answer, special_gram
+from onestride.theory.profile.quadratic_form import answered, answers, carrier, special_answer, special_gram
 from onestride.theory.profile.sectors import Model, split
 from onestride.theory.profile.strength import BEST_LEVEL, level_name
 from onestride.theory.reliability import known_off
@@ -111,8 +111,8 @@ def residual_moments(model: Model, solution: Solution) -> Float[Array, "6"]:
     for k, g in enumerate([*(_normalised_hermite(k) for k in range(DEGREE + 1)), target]):
         parts = model.split(g)[:-1]
         both = split(_product(g, target), model.learned.overlap, model.z, model.r, model.D, 0)[0]
-        rest = both - (parts * taught).sum(0)
-        out[k] = sum((part / rho) @ x for part, x in zip(parts, fitted, strict=True)) + model.w @ rest
+        rest = both - sum(np.sum((x * y).T, axis=tuple(range(x.ndim - 1))) for x, y in zip(parts, taught, strict=True))
+        out[k] = sum(np.sum((part.T / rho) * x.T) for part, x in zip(parts, fitted, strict=True)) + model.w @ rest
     return out
 
 
@@ -125,9 +125,9 @@ def _answered_teacher(model: Model, rho: Array, q: Array) -> list[Array]:
     fitted = [x[:size]]
     for sector in model.sectors:
         if means.carried and sector is model.sectors[0]:
-            fitted.append(x[-size:])
+            fitted.append(x[-means.carried * size :].reshape(means.carried, size).T)
         else:
-            fitted.append(np.sum([a.share * a.x for a in answers(model, sector, sector.h, rho, q)], axis=0))
+            fitted.append(answered(answers(model, sector, sector.h, rho, q)))
     return fitted
 
 

@@ -11,7 +11,8 @@ When the learned direction is t = Wᵀa the linear part has no component along a
     Xᵀ(D⁻¹ + V₀ − V_aa)⁻¹X,   X = √N Σ_k w_k q_k A_k K_k b_kᵀ,   V_aa = Σ_k w_k q_k A_k² K_k K_kᵀ      (K of sector 1).
 
 When the means reach the teacher's direction in sector 1, that direction is a block of the special sector: its D̃ is
-U₁ = Σ_p π_p U_1p and its h is h₁.
+U₁ = Σ_p π_p U_1p and its h is h₁. Teachers of several directions have several parts h_l in a sector, and a node of their law
+sees combinations of them: hᵀUh and π_p are matrices then (`Sector.teacher_frame`).
 
 Ridge objective λY, training error −λ² ∂Y/∂λ, and by the leave-one-out identity the test error is −∂Y/∂t at
 λ_i = λ + t/ρ_i².
@@ -74,26 +75,32 @@ def gram_moved(model: Model, at: Gram, x: Inexact[Array, "m"], along: Tangent) -
 
 
 class Answer(NamedTuple):
-    """What a sector makes of a vector h on the rows at one p of the teacher's law: x = U h and b = D⁻¹x."""
+    """What a sector makes of vectors on the rows at one node of the teacher's law: h seen there, x = U h and b = D⁻¹x."""
 
-    share: float
+    frame: Float[Array, "c m"]
     strength: Array
+    h: Array
     x: Array
     b: Array
 
 
 def answers(
-    model: Model, sector: Sector, h: Inexact[Array, "i *m"], rho: Inexact[Array, "i"], q: Inexact[Array, "k"]
+    model: Model, sector: Sector, h: Inexact[Array, "i m"], rho: Inexact[Array, "i"], q: Inexact[Array, "k"]
 ) -> list[Answer]:
-    """U h for every p of the law along the teacher, from D⁻¹U = I − Yᵀ(C T)Y D."""
-    D = model.w * rho
-    Y = sector.factors[1]
-    P, Dh = (Y * D) @ Y.T, (D * h.T).T
+    """U h for every node of the law along the teacher, from D⁻¹U = I − Yᵀ(C T)Y D."""
+    D, Y = model.w * rho, sector.factors[1]
+    P = (Y * D) @ Y.T
     out = []
-    for share, g in zip(sector.teacher_share, sector.teacher_strength.T, strict=True):
-        b = h - Y.T @ (block(model, sector, P, q, g).CT @ (Y @ Dh))
-        out.append(Answer(float(share), g, (D * b.T).T, b))
+    for frame, g in zip(sector.teacher_frame, sector.teacher_strength.T, strict=True):
+        seen = h @ frame.T
+        b = seen - Y.T @ (block(model, sector, P, q, g).CT @ ((Y * D) @ seen))
+        out.append(Answer(frame, g, seen, D[:, None] * b, b))
     return out
+
+
+def answered(found: list[Answer]) -> Inexact[Array, "i m"]:
+    """Σ_t frame_tᵀ U_t frame_t h."""
+    return np.sum([a.x @ a.frame for a in found], axis=0)
 
 
 def _moved(model: Model, sector: Sector, answer: Answer, along: Tangent) -> Any:
@@ -101,16 +108,23 @@ def _moved(model: Model, sector: Sector, answer: Answer, along: Tangent) -> Any:
     d_rho, d_q = along
     Kx = sector.K @ answer.x
     weight = model.weight * d_q * answer.strength * (model.problem.N / sector.dim)
-    return answer.b @ (model.w * d_rho * answer.b) - weight @ (Kx * Kx)
+    return (model.w * d_rho) @ (answer.b * answer.b).sum(1) - weight @ (Kx * Kx).sum(1)
 
 
 def carrier(model: Model, rho: Inexact[Array, "i"], q: Inexact[Array, "k"]) -> Inexact[Array, "m m"]:
-    """D̃ of the special sector."""
+    """D̃ of the special sector: D, and Σ_t frame_tᵀframe_t ⊗ U_t on the blocks that carry the teacher's directions."""
     D, blocks = model.w * rho, model.means.h.size // rho.size
     wide = np.diag(np.tile(D, blocks))
     if model.means.carried:
-        size = D.size
-        wide[-size:, -size:] = sum(a.share * a.x for a in answers(model, model.sectors[0], np.eye(size), rho, q))
+        size, linear = model.means.carried * D.size, model.sectors[0]
+        Y = linear.factors[1]
+        YD = Y * D
+        inner = [block(model, linear, YD @ Y.T, q, g).CT for g in linear.teacher_strength.T]
+        shares = np.einsum("tca,tcb->tab", linear.teacher_frame, linear.teacher_frame)
+        # U_t = D − (Y D)ᵀ(C T)_t (Y D)
+        mixed = np.tensordot(shares, np.stack(inner), ((0,), (0,)))
+        less = np.einsum("abij->aibj", YD.T @ mixed @ YD)
+        wide[-size:, -size:] = np.kron(shares.sum(0), np.diag(D)) - less.reshape(size, size)
     return wide
 
 
@@ -118,12 +132,12 @@ def special_answer(
     model: Model, M: Inexact[Array, "m m"], wide: Inexact[Array, "m m"], h: Float[Array, "m"]
 ) -> Inexact[Array, "m"]:
     """X = (D̃⁻¹ + M)⁻¹h."""
-    size = model.w.size
+    size = model.means.carried * model.w.size
     if np.iscomplexobj(wide) or np.diag(wide).min() <= 0:
         return wide @ solve(np.eye(h.size) + M @ wide, h)
     # for λ > 0 in a form whose matrix has eigenvalues ≥ 1
     root = np.sqrt(np.diag(wide))
-    last = np.linalg.cholesky((wide[-size:, -size:] + wide[-size:, -size:].T) / 2) if model.means.carried else None
+    last = np.linalg.cholesky((wide[-size:, -size:] + wide[-size:, -size:].T) / 2) if size else None
 
     def times_root(A: Array) -> Array:
         out = A * root
@@ -146,9 +160,9 @@ def quadratic_form(model: Model, solution: Solution, tangents: Sequence[Tangent]
     derivatives: list[Any] = [(model.w * d_rho) @ tail for d_rho, _ in tangents]
     for sector in model.sectors[1:] if model.means.carried else model.sectors:
         for answer in answers(model, sector, sector.h, rho, q):
-            Y += answer.share * (sector.h @ answer.x)
+            Y += np.sum(answer.h * answer.x)
             for j, along in enumerate(tangents):
-                derivatives[j] += answer.share * _moved(model, sector, answer, along)
+                derivatives[j] += _moved(model, sector, answer, along)
     wide, h = carrier(model, rho, q), model.means.h
     for probability, b in model.means.cases:
         at = special_gram(model, b, rho, q)
@@ -164,13 +178,11 @@ def _moved_special(
     model: Model, rho: Inexact[Array, "i"], q: Inexact[Array, "k"], b: Inexact[Array, "m"], along: Tangent
 ) -> Any:
     """bᵀ dD̃ b, block by block."""
-    size, blocks = rho.size, b.size // rho.size
+    size, carried = rho.size, model.means.carried
     dD = model.w * along[0]
-    parts = b.reshape(blocks, size)
-    carried = parts[-1:] if model.means.carried else parts[:0]
-    plain = parts[: blocks - carried.shape[0]]
-    moved = sum(part @ (dD * part) for part in plain)
-    for part in carried:
+    parts = b.reshape(-1, size)
+    moved = sum(part @ (dD * part) for part in parts[: len(parts) - carried])
+    if carried:
         linear = model.sectors[0]
-        moved += sum(a.share * _moved(model, linear, a, along) for a in answers(model, linear, part, rho, q))
+        moved += sum(_moved(model, linear, a, along) for a in answers(model, linear, parts[-carried:].T, rho, q))
     return moved

@@ -76,8 +76,9 @@ def strength(problem: Problem, level: str, learned: LearnedDirection) -> Strengt
         return None
     slope_variance, c2 = problem.sigma.derivative_variance, problem.sigma.coefficients[2]
     if level == "isotropic":
-        point = SpectralNodes(np.zeros(1), np.ones(1), np.full(1, power))
-        return Strength(problem, 0.0, phi0 * slope_variance, point, point, None)
+        point = SpectralNodes(np.zeros(1), np.ones(1), np.full(1, power), np.ones((1, 1, 1)))
+        teacher = replace(point, frame=np.eye(problem.directions)[None])
+        return Strength(problem, 0.0, phi0 * slope_variance, point, teacher, None)
     noise = gradient_noise(problem)
     if level == "resolved":
         laws = (noise.bulk_law(), noise.projected_teacher_law())
