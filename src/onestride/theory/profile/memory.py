@@ -79,13 +79,15 @@ def remembered(
         own = [parts[-1] * moved[:, None], zero, *_on_directions(linear.K, along_e)]
         independent.append(np.concatenate(own, axis=1))
         explained.append(on_e)
+    kept, excess = _unexplained(kinds, explained)
     means = Means(
         tuple((p, np.concatenate([parts[0] + mean, form, *kick], axis=1)) for p, mean, form in cases),
         tuple(independent),
         np.concatenate([teacher[0], np.zeros_like(teacher[0]), *teacher[1].T]),
         carried=k,
+        excess=None if k == 1 else excess * (kinds.aside / kinds.v / linear.dim)[:, None, None],
     )
-    return means, replace(linear, teacher_strength=linear.teacher_strength * _unexplained(kinds, explained))
+    return means, replace(linear, teacher_strength=linear.teacher_strength * kept[:, None])
 
 
 def _on_directions(K: Float[Array, "k i"], weight: Float[Array, "k e"]) -> list[Float[Array, "k i"]]:
@@ -93,12 +95,18 @@ def _on_directions(K: Float[Array, "k i"], weight: Float[Array, "k e"]) -> list[
     return [K * column[:, None] for column in weight.T]
 
 
-def _unexplained(kinds: Kinds, explained: list[Float[Array, "k e"]]) -> Float[Array, "k t"]:
-    """Share of the variance of w along each node's directions, s·e, that is left when ω and |w| are known."""
-    frame = kinds.teacher_frame
-    seen = np.einsum("tca,kab,tcb->kt", frame, kinds.along_e, frame)
-    known = sum(np.einsum("tca,ka->ktc", frame, part) ** 2 for part in explained)
-    return np.clip(1 - known.sum(2) / seen, 0.0, 1.0)
+def _unexplained(
+    kinds: Kinds, explained: list[Float[Array, "k e"]]
+) -> tuple[Float[Array, "k"], Float[Array, "k e e"]]:
+    """What is left of E = d Cov(w·e) when ω and |w| are known, E − XXᵀ: as a share of E, and what that share misses.
+
+    One direction misses nothing. For k of them the strengths of sector 1 are multiplied by the mean share,
+    1 − tr(E⁻¹XXᵀ)/k, and the rest of the matrix goes to the special sector.
+    """
+    E, X = kinds.along_e, np.stack(explained, axis=2)
+    known = X @ X.transpose(0, 2, 1)
+    share = np.clip(1 - np.einsum("kaa->k", np.linalg.solve(E, known)) / E.shape[1], 0.0, 1.0)
+    return share, (1 - share)[:, None, None] * E - known
 
 
 def _of_the_batch(

@@ -34,8 +34,13 @@ Tangent = tuple[Array, Array]  # dρ, dq
 
 def mean_gram(model: Model, b: Float[Array, "k m"], q: Inexact[Array, "k"]) -> Inexact[Array, "m m"]:
     """N Σ_k w_k q_k b_k b_kᵀ, with the parts that are independent from neuron to neuron."""
-    weight = model.problem.N * model.weight * q
-    return sum(((part.T * weight) @ part for part in model.means.independent), (b.T * weight) @ b)
+    weight, means = model.problem.N * model.weight * q, model.means
+    M = sum(((part.T * weight) @ part for part in means.independent), (b.T * weight) @ b)
+    if means.excess is not None:
+        K, e = model.sectors[0].K, means.carried
+        blocks = [[(K.T * (weight * means.excess[:, a, c])) @ K for c in range(e)] for a in range(e)]
+        M[-e * K.shape[1] :, -e * K.shape[1] :] += np.block(blocks)
+    return M
 
 
 class Gram(NamedTuple):
@@ -66,12 +71,21 @@ def gram_moved(model: Model, at: Gram, x: Inexact[Array, "m"], along: Tangent) -
     """xᵀ dM x: Σ_k w_k dq_k (N (b_k·x)² + 2√N A_k (b_k·x) y_k − (N/B − A_k²) y_k²) + (Zx)ᵀ dD (Zx) with y = K Y x."""
     d_rho, d_q = along
     N, u = model.problem.N, at.b @ x
-    each = N * (u * u + sum((part @ x) ** 2 for part in model.means.independent))
+    each = N * (u * u + sum((part @ x) ** 2 for part in model.means.independent) + _excess_form(model, x))
     if at.K is None or at.Y is None or at.Z is None:
         return (model.weight * d_q) @ each
     y, z = at.K @ (at.Y @ x), at.Z @ x
     each = each + 2 * np.sqrt(N) * model.A * u * y - (N / model.sectors[0].dim - model.A**2) * y * y
     return (model.weight * d_q) @ each + z @ (model.w * d_rho * z)
+
+
+def _excess_form(model: Model, x: Inexact[Array, "m"]) -> Any:
+    """Σ_ab excess_ab (K x_a)_k (K x_b)_k on the carried blocks of x."""
+    excess, K = model.means.excess, model.sectors[0].K
+    if excess is None:
+        return 0.0
+    Kx = K @ x[-model.means.carried * K.shape[1] :].reshape(-1, K.shape[1]).T
+    return np.einsum("ka,kab,kb->k", Kx, excess, Kx)
 
 
 class Answer(NamedTuple):
