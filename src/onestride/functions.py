@@ -87,7 +87,7 @@ class Function:
         return self.coefficients * root_factorials(DEGREES)
 
     def tensor(self, degree: int) -> Float[Array, "*axes"]:
-        """l! c_l = E[f H_l], with l axes of length 1: what `teachers.Teacher` has for several directions."""
+        """L! c_l = E[f H_l], with l axes of length 1: what `teachers.Teacher` has for several directions."""
         return np.full((1,) * degree, self.coefficients[degree] * factorial(degree))
 
     @cached_property

@@ -233,7 +233,9 @@ class Problem(_Frozen):
                 teacher_of(info.data["teacher"], info.data["directions"], mix)
             except InputError as error:
                 told = str(error)
-                raise InputError(told if told.startswith(("mix", "directions", "teacher")) else f"teacher: {told}") from None
+                raise InputError(
+                    told if told.startswith(("mix", "directions", "teacher")) else f"teacher: {told}"
+                ) from None
         return mix
 
     # ------------------------------------------------------------------ derived quantities

@@ -32,6 +32,7 @@ _EDGES = (0.0, 1.0, 2.2, 3.6, 5.5, 8.0)  # of its panels, kinks being mostly at 
 _PER_PANEL = {1: 16, 2: 12, 3: 7}
 _FAR, _SHARE_BEYOND = 6.0, 0.05  # of a coordinate, and of E g² beyond it: a polynomial of degree 8 has 0.02
 _HIGHEST = 24  # coefficients of E[g | u₁] kept
+_COMPONENTS = 4  # total degree up to which products are kept
 
 
 @dataclass(frozen=True, eq=False)
@@ -83,7 +84,7 @@ class Teacher:
         return self._values, self.rule[0] @ self.rotation.T, self.rule[1]
 
     def at(self, u: Float[Array, "*m k"]) -> Float[Array, "*m"]:
-        """g at the turned coordinates."""
+        """G at the turned coordinates."""
         return self(u @ self.rotation)
 
     @cached_property
@@ -115,13 +116,29 @@ class Teacher:
 
     def components(self, degree: int, *, turned: bool = True) -> dict[tuple[int, ...], float]:
         """E[g Π_j h_{l_j}(u_j)] of every product of this total degree, h_l = H_l/√l!; of z when not turned."""
-        u = self.turned[1] if turned else self.rule[0]
-        values = joint_hermite(u, degree)[index_of(self.directions, degree)] @ (self.rule[1] * self._values)
+        which = index_of(self.directions, degree)
+        return dict(zip(products(self.directions, degree), self._components[int(turned), which].tolist(), strict=True))
+
+    @cached_property
+    def _components(self) -> Float[Array, "2 products"]:
+        """Of z and of u, up to the degree that is asked for."""
+        out = []
+        for u in (self.rule[0], self.turned[1]):
+            table = hermite_table(u.T, _COMPONENTS)
+            powers = [
+                np.bincount(np.array(p, int), minlength=u.shape[1]) for p in all_products(u.shape[1], _COMPONENTS)
+            ]
+            weighted = self.rule[1] * self._values
+            out.append([weighted @ np.prod([table[l, j] for j, l in enumerate(row)], axis=0) for row in powers])
+        values = np.array(out)
         values[np.abs(values) <= _ROUNDING * np.sqrt(self.second_moment)] = 0.0
-        return dict(zip(products(self.directions, degree), values.tolist(), strict=True))
+        return values
 
 
 Target = Function | Teacher
+
+
+# ---------------------------------------------------------------------- products of Hermite polynomials
 
 
 def products(k: int, degree: int) -> list[tuple[int, ...]]:
@@ -129,18 +146,57 @@ def products(k: int, degree: int) -> list[tuple[int, ...]]:
     return list(combinations_with_replacement(range(k), degree))
 
 
+def all_products(k: int, degree: int) -> list[tuple[int, ...]]:
+    """Those of every total degree up to `degree`, in order."""
+    return [p for l in range(degree + 1) for p in products(k, l)]
+
+
 def index_of(k: int, degree: int) -> slice:
-    """Where `joint_hermite` holds the products of this total degree."""
-    start = sum(len(products(k, l)) for l in range(degree))
-    return slice(start, start + len(products(k, degree)))
+    """Where `all_products` holds the products of this total degree."""
+    stop = len(all_products(k, degree))
+    return slice(stop - len(products(k, degree)), stop)
 
 
 def joint_hermite(u: Float[Array, "*m k"], degree: int) -> Float[Array, "products *m"]:
     """Π_j h_{l_j}(u_j) of every total degree up to `degree`, in the order of `products`."""
     k = u.shape[-1]
     table = hermite_table(np.moveaxis(u, -1, 0), degree)  # degrees × k × m
-    powers = [np.bincount(p, minlength=k) for l in range(degree + 1) for p in products(k, l)]
+    powers = [np.bincount(np.array(p, int), minlength=k) for p in all_products(k, degree)]
     return np.stack([np.prod([table[l, j] for j, l in enumerate(row)], axis=0) for row in powers])
+
+
+def hermite_components(target: Target, degree: int) -> Float[Array, "products"]:
+    """E[g Π_j h_{l_j}(z_j)] of every product of total degree up to `degree`, as `all_products` counts them."""
+    if isinstance(target, Function):
+        return target.normalised[: degree + 1]
+    return np.array([v for l in range(degree + 1) for v in target.components(l, turned=False).values()])
+
+
+def degree_powers(components: Float[Array, "products"], k: int) -> Float[Array, "degrees"]:
+    """Power of each total degree, 0 first."""
+    degree = next(l for l in range(components.size) if index_of(k, l).stop == components.size)
+    return np.array([(components[index_of(k, l)] ** 2).sum() for l in range(degree + 1)])
+
+
+def degree_fractions(
+    found: Float[Array, "products"], taught: Float[Array, "products"], k: int
+) -> Float[Array, "degrees"]:
+    """E[f̂ g_l]/E g_l² for degrees l ≥ 1, g_l the teacher's part of total degree l; NaN where it has none."""
+    powers = degree_powers(taught, k)[1:]
+    shared = [found[index_of(k, l)] @ taught[index_of(k, l)] for l in range(1, powers.size + 1)]
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return np.where(powers != 0, np.array(shared) / powers, np.nan)
+
+
+def direction_fractions(
+    found: Float[Array, "products"], taught: Float[Array, "products"], k: int
+) -> Float[Array, "directions degrees"]:
+    """E[f̂ H_l(z_j)]/E[g H_l(z_j)] for each direction j and degree l ≥ 1; NaN where the teacher has none."""
+    degree = degree_powers(taught, k).size - 1
+    every = all_products(k, degree)
+    at = np.array([[every.index((j,) * l) for l in range(1, degree + 1)] for j in range(k)])
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return np.where(taught[at] != 0, found[at] / taught[at], np.nan)
 
 
 @lru_cache(maxsize=4)
@@ -196,7 +252,9 @@ def teacher(spec: str | tuple[float, ...] | ScalarMap | JointMap, directions: in
     if isinstance(spec, str) and spec in _REGISTRY:
         known, value = _REGISTRY[spec]
         if known != directions:
-            raise InputError(f"teacher {spec!r} is a function of {known} coordinates and needs directions={known}, got {directions}")
+            raise InputError(
+                f"teacher {spec!r} is a function of {known} coordinates and needs directions={known}, got {directions}"
+            )
         return _joint(spec, value, directions, mix)
     if directions == 1:
         return functions.teacher(spec)

@@ -53,3 +53,14 @@ def output_variance(problem: Problem) -> float:
     sigma = problem.sigma
     extra = 2 * sigma.coefficients[2] ** 2 / problem.psi if problem.readout == "constant" else 0.0
     return sigma.second_moment + extra
+
+
+def without_a_direction(problem: Problem) -> str | None:
+    """Why a step learns no direction of this teacher, where E[y z] = 0; None where it is not, or there is no step."""
+    if problem.eta == 0 or problem.target.coefficients[1] != 0 or problem.target.second_moment == 0:
+        return None
+    which = "its direction" if problem.directions == 1 else "any of its directions"
+    return (
+        f"the teacher has E[y z] = 0, so that the gradient does not point along {which}: the learned direction has overlap 0 with "
+        "it, and one step learns nothing of it while n, d and N are of one order"
+    )

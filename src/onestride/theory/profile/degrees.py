@@ -157,9 +157,7 @@ def _gauss(law: SpectralNodes) -> SpectralNodes:
     weight = (frame**2).sum(1) / k
     power = np.interp(few, law.eigenvalue[order], law.power[order])
     mean = weight @ power
-    return SpectralNodes(
-        few, weight, power * ((law.weight @ law.power) / mean if mean > 0 else 1.0), frame[:, None, :]
-    )
+    return SpectralNodes(few, weight, power * ((law.weight @ law.power) / mean if mean > 0 else 1.0), frame[:, None, :])
 
 
 def _linear(D: int, K: Array, h: Array, neurons: Kinds) -> Sector:

@@ -15,6 +15,7 @@ from onestride._numerics import Array, relative_gap
 from onestride.problem import Problem, Step
 from onestride.result import Errors, Status
 from onestride.theory.assumptions import failed_assumption
+from onestride.theory.direction import without_a_direction
 from onestride.theory.profile.build import NODES, Verdict, build_model, try_model
 from onestride.theory.profile.equations import Solution, solve
 from onestride.theory.profile.quadratic_form import quadratic_form
@@ -120,7 +121,8 @@ def _accuracy_of_the_best(problem: Problem) -> str:
     few, strong = problem.n > 4 * problem.d, problem.step.constant > 1
     numbers, within = _MEASURED[few, strong]
     ratio, size = "n/d from 4 to 100" if few else "n/d from 1 to 4", "1 < c ≤ 3" if strong else "c ≤ 1"
-    return (
+    blind = without_a_direction(problem)
+    return (f"{blind}. Accuracy: " if blind else "") + (
         f"finite n, every degree of the inputs: of {numbers:,} numbers simulated for random problems with {ratio} and {size} (n "
         f"from 400 to 3,000, α ≤ 1/2, λ from 0.001 to 1) and not marked as inaccurate {within} lie within 3 standard errors or 2 %"
     )

@@ -95,9 +95,7 @@ def _on_directions(K: Float[Array, "k i"], weight: Float[Array, "k e"]) -> list[
     return [K * column[:, None] for column in weight.T]
 
 
-def _unexplained(
-    kinds: Kinds, explained: list[Float[Array, "k e"]]
-) -> tuple[Float[Array, "k"], Float[Array, "k e e"]]:
+def _unexplained(kinds: Kinds, explained: list[Float[Array, "k e"]]) -> tuple[Float[Array, "k"], Float[Array, "k e e"]]:
     """What is left of E = d Cov(w·e) when ω and |w| are known, E − XXᵀ: as a share of E, and what that share misses.
 
     One direction misses nothing. For k of them the strengths of sector 1 are multiplied by the mean share,

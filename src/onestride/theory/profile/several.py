@@ -16,7 +16,7 @@ from typing import NamedTuple
 import numpy as np
 
 from onestride._numerics import Array, Float
-from onestride.teachers import index_of, products
+from onestride.teachers import all_products, index_of
 from onestride.theory.profile.harmonics import gegenbauer, sphere_rule
 
 _NODES = {1: 64, 2: 48, 3: 26}  # of each coordinate
@@ -32,11 +32,11 @@ class Ball(NamedTuple):
 
 
 @lru_cache(maxsize=16)
-def ball(D: int, k: int, L: int) -> Ball:
+def ball(D: int, k: int, L: int, count: int) -> Ball:
     """c₁ is a coordinate of S^{D−1}, c₂ that of S^{D−2} times √(1 − c₁²), and so on; Gauss's nodes for each."""
     c, weight, left = np.empty((1, 0)), np.ones(1), np.ones(1)
     for j in range(k):
-        g, p = sphere_rule(D - j, _NODES[k])
+        g, p = sphere_rule(D - j, count)
         new = np.sqrt(left)[:, None] * (g / np.sqrt(D - j))
         c = np.concatenate([np.repeat(c, g.size, 0), new.reshape(-1, 1)], axis=1)
         left, weight = np.maximum(np.repeat(left, g.size) - new.ravel() ** 2, 0.0), np.outer(weight, p).ravel()
@@ -48,7 +48,7 @@ def ball(D: int, k: int, L: int) -> Ball:
 def _orthonormal(c: Array, weight: Array, D: int, L: int) -> Float[Array, "m parts"]:
     """Products of one coordinate's polynomials, each less its parts of lower degree and along those before it."""
     k, table = c.shape[1], gegenbauer(np.sqrt(D) * c, D, L)  # degrees × m × k
-    powers = [np.bincount(np.array(p, int), minlength=k) for l in range(L + 1) for p in products(k, l)]
+    powers = [np.bincount(np.array(p, int), minlength=k) for p in all_products(k, L)]
     columns = [np.prod([table[l, :, j] for j, l in enumerate(row)], axis=0) for row in powers]
     Q, R = np.linalg.qr(np.sqrt(weight)[:, None] * np.stack(columns, 1))
     return Q * np.sign(np.diag(R)) / np.sqrt(weight)[:, None]
@@ -62,9 +62,14 @@ def resolve_several(
     r: Float[Array, "i"],
     D: int,
     L: int,
+    *,
+    few: bool = False,
 ) -> list[Array]:
-    """h_0 (i), h_1 … h_L (i × parts each) and the variance of the rest (i) of f(ϱz + √(1−ϱ²) r c₁, r c₂, …, r c_k)."""
-    nodes = ball(D, k, L)
+    """h_0 (i), h_1 … h_L (i × parts each) and the variance of the rest (i) of f(ϱz + √(1−ϱ²) r c₁, r c₂, …, r c_k).
+
+    `few`: f is a polynomial of degree at most L, for which L + 1 nodes of each coordinate are exact.
+    """
+    nodes = ball(D, k, L, L + 1 if few else _NODES[k])
     weighted = nodes.weight[:, None] * nodes.basis
     parts, power = np.empty((z.size, nodes.basis.shape[1])), np.empty(z.size)
     for rows in np.array_split(np.arange(z.size), z.size * nodes.weight.size // _AT_ONCE + 1):
