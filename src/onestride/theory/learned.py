@@ -42,7 +42,14 @@ from onestride.theory.direction import without_a_direction
 from onestride.theory.profile.build import Verdict, try_model
 from onestride.theory.profile.equations import Solution, solve
 from onestride.theory.profile.errors import errors_at
-from onestride.theory.profile.quadratic_form import answered, answers, carrier, special_answer, special_gram
+from onestride.theory.profile.quadratic_form import (
+    answered,
+    answers,
+    carrier,
+    left_in_sectors,
+    special_answer,
+    special_gram,
+)
 from onestride.theory.profile.sectors import Model, split
 from onestride.theory.profile.several import resolve_several
 from onestride.theory.profile.strength import BEST_LEVEL, level_name
@@ -187,17 +194,15 @@ def _product_of(z: Float[Array, "*m k"], m: int) -> Float[Array, "*m"]:
 
 def _answered_teacher(model: Model, rho: Array, q: Array) -> list[Array]:
     """R y in the special sector (functions of the row) and in every other one: its part along the teacher."""
-    size, means = rho.size, model.means
-    wide = carrier(model, rho, q)
-    cases = [p * special_answer(model, special_gram(model, b, rho, q).M, wide, means.h) for p, b in means.cases]
-    x = np.sum(cases, axis=0)
-    fitted = [x[:size]]
-    for sector in model.sectors:
-        if means.carried and sector is model.sectors[0]:
-            fitted.append(x[-means.carried * size :].reshape(means.carried, size).T)
-        else:
-            fitted.append(answered(answers(model, sector, sector.h, rho, q)))
-    return fitted
+    wide, known = carrier(model, rho, q)
+    plain: Array = np.zeros(rho.size)
+    left: list[Array] = [np.zeros_like(sector.h) for sector in model.sectors]
+    for probability, b in model.means.cases:
+        M = special_gram(model, b, rho, q).M
+        x = special_answer(model, M, wide, known)
+        plain = plain + probability * x[: rho.size]
+        left = [a + probability * b for a, b in zip(left, left_in_sectors(model, M, x), strict=True)]
+    return [plain, *(answered(answers(model, s, h, rho, q)) for s, h in zip(model.sectors, left, strict=True))]
 
 
 @lru_cache(maxsize=8)

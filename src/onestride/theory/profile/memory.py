@@ -83,9 +83,9 @@ def remembered(
     means = Means(
         tuple((p, np.concatenate([parts[0] + mean, form, *kick], axis=1)) for p, mean, form in cases),
         tuple(independent),
-        np.concatenate([teacher[0], np.zeros_like(teacher[0]), *teacher[1].T]),
-        carried=k,
-        excess=None if k == 1 else excess * (kinds.aside / kinds.v / linear.dim)[:, None, None],
+        np.concatenate([teacher[0], np.zeros_like(teacher[0])]),
+        carried=(np.eye(k),),
+        excess=(None if k == 1 else excess * (kinds.aside / kinds.v / linear.dim)[:, None, None],),
     )
     return means, replace(linear, teacher_strength=linear.teacher_strength * kept[:, None])
 

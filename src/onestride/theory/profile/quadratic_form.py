@@ -20,10 +20,11 @@ Ridge objective λY, training error −λ² ∂Y/∂λ, and by the leave-one-out
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
+from scipy.linalg import solve_triangular
 
 from onestride._numerics import Array, Float, Inexact, solve
 from onestride.theory.profile.equations import Solution, block
@@ -36,11 +37,21 @@ def mean_gram(model: Model, b: Float[Array, "k m"], q: Inexact[Array, "k"]) -> I
     """N Σ_k w_k q_k b_k b_kᵀ, with the parts that are independent from neuron to neuron."""
     weight, means = model.problem.N * model.weight * q, model.means
     M = sum(((part.T * weight) @ part for part in means.independent), (b.T * weight) @ b)
-    if means.excess is not None:
-        K, e = model.sectors[0].K, means.carried
-        blocks = [[(K.T * (weight * means.excess[:, a, c])) @ K for c in range(e)] for a in range(e)]
-        M[-e * K.shape[1] :, -e * K.shape[1] :] += np.block(blocks)
+    for sector, at, excess in _carried(model):
+        if excess is not None:
+            K, count = sector.K, range(excess.shape[1])
+            blocks = [[(K.T * (weight * excess[:, a, c])) @ K for c in count] for a in count]
+            M[at, at] += np.block(blocks)
     return M
+
+
+def _carried(model: Model) -> Iterator[tuple[Sector, slice, Float[Array, "k _ _"] | None]]:
+    """The sectors that carry blocks of the special sector: where those are, and their excess."""
+    means, start = model.means, model.means.h.size
+    for sector, combined, excess in zip(model.sectors, means.carried, means.excess, strict=False):
+        stop = start + combined.shape[0] * model.w.size
+        yield sector, slice(start, stop), excess
+        start = stop
 
 
 class Gram(NamedTuple):
@@ -81,11 +92,12 @@ def gram_moved(model: Model, at: Gram, x: Inexact[Array, "m"], along: Tangent) -
 
 def _excess_form(model: Model, x: Inexact[Array, "m"]) -> Any:
     """Σ_ab excess_ab (K x_a)_k (K x_b)_k on the carried blocks of x."""
-    excess, K = model.means.excess, model.sectors[0].K
-    if excess is None:
-        return 0.0
-    Kx = K @ x[-model.means.carried * K.shape[1] :].reshape(-1, K.shape[1]).T
-    return np.einsum("ka,kab,kb->k", Kx, excess, Kx)
+    form: Any = 0.0
+    for sector, at, excess in _carried(model):
+        if excess is not None:
+            Kx = sector.K @ x[at].reshape(-1, model.w.size).T
+            form = form + np.einsum("ka,kab,kb->k", Kx, excess, Kx)
+    return form
 
 
 class Answer(NamedTuple):
@@ -125,78 +137,77 @@ def _moved(model: Model, sector: Sector, answer: Answer, along: Tangent) -> Any:
     return (model.w * d_rho) @ (answer.b * answer.b).sum(1) - weight @ (Kx * Kx).sum(1)
 
 
-def carrier(model: Model, rho: Inexact[Array, "i"], q: Inexact[Array, "k"]) -> Inexact[Array, "m m"]:
-    """D̃ of the special sector: D, and Σ_t frame_tᵀframe_t ⊗ U_t on the blocks that carry the teacher's directions."""
-    D, blocks = model.w * rho, model.means.h.size // rho.size
-    wide = np.diag(np.tile(D, blocks))
-    if model.means.carried:
-        size, linear = model.means.carried * D.size, model.sectors[0]
-        Y = linear.factors[1]
+def carrier(
+    model: Model, rho: Inexact[Array, "i"], q: Inexact[Array, "k"]
+) -> tuple[Inexact[Array, "m m"], Inexact[Array, "m"]]:
+    """D̃ of the special sector and D̃h: D, and Σ_t frame_tᵀframe_t ⊗ U_t on the blocks that sectors carry."""
+    D, means = model.w * rho, model.means
+    size = sum((combined.shape[0] * D.size for combined in means.carried), means.h.size)
+    wide, known = np.zeros((size, size), D.dtype), np.zeros(size, D.dtype)
+    plain = np.tile(D, means.h.size // D.size)
+    wide[: plain.size, : plain.size], known[: plain.size] = np.diag(plain), plain * means.h
+    for (sector, at, _), combined in zip(_carried(model), means.carried, strict=True):
+        Y = sector.factors[1]
         YD = Y * D
-        inner = [block(model, linear, YD @ Y.T, q, g).CT for g in linear.teacher_strength.T]
-        shares = np.einsum("tca,tcb->tab", linear.teacher_frame, linear.teacher_frame)
+        inner = [block(model, sector, YD @ Y.T, q, g).CT for g in sector.teacher_strength.T]
+        seen = sector.teacher_frame @ combined.T
+        shares = np.einsum("tca,tcb->tab", seen, seen)
         # U_t = D − (Y D)ᵀ(C T)_t (Y D)
-        mixed = np.tensordot(shares, np.stack(inner), ((0,), (0,)))
-        less = np.einsum("abij->aibj", YD.T @ mixed @ YD)
-        wide[-size:, -size:] = np.kron(shares.sum(0), np.diag(D)) - less.reshape(size, size)
-    return wide
+        less = np.einsum("abij->aibj", YD.T @ np.tensordot(shares, np.stack(inner), ((0,), (0,))) @ YD)
+        wide[at, at] = np.kron(shares.sum(0), np.diag(D)) - less.reshape(wide[at, at].shape)
+        known[at] = (answered(answers(model, sector, sector.h, rho, q)) @ combined.T).T.ravel()
+    return wide, known
 
 
 def special_answer(
-    model: Model, M: Inexact[Array, "m m"], wide: Inexact[Array, "m m"], h: Float[Array, "m"]
+    model: Model, M: Inexact[Array, "m m"], wide: Inexact[Array, "m m"], known: Inexact[Array, "m"]
 ) -> Inexact[Array, "m"]:
-    """X = (D̃⁻¹ + M)⁻¹h."""
-    size = model.means.carried * model.w.size
+    """X = (I + D̃M)⁻¹D̃h, which is (D̃⁻¹ + M)⁻¹h."""
     if np.iscomplexobj(wide) or np.diag(wide).min() <= 0:
-        return wide @ solve(np.eye(h.size) + M @ wide, h)
-    # for λ > 0 in a form whose matrix has eigenvalues ≥ 1
-    root = np.sqrt(np.diag(wide))
-    last = np.linalg.cholesky((wide[-size:, -size:] + wide[-size:, -size:].T) / 2) if size else None
+        return solve(np.eye(known.size) + wide @ M, known)
+    # for λ > 0 in a form whose matrix has eigenvalues ≥ 1, block by block of D̃ = RRᵀ
+    root = np.zeros_like(wide)
+    plain = slice(0, model.means.h.size)
+    root[plain, plain] = np.sqrt(wide[plain, plain])
+    for _, at, _ in _carried(model):
+        root[at, at] = np.linalg.cholesky((wide[at, at] + wide[at, at].T) / 2)
+    x = solve(np.eye(known.size) + root.T @ M @ root, solve_triangular(root, known, lower=True))
+    return root @ x
 
-    def times_root(A: Array) -> Array:
-        out = A * root
-        if last is not None:
-            out[..., -size:] = A[..., -size:] @ last
-        return out
 
-    x = solve(np.eye(h.size) + times_root(times_root(M).T), times_root(h))
-    out = root * x
-    if last is not None:
-        out[-size:] = last @ x[-size:]
+def left_in_sectors(model: Model, M: Inexact[Array, "m m"], x: Inexact[Array, "m"]) -> list[Inexact[Array, "i m"]]:
+    """h − Mx in every sector: what the special sector leaves of the teacher's parts there."""
+    out: list[Array] = [sector.h for sector in model.sectors]
+    for l, (_, at, _) in enumerate(_carried(model)):
+        out[l] = out[l] - (M[at] @ x).reshape(-1, model.w.size).T @ model.means.carried[l]
     return out
 
 
 def quadratic_form(model: Model, solution: Solution, tangents: Sequence[Tangent] = ()) -> tuple[Any, list[Any]]:
     """Y and its derivative along each tangent (dρ, dq) of the solution."""
     rho, q = solution.rho, solution.q
-    tail = model.tail + model.problem.noise**2
+    tail, plain, carrying = model.tail + model.problem.noise**2, model.means.h.size, len(model.means.carried)
     Y: Any = (model.w * rho) @ tail
     derivatives: list[Any] = [(model.w * d_rho) @ tail for d_rho, _ in tangents]
-    for sector in model.sectors[1:] if model.means.carried else model.sectors:
-        for answer in answers(model, sector, sector.h, rho, q):
-            Y += np.sum(answer.h * answer.x)
+
+    def add(probability: float, sector: Sector, left: Array) -> None:
+        nonlocal Y
+        for answer in answers(model, sector, left, rho, q):
+            Y += probability * np.sum((sector.h @ answer.frame.T) * answer.x)
             for j, along in enumerate(tangents):
-                derivatives[j] += _moved(model, sector, answer, along)
-    wide, h = carrier(model, rho, q), model.means.h
+                derivatives[j] += probability * _moved(model, sector, answer, along)
+
+    for sector in model.sectors[carrying:]:
+        add(1.0, sector, sector.h)
+    wide, known = carrier(model, rho, q)
     for probability, b in model.means.cases:
         at = special_gram(model, b, rho, q)
-        x = special_answer(model, at.M, wide, h)
-        Y += probability * (h @ x)
+        x = special_answer(model, at.M, wide, known)
+        Y += probability * (model.means.h @ x[:plain])
+        left = (model.means.h - at.M[:plain] @ x).reshape(-1, rho.size)
         for j, along in enumerate(tangents):
-            moved = _moved_special(model, rho, q, h - at.M @ x, along)
+            moved = np.sum(left * left * (model.w * along[0]))
             derivatives[j] += probability * (moved - gram_moved(model, at, x, along))
+        for sector, rest in zip(model.sectors[:carrying], left_in_sectors(model, at.M, x), strict=False):
+            add(probability, sector, rest)
     return Y, derivatives
-
-
-def _moved_special(
-    model: Model, rho: Inexact[Array, "i"], q: Inexact[Array, "k"], b: Inexact[Array, "m"], along: Tangent
-) -> Any:
-    """bᵀ dD̃ b, block by block."""
-    size, carried = rho.size, model.means.carried
-    dD = model.w * along[0]
-    parts = b.reshape(-1, size)
-    moved = sum(part @ (dD * part) for part in parts[: len(parts) - carried])
-    if carried:
-        linear = model.sectors[0]
-        moved += sum(_moved(model, linear, a, along) for a in answers(model, linear, parts[-carried:].T, rho, q))
-    return moved

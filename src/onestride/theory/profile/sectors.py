@@ -84,18 +84,19 @@ class Sector:
 class Means:
     """The mean features: a special sector of low rank, in which the spikes live.
 
-    Its space holds functions of the row, f(i), and f(i) times one or two further variables: the blocks of a vector of
-    length blocks·i. cases: (probability, b) with b_k in that space (k × blocks·i), over what the step's batch leaves to chance.
-    independent: parts that are independent from neuron to neuron, of which only the squares add up. carried: the last blocks,
-    that many, are f(i) times the teacher's directions in sector 1, whose resolvent is that sector's, and hold its h. excess:
-    covariance of a neuron's weights along them that the strengths of sector 1 do not hold, of either sign.
+    Its space holds functions of the row, f(i), and f(i) times further variables: the blocks of a vector of length blocks·i.
+    The first, plain ones hold the teacher's h; the others are `carried` by sectors. cases: (probability, b) with b_k in that
+    space (k × blocks·i), over what the step's batch leaves to chance. independent: parts that are independent from neuron to
+    neuron, of which only the squares add up. carried: for sectors 1, 2, …, combinations (orthonormal rows) of the teacher's
+    directions there, each a block f(i) times that direction, whose resolvent is that sector's and which holds its h. excess:
+    for the same sectors, covariance of a neuron's weights along them that the sector's strengths do not hold, of either sign.
     """
 
     cases: tuple[tuple[float, Float[Array, "k m"]], ...]
     independent: tuple[Float[Array, "k m"], ...]
-    h: Float[Array, "m"]
-    carried: int = 0
-    excess: Float[Array, "k e e"] | None = None
+    h: Float[Array, "p"]
+    carried: tuple[Float[Array, "_ _"], ...] = ()
+    excess: tuple[Float[Array, "k _ _"] | None, ...] = ()
 
 
 @dataclass(frozen=True)
