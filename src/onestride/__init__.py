@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from onestride.simulation.spectrum import measure_spectrum as measure_spectrum
     from onestride.store import Store as Store
     from onestride.sweeps.drive import sweep as sweep
+    from onestride.teachers import register as register
     from onestride.theory.baselines import baselines as baselines
     from onestride.theory.giant_step import giant_step as giant_step
     from onestride.theory.learned import learned as learned

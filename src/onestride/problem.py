@@ -64,7 +64,7 @@ NonNegative = Annotated[float, _real("a finite number, 0 or more", lambda x: x >
 Real = Annotated[float, _real("a finite number", lambda _: True)]
 
 
-EXTENSIONS = ("inputs", "steps", "batch", "directions", "mix")  # fields beyond the papers' model and every theory
+EXTENSIONS = ("inputs", "steps", "batch", "directions", "mix")  # fields beyond the papers' model
 
 
 class _Frozen(BaseModel):

@@ -70,16 +70,16 @@ def remembered(
         tau = problem.eta * kinds.A / np.sqrt(problem.N)
         weight_e = weight_e + tau[:, None] * cubic(problem, learned, kinds.omega)[1]
     kick = _on_directions(linear.K, weight_e / np.sqrt(kinds.v)[:, None])
-    explained = [C / np.sqrt(kinds.along)[:, None]]  # of the variance of w·e, times d: what ω tells, then what |w| does
+    left, E = _given_omega(kinds, C)
+    excess = np.zeros_like(E)
     lengths = length(problem, learned, literal=law is not None)
     if lengths.across > 0 and learned.overlap**2 < 1 - 1e-9:
-        left = np.einsum("kee->ke", kinds.along_e) - explained[0] ** 2
-        moved, on_e = _with_the_length(problem, lengths, kinds, C, left)
+        moved, on_e = _with_the_length(problem, lengths, kinds, C, E)
         along_e = on_e * np.sqrt(kinds.aside / kinds.v / linear.dim)[:, None]
         own = [parts[-1] * moved[:, None], zero, *_on_directions(linear.K, along_e)]
         independent.append(np.concatenate(own, axis=1))
-        explained.append(on_e)
-    kept, excess = _unexplained(kinds, explained)
+        share, excess = _given_length(E, on_e)
+        left = left * share[:, None]
     means = Means(
         tuple((p, np.concatenate([parts[0] + mean, form, *kick], axis=1)) for p, mean, form in cases),
         tuple(independent),
@@ -87,7 +87,7 @@ def remembered(
         carried=(np.eye(k),),
         excess=(None if k == 1 else excess * (kinds.aside / kinds.v / linear.dim)[:, None, None],),
     )
-    return means, replace(linear, teacher_strength=linear.teacher_strength * kept[:, None])
+    return means, replace(linear, teacher_strength=linear.teacher_strength * left)
 
 
 def _on_directions(K: Float[Array, "k i"], weight: Float[Array, "k e"]) -> list[Float[Array, "k i"]]:
@@ -95,16 +95,28 @@ def _on_directions(K: Float[Array, "k i"], weight: Float[Array, "k e"]) -> list[
     return [K * column[:, None] for column in weight.T]
 
 
-def _unexplained(kinds: Kinds, explained: list[Float[Array, "k e"]]) -> tuple[Float[Array, "k"], Float[Array, "k e e"]]:
-    """What is left of E = d Cov(w·e) when ω and |w| are known, E − XXᵀ: as a share of E, and what that share misses.
+def _given_omega(kinds: Kinds, C: Float[Array, "k e"]) -> tuple[Float[Array, "k t"], Float[Array, "k e e"]]:
+    """Share of the variance of w·e along each node's directions that ω does not tell, and d Cov(w·e) with it.
 
-    One direction misses nothing. For k of them the strengths of sector 1 are multiplied by the mean share,
-    1 − tr(E⁻¹XXᵀ)/k, and the rest of the matrix goes to the special sector.
+    One direction keeps 1 − C²/(G_t E); of several, every node keeps this share of what it sees of them.
     """
-    E, X = kinds.along_e, np.stack(explained, axis=2)
-    known = X @ X.transpose(0, 2, 1)
-    share = np.clip(1 - np.einsum("kaa->k", np.linalg.solve(E, known)) / E.shape[1], 0.0, 1.0)
-    return share, (1 - share)[:, None, None] * E - known
+    frame, strength = kinds.teacher_frame, kinds.teacher * (kinds.v / kinds.aside)[:, None]
+    seen = np.einsum("tca,kab,tcb->kt", frame, kinds.along_e, frame)
+    told = (np.einsum("tca,ka->ktc", frame, C) ** 2).sum(2) / kinds.along[:, None]
+    left = np.clip(1 - told / seen, 0.0, 1.0)
+    return left, np.einsum("kt,tca,tcb->kab", strength * left, frame, frame)
+
+
+def _given_length(E: Float[Array, "k e e"], on_e: Float[Array, "k e"]) -> tuple[Float[Array, "k"], Float[Array, "k e e"]]:
+    """What is left of E = d Cov(w·e) when |w| is known, E − XXᵀ = share·E + excess, both without negative eigenvalues.
+
+    One direction has no excess. The share is that of the direction of which |w| tells most; what the others have beyond it goes
+    to the special sector.
+    """
+    least = 1e-15 * np.eye(E.shape[1])  # all of it may be known already
+    told = np.einsum("ka,ka->k", on_e, np.linalg.solve(E + least, on_e[:, :, None])[:, :, 0])
+    share = np.clip(1 - told, 0.0, 1.0)
+    return share, (1 - share)[:, None, None] * E - on_e[:, :, None] * on_e[:, None, :]
 
 
 def _of_the_batch(
@@ -121,14 +133,14 @@ def _of_the_batch(
 
 
 def _with_the_length(
-    problem: Problem, lengths: Length, kinds: Kinds, C: Array, left: Array
+    problem: Problem, lengths: Length, kinds: Kinds, C: Array, E: Float[Array, "k e e"]
 ) -> tuple[Float[Array, "k"], Float[Array, "k e"]]:
     """Given ω: the relative spread of |w|² by ℓ·w, and the covariance of w·e with it; M does not turn p, p̂ᵀMe = 0.
 
     ℓ lies in the plane of β⋆ and p: across t̂ it has a part along e and none along u₂ … u_k.
     """
     spread = np.sqrt(np.maximum(lengths.along**2 * (1 - 1 / kinds.along) + lengths.across**2, 1e-300))
-    most = np.sqrt(np.maximum(left, 0.0))
+    most = np.sqrt(np.maximum(np.einsum("kee->ke", E), 0.0))
     on_e = -C * (lengths.along / kinds.along)[:, None]
     on_e[:, 0] += lengths.across * lengths.cosine
     on_e = np.clip(on_e / spread[:, None], -most, most)
