@@ -201,7 +201,12 @@ def direction_fractions(
 
 @lru_cache(maxsize=4)
 def normal_grid(k: int) -> tuple[Float[Array, "m k"], Float[Array, "m"]]:
-    """Nodes and probabilities of N(0, I_k): Gauss-Legendre on panels of every coordinate, less nodes of no weight."""
+    """Nodes and probabilities of N(0, I_k): Gauss-Legendre on panels of every coordinate, less nodes of no weight.
+
+    For more directions than can be averaged over it is one node that is not a number, and so is every moment.
+    """
+    if k > MOST_DIRECTIONS:
+        return np.full((1, k), np.nan), np.ones(1)
     x, w = leggauss(_PER_PANEL[k])
     edges = np.array([-e for e in _EDGES[:0:-1]] + list(_EDGES))
     half, middle = np.diff(edges)[:, None] / 2, (edges[1:] + edges[:-1])[:, None] / 2

@@ -107,7 +107,9 @@ def _given_omega(kinds: Kinds, C: Float[Array, "k e"]) -> tuple[Float[Array, "k 
     return left, np.einsum("kt,tca,tcb->kab", strength * left, frame, frame)
 
 
-def _given_length(E: Float[Array, "k e e"], on_e: Float[Array, "k e"]) -> tuple[Float[Array, "k"], Float[Array, "k e e"]]:
+def _given_length(
+    E: Float[Array, "k e e"], on_e: Float[Array, "k e"]
+) -> tuple[Float[Array, "k"], Float[Array, "k e e"]]:
     """What is left of E = d Cov(w·e) when |w| is known, E − XXᵀ = share·E + excess, both without negative eigenvalues.
 
     One direction has no excess. The share is that of the direction of which |w| tells most; what the others have beyond it goes

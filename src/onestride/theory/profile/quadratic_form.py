@@ -176,7 +176,7 @@ def special_answer(
 
 
 def left_in_sectors(model: Model, M: Inexact[Array, "m m"], x: Inexact[Array, "m"]) -> list[Inexact[Array, "i m"]]:
-    """h − Mx in every sector: what the special sector leaves of the teacher's parts there."""
+    """H − Mx in every sector: what the special sector leaves of the teacher's parts there."""
     out: list[Array] = [sector.h for sector in model.sectors]
     for l, (_, at, _) in enumerate(_carried(model)):
         out[l] = out[l] - (M[at] @ x).reshape(-1, model.w.size).T @ model.means.carried[l]
