@@ -20,6 +20,7 @@ LAYERS = [
     ("_errors", "_processes"),
     ("_numerics", "_backend"),
     ("functions", "inputs"),
+    ("teachers",),
     ("problem",),
     ("result", "conventions"),
     ("theory", "simulation"),

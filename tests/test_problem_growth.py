@@ -70,7 +70,7 @@ def test_mistakes_are_told_in_a_sentence(changes, sentence):
 @pytest.mark.parametrize(
     ("changes", "sentence"),
     [({"inputs": law}, f"Gaussian inputs with identity covariance, got inputs='{law}'") for law in LAWS[1:]]
-    + [({"steps": 2}, "one gradient step, got steps=2"), ({"directions": 2}, "one direction, got directions=2")],
+    + [({"steps": 2}, "one gradient step, got steps=2"), ({"directions": 4}, "at most 3 of them, got directions=4")],
 )
 def test_every_theory_names_the_failing_assumption(method, changes, sentence):
     p = make(**changes)
@@ -89,8 +89,10 @@ def test_closed_forms_refuse_too():
     for measure in (measure_distance, measure_limit):
         with pytest.raises(InputError, match="one step and one direction"):
             measure(make(steps=2), 2)
-    with pytest.raises(InputError, match="one direction, got directions = 2"):
-        measure_learned(make(directions=2))
+    with pytest.raises(InputError, match="one direction, got directions=2"):
+        giant_step(make(directions=2, readout="constant", gradient="labels"))
+    with pytest.raises(InputError, match="at most 3 directions, got directions = 4"):
+        measure_learned(make(directions=4))
     with pytest.raises(InputError, match="one step and one direction of the teacher, got steps=2, batch='reused'"):
         convert(make(steps=2, batch="reused"), "moniri2024")
 

@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from onestride.estimator import OneStepRegressor as OneStepRegressor
     from onestride.functions import InputError as InputError
     from onestride.functions import activation as activation
-    from onestride.functions import register as register
     from onestride.learning_curves import scaling as scaling
     from onestride.problem import Problem as Problem
     from onestride.problem import Step as Step
@@ -33,6 +32,7 @@ if TYPE_CHECKING:
     from onestride.simulation.spectrum import measure_spectrum as measure_spectrum
     from onestride.store import Store as Store
     from onestride.sweeps.drive import sweep as sweep
+    from onestride.teachers import register as register
     from onestride.theory.baselines import baselines as baselines
     from onestride.theory.giant_step import giant_step as giant_step
     from onestride.theory.learned import learned as learned
@@ -50,7 +50,8 @@ _NAMES = {
     "conventions": "conventions",
     "diagnosis": "diagnose",
     "estimator": "estimator OneStepFeatures OneStepRegressor OneStepClassifier",
-    "functions": "InputError activation register",
+    "functions": "InputError activation",
+    "teachers": "register",
     "learning_curves": "scaling",
     "problem": "Problem Step",
     "result": "TheoryError",

@@ -135,7 +135,7 @@ def _structural(problem: Problem) -> Iterator[Finding]:
     if target.coefficients[1] == 0:
         yield Finding(
             "teacher-without-linear-part",
-            "the teacher has c⋆₁ = 0, so β = Xᵀy/n does not point to β⋆: its overlap is 0 and spikes carry noise",
+            _no_linear_part(problem),
             {"teacher_c1": 0.0, "overlap": 0.0},
             "One step cannot learn this teacher (information exponent above 1); use one with a linear part",
         )
@@ -148,6 +148,12 @@ def _structural(problem: Problem) -> Iterator[Finding]:
                 {"degree": float(k), "share": _share(problem, k)},
                 f"Use an activation with c_{k} ≠ 0" + (", such as relu or softplus" if k == 2 else ""),
             )
+
+
+def _no_linear_part(problem: Problem) -> str:
+    if problem.directions == 1:
+        return "the teacher has c⋆₁ = 0, so β = Xᵀy/n does not point to β⋆: its overlap is 0 and spikes carry noise"
+    return "the teacher has E[y z] = 0, so β = Xᵀy/n points to none of its directions: its overlap is 0 and spikes carry noise"
 
 
 def _spikes(problem: Problem, seen: Spectrum) -> Iterator[Finding]:

@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache, partial
+from math import factorial
+from typing import ClassVar
 
 import numpy as np
 from numpy.polynomial import hermite_e
@@ -33,6 +35,7 @@ class Function:
     raw_derivative: ScalarMap | None = None
     centred: bool = True
     exact: tuple[float, ...] | None = None  # Hermite coefficients when they are known, as for a polynomial
+    directions: ClassVar[int] = 1
 
     def __call__(self, z: Array, out: Array | None = None) -> Array:
         """f(z), centred if asked; z may be an array of any library. A NumPy result may go into `out`, even into z."""
@@ -82,6 +85,10 @@ class Function:
     def normalised(self) -> Float[Array, "degrees"]:
         """c_k√k!, the coefficients of the normalised polynomials H_k/√k!; their squares sum to E f²."""
         return self.coefficients * root_factorials(DEGREES)
+
+    def tensor(self, degree: int) -> Float[Array, "*axes"]:
+        """L! c_l = E[f H_l], with l axes of length 1: what `teachers.Teacher` has for several directions."""
+        return np.full((1,) * degree, self.coefficients[degree] * factorial(degree))
 
     @cached_property
     def second_moment(self) -> float:

@@ -1,7 +1,8 @@
 """The problem: every size, scaling and normalisation, written here once and shared by theory and simulation.
 
 data       x ~ N(0, I_d),  y = σ⋆(β⋆ᵀx) + ε,  |β⋆| = 1,  ε ~ N(0, noise²)
-           other laws of x, all with E|x|² = d, and teachers of several orthonormal directions: `inputs`, `directions`
+           other laws of x, all with E|x|² = d, and teachers y = g(β₁ᵀx, …, β_kᵀx) + ε of several orthonormal directions:
+           `inputs`, `directions`
 network    f(x) = aᵀσ(Wx),  rows of W₀ on the unit sphere,  a ~ N(0, I_N/N)
 step       W = W₀ + ηG,  G = −∂/∂W (1/2n)‖y − σ(XWᵀ)a‖²,  η = c·n^α;  repeated `steps` times with a kept as it was
 ridge      min_a (1/n)‖ỹ − Fa‖² + λ‖a‖²,  F = σ(X̃Wᵀ),  X̃ fresh
@@ -18,7 +19,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, Self, cast
 
 import numpy as np
 from numpy.typing import ArrayLike
-from pydantic import BaseModel, BeforeValidator, ConfigDict, ValidationError, ValidationInfo, field_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, ValidationInfo, field_validator
 from pydantic_core import PydanticCustomError
 
 from onestride import functions
@@ -26,6 +27,8 @@ from onestride._errors import hint
 from onestride._numerics import Array, Float
 from onestride.functions import Function, InputError
 from onestride.inputs import input_law
+from onestride.teachers import Target
+from onestride.teachers import teacher as teacher_of
 
 
 def _fail(allowed: str, given: object) -> PydanticCustomError:
@@ -61,7 +64,7 @@ NonNegative = Annotated[float, _real("a finite number, 0 or more", lambda x: x >
 Real = Annotated[float, _real("a finite number", lambda _: True)]
 
 
-EXTENSIONS = ("inputs", "steps", "batch", "directions", "mix")  # fields beyond the papers' model and every theory
+EXTENSIONS = ("inputs", "steps", "batch", "directions", "mix")  # fields beyond the papers' model
 
 
 class _Frozen(BaseModel):
@@ -99,7 +102,8 @@ def _sentences(model: type[BaseModel], error: ValidationError) -> str:
             lines.append(f"{name} must be {kind}, got {item['input']!r}")
         elif item["type"] == "value_error":
             told = str(item["ctx"]["error"])  # pyright: ignore
-            lines.append(told if told.startswith(f"{name} ") else f"{name}: {told}")
+            named = told.replace("=", " ").replace(":", " ").split(" ")[0] in model.model_fields
+            lines.append(told if named else f"{name}: {told}")
         else:
             lines.append(f"{name} {item['msg'][0].lower()}{item['msg'][1:]}")
     return "; ".join(dict.fromkeys(lines))
@@ -137,8 +141,9 @@ class Problem(_Frozen):
     activation
         A registered name or Hermite coefficients of a polynomial.
     teacher
-        A registered name, Hermite coefficients (``[0, 1, 0.7071]`` is H₁ + H₂/√2), or any function of an array. Always
-        centred, E σ⋆ = 0.
+        A registered name, Hermite coefficients (``[0, 1, 0.7071]`` is H₁ + H₂/√2), or any function of an array. With
+        ``directions=k`` a function that takes an array (…, k) to (…) is a function of all k coordinates, such as
+        ``lambda z: z[..., 0] * z[..., 1]``, for k ≤ 3. Always centred, E σ⋆ = 0.
     noise
         Standard deviation of the label noise, σ_ε.
     ridge
@@ -169,7 +174,8 @@ class Problem(_Frozen):
     directions
         Orthonormal directions β₁ … β_k of the teacher; with z_j = β_jᵀx and k = 1 this is σ⋆(β⋆ᵀx).
     mix
-        How several directions make a label: ``"sum"`` Σ_j σ⋆(z_j)/√k, or ``"staircase"`` Σ_j σ⋆(z₁)⋯σ⋆(z_j)/√k.
+        How a teacher of one coordinate makes a label of several: ``"sum"`` Σ_j σ⋆(z_j)/√k, or ``"staircase"``
+        Σ_j σ⋆(z₁)⋯σ⋆(z_j)/√k. A function of all coordinates needs none.
     """
 
     n: Count
@@ -189,7 +195,7 @@ class Problem(_Frozen):
     steps: Count = 1
     batch: Literal["fresh", "reused"] = "fresh"
     directions: Count = 1
-    mix: Literal["sum", "staircase"] = "sum"
+    mix: Literal["sum", "staircase"] = Field(default="sum", validate_default=True)
 
     @field_validator("activation")
     @classmethod
@@ -200,8 +206,7 @@ class Problem(_Frozen):
     @field_validator("teacher")
     @classmethod
     def _known_teacher(cls, spec: Any) -> Any:
-        functions.teacher(spec)
-        if not (isinstance(spec, str) or callable(spec)) and spec[0] != 0:
+        if not (isinstance(spec, str) or callable(spec)) and functions.teacher(spec) and spec[0] != 0:
             raise InputError(
                 f"the first Hermite coefficient is the mean of the labels and must be 0 (teachers are centred), "
                 f"got {spec[0]:g}"
@@ -219,6 +224,19 @@ class Problem(_Frozen):
         if directions > info.data.get("d", directions):
             raise _fail(f"at most d = {info.data['d']}, as orthonormal directions are", directions)
         return directions
+
+    @field_validator("mix")
+    @classmethod
+    def _teacher_of_its_directions(cls, mix: str, info: ValidationInfo) -> str:
+        if {"teacher", "directions"} <= info.data.keys():  # else they have a sentence of their own
+            try:
+                teacher_of(info.data["teacher"], info.data["directions"], mix)
+            except InputError as error:
+                told = str(error)
+                raise InputError(
+                    told if told.startswith(("mix", "directions", "teacher")) else f"teacher: {told}"
+                ) from None
+        return mix
 
     # ------------------------------------------------------------------ derived quantities
 
@@ -248,9 +266,9 @@ class Problem(_Frozen):
         return functions.activation(self.activation, centred=self.centred)
 
     @property
-    def target(self) -> Function:
-        """The teacher σ⋆."""
-        return functions.teacher(self.teacher)
+    def target(self) -> Target:
+        """The teacher: σ⋆ of one coordinate, or g of several."""
+        return teacher_of(self.teacher, self.directions, self.mix)
 
     def at(self, *, exponent: float | None = None, ridge: float | None = None) -> Problem:
         """The same problem at another exponent of the step or another penalty."""

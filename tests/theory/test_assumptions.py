@@ -14,7 +14,7 @@ def problem(**changes):
 BEYOND = {
     "Gaussian inputs": {"inputs": "rademacher"},
     "one gradient step": {"steps": 2},
-    "teacher of one direction": {"directions": 2},
+    "at most 3 of them": {"directions": 4},
     "n, d, N and n_step of at most": {"n": 10 * LARGEST_SIZE},
     "λ of at most": {"ridge": 1e61},
     "1/λ of at most": {"ridge": 1e-61},

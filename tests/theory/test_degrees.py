@@ -17,8 +17,8 @@ from onestride.theory.profile import degrees, harmonics, memory
 from onestride.theory.profile.build import build_model
 from onestride.theory.profile.equations import newton, residual_and_jacobian, solve
 from onestride.theory.profile.errors import errors_at
+from onestride.theory.profile.gradient_noise import gradient_noise
 from onestride.theory.profile.harmonics import multiplicity, radius_rule, resolve, sphere_rule
-from onestride.theory.profile.neurons import LearnedDirection
 from onestride.theory.profile.quadratic_form import quadratic_form
 from tolerances import K, assert_agrees, assert_close, false_alarm_rate
 
@@ -498,7 +498,7 @@ def test_the_learned_direction_is_coupled_to_the_unlearned_as_in_drawn_matrices(
         Mt, Me = (X.T @ (r * (X @ u)) / p.n for u in (t, e))
         drawn.append([t @ Me, Mt @ Me])
     overlap = np.sqrt(1 - tilt**2) * direction(p).overlap
-    expected = memory._cross_moments(p, LearnedDirection(1.0, float(overlap), tilt > 0, tilt))
+    expected = gradient_noise(p).coupling(tilt, float(overlap))[:, 0]
     for value, column in zip(expected, np.array(drawn).T, strict=True):
         assert_agrees(1 + value, 1 + column, floor=0.05)
 
@@ -522,8 +522,8 @@ def test_degree_two_sees_the_pairs_of_the_spectrum():
     assert np.ptp(linear.strength[0]) > 0.1
     for power in (1, 2):
         assert_close(second.strength**power @ second.share, (linear.strength**power @ linear.share) ** 2, rel=1e-10)
-        expected = (linear.teacher_strength**power @ linear.teacher_share) ** 2
-        assert_close(second.teacher_strength**power @ second.teacher_share, expected, rel=1e-10)
+        along, pairs = (sector.teacher_frame[:, 0, 0] ** 2 for sector in (linear, second))
+        assert_close(second.teacher_strength**power @ pairs, (linear.teacher_strength**power @ along) ** 2, rel=1e-10)
 
 
 def test_the_mean_residual_and_the_memory_move_the_length():
@@ -549,7 +549,9 @@ def test_what_the_learned_direction_takes_from_the_unlearned_is_no_longer_in_it(
     p = problem(n=2000, d=400, N=2000, step=Step(exponent=0.5))
     model, whole = build_model(p), degrees.build(p, memory=False)
     m, row, linear = model.z.size, int(np.argmin(np.abs(model.z))), model.sectors[0]  # at z = 0 all ω see the same K
-    left, all_of_it = (x.teacher_strength @ x.teacher_share / linear.dim for x in (linear, whole.sectors[0]))
+    left, all_of_it = (
+        x.teacher_strength @ x.teacher_frame[:, 0, 0] ** 2 / linear.dim for x in (linear, whole.sectors[0])
+    )
     parts = (model.means.cases[0][1], *model.means.independent)
     carried = sum((part[:, -m:][:, row] / linear.K[:, row]) ** 2 for part in parts)
     heavy = [kind for kind in (a == model.A for a in np.unique(model.A)) if model.weight[kind].sum() > 1e-3]

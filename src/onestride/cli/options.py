@@ -55,6 +55,10 @@ class ProblemOptions:
     "gaussian, constant or rademacher [gaussian]."
     n_step: int | None = None
     "Samples of the gradient step [n]."
+    directions: int | None = None
+    "Directions of the teacher [1]."
+    mix: str | None = None
+    "sum or staircase: how they make a label [sum]."
 
     def build(self) -> Problem:
         """The validated problem."""

@@ -3,22 +3,23 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 from types import SimpleNamespace
 
 import numpy as np
 
 from onestride._backend import Backend, choose
-from onestride._numerics import Array
+from onestride._numerics import Array, Float
 from onestride.comparison import Agreement, Check, check, seeds_words, together
 from onestride.experiments.kit import QUADRATIC, pm, points, rows_along
 from onestride.experiments.outcome import Figure, Judgement, Progress
 from onestride.experiments.probes import best_risk, found, over_seeds, steps_problem
 from onestride.experiments.verdict import UNDECIDED, of_claims, tally, worded
-from onestride.plot import Panel
+from onestride.plot import Panel, Series
 from onestride.problem import Problem
 from onestride.result import Estimate
 from onestride.simulation.network import draw_batch, draw_directions, draw_network, weights_path
+from onestride.theory.predict import predict_grid
 
 CLAIM = (
     "One step finds a single direction, that of the teacher's linear part; each further fresh step climbs one stair."
@@ -44,6 +45,14 @@ class Path:
     problem: Problem
     shares: Estimate
     risks: Estimate
+
+    @cached_property
+    def predicted(self) -> Float[Array, "2"]:
+        """The theory's test error over the teacher's power before and after the first step, at the best of the penalties."""
+        problem = self.problem.replace(steps=1)
+        grid = predict_grid(problem, [problem.step.exponent], RIDGES)
+        best = [np.nanmin(found.test_error) for found in (grid.untrained, grid.trained)]
+        return np.array(best) / problem.target.second_moment
 
     @property
     def curves(self) -> dict[str, tuple[range, Estimate]]:
@@ -100,7 +109,8 @@ def judge(paths: list[Path]) -> Judgement:
             climbed += [check(last[j], low=FOUND, among=among) for j in directions]
         moves = [f"{WATCHED[path.problem.mix][j]} {pm(first[j], 2)} → {pm(last[j], 2)}" for j in directions]
         sentences.append(
-            f"{path.teacher}: {', '.join(moves)}; test error {pm(path.risks[1], 2)} → {pm(path.risks[-1], 2)}."
+            f"{path.teacher}: {', '.join(moves)}; test error {pm(path.risks[1], 2)} → {pm(path.risks[-1], 2)} "
+            f"(theory, one step: {path.predicted[1]:.2f})."
         )
         for label, (steps, e) in path.curves.items():
             rows += rows_along("step", steps, e, teacher=path.teacher, quantity=label)
@@ -158,6 +168,7 @@ def draw(paths: list[Path]) -> Figure:
         colours = (*range(path.problem.directions), 4)
         curves = zip(path.curves.items(), colours, strict=True)
         series = [points(label, steps, e, colour=colour) for (label, (steps, e)), colour in curves]
+        series.append(Series("theory, one step", (0, 1), path.predicted, colour=4))
         chance = [(path.problem.directions / path.problem.d, "chance, k/d")]
         axes = f"y ∝ {path.teacher}", "first-layer steps", "share found; error"
         panels.append(Panel(*axes, series, horizontals=chance, ylim=(-0.03, 1.05)))
@@ -165,7 +176,8 @@ def draw(paths: list[Path]) -> Figure:
     caption = (
         f"Share: squared length of a direction inside the k leading right singular vectors of W_t − W₀. ELU, d = {d}, "
         f"n = 8d fresh samples per step, N = 2d, η = √n, y in place of the residual, a ~ N(0, 1/N) kept, no noise. Test error "
-        f"over the teacher's power, the λ best on the test data of {', '.join(f'{v:g}' for v in RIDGES)}, ridge on n fresh samples. Sum: labels are "
+        f"over the teacher's power, the λ best on the test data of {', '.join(f'{v:g}' for v in RIDGES)}, ridge on n fresh samples; theory for the first step, at the best of "
+        f"these λ. Sum: labels are "
         f"the average over directions times √k; mean direction Σβ_j/√k. {seeds} seeds, mean ± standard error."
     )
     return Figure(panels, caption)

@@ -10,14 +10,23 @@ import numpy as np
 
 from onestride._backend import Backend, choose, map_tiles
 from onestride._errors import InputError
-from onestride._numerics import Array, Float, hermite_table
+from onestride._numerics import Array, Float
 from onestride.problem import Problem
 from onestride.result import Estimate, Result
 from onestride.simulation.arguments import OnProgress, seed_tuple, test_rows
 from onestride.simulation.features import feature_rows
 from onestride.simulation.memory import learned_memory, require_room
-from onestride.simulation.network import draw_batch, draw_network, draw_teacher, held_out_tiles, trained_weights
+from onestride.simulation.network import draw_batch, draw_directions, draw_network, held_out_tiles, trained_weights
 from onestride.simulation.ridge import fit_rows
+from onestride.teachers import (
+    MOST_DIRECTIONS,
+    all_products,
+    degree_fractions,
+    degree_powers,
+    direction_fractions,
+    hermite_components,
+    joint_hermite,
+)
 
 DEGREE = 4  # components H_1 … H_4; the constant is kept out of "unexplained" too
 
@@ -27,19 +36,24 @@ class MeasuredLearned(Result):
     """Measured components; the names of `theory.learned.Learned`, each an `Estimate`, plus the same without the step.
 
     degrees
-        The k ≤ 4 with c⋆_k ≠ 0.
+        The k ≤ 4 that the teacher has, c⋆_k ≠ 0.
     fraction
-        Axes (seeds, degrees): E[f̂(x) H_k(β⋆ᵀx)]/(c⋆_k k!); 1 is fully learned, 0 not at all.
+        Axes (seeds, degrees): E[f̂(x) H_k(β⋆ᵀx)]/(c⋆_k k!); 1 is fully learned, 0 not at all. Of several directions the
+        part of total degree k.
+    by_direction
+        Axes (seeds, directions, 4): the same of H_k(β_jᵀx) alone; NaN where the teacher has none.
     unexplained
-        Axis (seeds): E f̂² outside the span of H_0 … H_4 of β⋆ᵀx; what the predictor says that is not about the teacher.
+        Axis (seeds): E f̂² outside the span of H_0 … H_4 of β⋆ᵀx (of products up to degree 4 for several directions); what
+        the predictor says that is not about the teacher.
     """
 
-    _told = ("seeds", "degrees", "fraction", "unexplained")
+    _told = ("seeds", "degrees", "fraction", "by_direction", "unexplained")
 
     problem: Problem
     seeds: tuple[int, ...]
     degrees: tuple[int, ...]
     fraction: Estimate
+    by_direction: Estimate
     unexplained: Estimate
     untrained: MeasuredLearned | None = None
 
@@ -59,12 +73,15 @@ def measure_learned(
     """
     seed_list = seed_tuple(seeds)
     rows = max(4 * problem.n, 4000) if n_test is None else test_rows(problem, n_test)
-    if rows <= DEGREE + 1:
-        raise InputError(f"n_test must be above {DEGREE + 1}, got {n_test}")
-    if problem.directions > 1:
-        raise InputError(f"measure_learned needs a teacher of one direction, got directions = {problem.directions}")
+    if problem.directions > MOST_DIRECTIONS:
+        raise InputError(
+            f"measure_learned needs a teacher of at most {MOST_DIRECTIONS} directions, got directions = {problem.directions}"
+        )
+    least = len(all_products(problem.directions, DEGREE))
+    if rows <= least:
+        raise InputError(f"n_test must be above {least}, got {n_test}")
     degrees = teacher_degrees(problem)
-    values = np.empty((len(seed_list), 2, len(degrees) + 1))
+    values = np.empty((len(seed_list), 2, len(degrees) + DEGREE * problem.directions + 1))
     backend = choose(device)
     room = learned_memory(problem, rows, backend)
     require_room(problem, room.memory, backend, n_test=n_test)
@@ -74,26 +91,28 @@ def measure_learned(
             progress(i + 1, len(seed_list))
 
     def wrap(k: int, untrained: MeasuredLearned | None) -> MeasuredLearned:
-        fraction, unexplained = Estimate(values[:, k, :-1]), Estimate(values[:, k, -1])
-        return MeasuredLearned(problem, seed_list, degrees, fraction, unexplained, untrained)
+        fraction, each, unexplained = np.split(values[:, k], [len(degrees), values.shape[2] - 1], axis=1)
+        by_direction = Estimate(each.reshape(-1, problem.directions, DEGREE))
+        shares = (Estimate(fraction), by_direction, Estimate(unexplained[:, 0]))
+        return MeasuredLearned(problem, seed_list, degrees, *shares, untrained)
 
     return wrap(1, wrap(0, None))
 
 
 def teacher_degrees(problem: Problem) -> tuple[int, ...]:
-    """The degrees 1 ≤ k ≤ 4 with c⋆_k ≠ 0."""
-    c = problem.target.coefficients
-    return tuple(k for k in range(1, DEGREE + 1) if c[k] != 0)
+    """The degrees 1 ≤ k ≤ 4 that the teacher has: c⋆_k ≠ 0."""
+    power = degree_powers(hermite_components(problem.target, DEGREE), problem.directions)
+    return tuple(k for k in range(1, DEGREE + 1) if power[k] != 0)
 
 
 def _one_seed(
     problem: Problem, seed: int, degrees: tuple[int, ...], n_test: int, backend: Backend, *, stored: bool
 ) -> Float[Array, "2 parts"]:
-    """Learned fractions and unexplained power, without and with the step: shape (2, degrees + 1)."""
+    """Learned fractions by degree and by direction, and unexplained power, without and with the step (first axis)."""
     sigma = problem.sigma
     network = draw_network(problem, seed)
     batch = draw_batch(problem, seed, "ridge_inputs", "ridge_noise", problem.n)
-    beta_star = draw_teacher(problem, seed)
+    directions = draw_directions(problem, seed)
     weights = (network.W0, trained_weights(problem, network, seed, backend=backend))
     ridge, dual = np.array([problem.ridge]), problem.n <= problem.N
     put, get = backend.put, backend.get
@@ -101,15 +120,18 @@ def _one_seed(
     readouts = [fit_rows(rows(W), put(batch.y), ridge, dual=dual).coefficients[:, 0] for W in weights]
     del batch, rows
 
-    gram = np.zeros((DEGREE + 1, DEGREE + 1))
-    moments, power = np.zeros((DEGREE + 1, 2)), np.zeros(2)
+    taught, k = hermite_components(problem.target, DEGREE), problem.directions
+    gram = np.zeros((taught.size, taught.size))
+    moments, power = np.zeros((taught.size, 2)), np.zeros(2)
     for X, _ in held_out_tiles(problem, seed, n_test, backend):
-        h = hermite_table(X @ beta_star, DEGREE)
+        h = joint_hermite(X @ directions.T, DEGREE)
         f = np.stack([get(map_tiles(sigma, put(X) @ put(W).T) @ a) for W, a in zip(weights, readouts, strict=True)])
         gram += h @ h.T
         moments += h @ f.T
         power += (f**2).sum(1)
     components = np.linalg.solve(gram, moments)
-    unexplained = (power - (components * moments).sum(0)) / (n_test - DEGREE - 1)
-    fractions = [components[k] / problem.target.normalised[k] for k in degrees]
-    return np.stack([*fractions, unexplained], axis=1)
+    unexplained = (power - (components * moments).sum(0)) / (n_test - taught.size)
+    chosen = [degree - 1 for degree in degrees]
+    fraction = [degree_fractions(found, taught, k)[chosen] for found in components.T]
+    by_direction = [direction_fractions(found, taught, k).ravel() for found in components.T]
+    return np.concatenate([fraction, by_direction, unexplained[:, None]], axis=1)

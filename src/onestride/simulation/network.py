@@ -61,15 +61,12 @@ def draw_directions(problem: Problem, seed: int) -> Float[Array, "directions d"]
 
 
 def labels(problem: Problem, directions: Float[Array, "directions d"], X: Float[Array, "n d"]) -> Float[Array, "n"]:
-    """The teacher's noiseless labels of the rows of X: σ⋆(Xβ⋆), or the mix of several directions."""
+    """The teacher's noiseless labels of the rows of X: σ⋆(Xβ⋆), or g of several coordinates."""
     if problem.directions == 1:
         return problem.target(
             np.einsum("ij,j->i", X, directions[0])
         )  # on one thread: several blocks are drawn at a time
-    parts = problem.target(X @ directions.T)
-    if problem.mix == "staircase":
-        parts = np.cumprod(parts, axis=1)
-    return parts.sum(1) / np.sqrt(problem.directions)
+    return problem.target(X @ directions.T)
 
 
 def weight_tasks(problem: Problem, seed: int, backend: Backend = HOST) -> list[Callable[[], Array]]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from onestride.problem import Problem
+from onestride.teachers import MOST_DIRECTIONS
 
 SMALLEST_SIZE = 10
 LARGEST_SIZE = 10**18
@@ -12,11 +13,14 @@ LARGEST = 1e60  # of λ, E σ², E σ⋆² and the noise, and one over the least
 
 
 def beyond_the_model(problem: Problem) -> str | None:
-    """What no theory of this package describes: other inputs, several steps, several directions, overflowing numbers."""
+    """What no theory of this package describes: other inputs, several steps, many directions, overflowing numbers."""
     if problem.inputs != "gaussian":
         return f"the theory needs Gaussian inputs with identity covariance, got inputs={problem.inputs!r}"
-    if problem.directions > 1:
-        return f"the theory needs a teacher of one direction, got directions={problem.directions}"
+    if problem.directions > MOST_DIRECTIONS:
+        return (
+            f"the theory averages the teacher over its directions and needs at most {MOST_DIRECTIONS} of them, "
+            f"got directions={problem.directions}"
+        )
     if problem.steps > 1 and problem.step.constant > 0:
         return f"the theory describes one gradient step, got steps={problem.steps}"
     if max(problem.n, problem.d, problem.N, problem.step_samples) > LARGEST_SIZE:

@@ -100,7 +100,7 @@ def kernel_bound(problem: Problem) -> float:
     if not resolves_degrees(problem):
         return problem.target.nonlinear_power + noise
     model = build_untrained(problem)
-    left = sum(max(1 - problem.n / s.dim, 0.0) * float(model.w @ s.h**2) for s in model.sectors[1:])
+    left = sum(max(1 - problem.n / s.dim, 0.0) * float((model.w @ s.h**2).sum()) for s in model.sectors[1:])
     return left + float(model.w @ model.tail) + noise
 
 

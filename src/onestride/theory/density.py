@@ -91,8 +91,8 @@ def _untrained_model(problem: Problem) -> Model:
         return _without_rounding(degrees.build_untrained(problem, radii=_RADII))
     one, none = np.ones(1), np.zeros(1)
     sigma, target = problem.sigma, problem.target
-    K, teacher = np.full((1, 1), sigma.coefficients[1]), np.full(1, target.coefficients[1])
-    linear = Sector(float(problem.d), K, one[:, None], one, teacher, one[:, None], one)
+    K, teacher = np.full((1, 1), sigma.coefficients[1]), np.full((1, 1), target.coefficients[1])
+    linear = Sector(float(problem.d), K, one[:, None], one, teacher, one[:, None], one[:, None, None])
     means, rest = Means(((1.0, none[:, None]),), (), none), np.full((1, 1), sigma.nonlinear_power)
     learned, tail = LearnedDirection(0.0, 0.0, False, 0.0), np.full(1, target.nonlinear_power)
     length = np.full(1, np.sqrt(problem.d))

@@ -44,8 +44,8 @@ def quadratic_form(model: Model, bulk: Bulk) -> tuple[Array, Array]:
     """Y and ∂Y/∂λ at every penalty of `bulk`."""
     spike, d_spike = _spike(model, bulk)
     w, h1 = model.w, model.sectors[0].h
-    linear = (w @ h1) ** 2
-    rest = w @ (h1**2 + model.tail) - linear + model.problem.noise**2
+    linear = ((w @ h1) ** 2).sum()
+    rest = w @ ((h1**2).sum(1) + model.tail) - linear + model.problem.noise**2
     return spike + linear * bulk.U + rest * bulk.rho, d_spike + linear * bulk.d_U + rest * bulk.d_rho
 
 

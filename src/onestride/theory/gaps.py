@@ -113,6 +113,7 @@ def without_rare_rows(model: Model) -> Model:
         tuple(map(columns, model.means.independent)),
         columns(model.means.h),
         model.means.carried,
+        model.means.excess,
     )
     sectors = tuple(replace(s, K=s.K[:, kept], h=s.h[kept]) for s in model.sectors)
     rows = {name: getattr(model, name)[kept] for name in ("z", "r", "tail")}

@@ -62,7 +62,9 @@ def giant_step(problem: Problem) -> Prediction:
     reason = beyond_the_model(problem)
     if reason is not None:
         raise InputError(reason)
-    model = _model(problem)
+    if not isinstance(problem.target, Function):
+        raise InputError(f"giant_step describes a teacher of one direction, got directions={problem.directions}")
+    model = _model(problem, problem.target)
     state, residual, iterations = _iterate(model)
     res, V = _residual_and_V(model, state)
     mse = float(model.weight @ (res / (1 + V) ** 2))
@@ -83,8 +85,8 @@ def giant_step(problem: Problem) -> Prediction:
     )
 
 
-def _model(problem: Problem) -> _Model:
-    sigma, target = problem.sigma, problem.target
+def _model(problem: Problem, target: Function) -> _Model:
+    sigma = problem.sigma
     alpha0 = problem.step_samples / problem.d
     eta = problem.eta / np.sqrt(problem.N)  # η̃
     h1, power = sigma.coefficients[1], target.second_moment + problem.noise**2

@@ -9,6 +9,9 @@ teacher is split into h_0, h_1 … h_L and a rest, g = g_0(i) + Σ_l g_l(i)⟨e_
 
     (g/ρ)ᵀRy = (g_0/ρ)ᵀ(D̃⁻¹ + M)⁻¹h_0 + Σ_l Σ_p π_p (g_l/ρ)ᵀU_lp h_l + Σ_i w_i Cov(rest_g, rest_y | i).
 
+A teacher g of several directions has products of Hermite polynomials of its coordinates in place of h_k; its part of degree k is
+g_k = Σ g_km h_km.
+
 With one sector and many inputs g_0 = ϱ^k h_k(z), g_1 = √k ϱ^{k−1} √(1−ϱ²) h_{k−1}(z), ϱ the overlap of the learned
 direction and β⋆. E[f̂ h_k] = c⋆_k√k! − E[h_k(y − f̂)], and E f̂² follows from the test error,
 L = E σ⋆² − 2E[σ⋆f̂] + E f̂² + σ_ε².
@@ -22,15 +25,33 @@ from math import factorial
 
 import numpy as np
 
-from onestride._numerics import Array, Float
+from onestride._numerics import Array, Float, hermite_table
 from onestride.functions import Function, hermite_polynomial
 from onestride.problem import Problem, Step
 from onestride.result import Result, Status, TheoryError
+from onestride.teachers import (
+    Teacher,
+    all_products,
+    degree_fractions,
+    degree_powers,
+    direction_fractions,
+    hermite_components,
+    index_of,
+)
+from onestride.theory.direction import without_a_direction
 from onestride.theory.profile.build import Verdict, try_model
 from onestride.theory.profile.equations import Solution, solve
 from onestride.theory.profile.errors import errors_at
-from onestride.theory.profile.quadratic_form import answers, carrier, special_answer, special_gram
+from onestride.theory.profile.quadratic_form import (
+    answered,
+    answers,
+    carrier,
+    left_in_sectors,
+    special_answer,
+    special_gram,
+)
 from onestride.theory.profile.sectors import Model, split
+from onestride.theory.profile.several import resolve_several
 from onestride.theory.profile.strength import BEST_LEVEL, level_name
 from onestride.theory.reliability import known_off
 from onestride.theory.threads import one_thread
@@ -42,17 +63,20 @@ DEGREE = 4
 class Learned(Result):
     """Predicted components of f̂; `untrained` holds those without the step.
 
-    degrees: the k ≤ 4 with c⋆_k ≠ 0. fraction: E[f̂ H_k(β⋆ᵀx)]/(c⋆_k k!) for each; 1 is fully learned. unexplained: E f̂²
-    outside the span of H_0 … H_4 of β⋆ᵀx. status: `INACCURATE` where the theory's errors are known to be off by more than
-    5 %, with the sentence in `message`.
+    degrees: the k ≤ 4 that the teacher has. fraction: E[f̂ H_k(β⋆ᵀx)]/(c⋆_k k!) for each; 1 is fully learned. Of a teacher g of
+    several directions, E[f̂ g_k]/E g_k², g_k its part of total degree k. by_direction (directions × 4): the same of
+    H_k(β_jᵀx) alone, NaN where the teacher has none. unexplained: E f̂² outside the span of these polynomials of degree
+    up to four. status: `INACCURATE` where the theory's errors are known to be off by more than 5 %, with the sentence in
+    `message`.
     """
 
-    _told = ("degrees", "fraction", "level", "unexplained", "status", "message")
+    _told = ("degrees", "fraction", "by_direction", "level", "unexplained", "status", "message")
 
     problem: Problem
     level: str
     degrees: tuple[int, ...]
     fraction: Float[Array, "degrees"]
+    by_direction: Float[Array, "directions 4"]
     unexplained: float
     status: Status
     message: str
@@ -67,68 +91,118 @@ def learned(problem: Problem, *, level: str = BEST_LEVEL) -> Learned:
     levels of one degree it learns k = 1 alone, which needs n, N ≪ d²/2.
     """
     level = level_name(level)
-    before = _components(problem.replace(step=Step.none()), level)
-    after = before if problem.eta == 0 else _components(problem, level)
+    before = _shares(problem.replace(step=Step.none()), level)
+    after = before if problem.eta == 0 else _shares(problem, level)
     degrees = tuple(teacher_degrees(problem))
 
-    def wrap(stepped: Problem, found: tuple[Array, float], untrained: Learned | None) -> Learned:
-        components, unexplained = found
-        reason = known_off(stepped)
+    def wrap(stepped: Problem, found: tuple[Array, Array, float], untrained: Learned | None) -> Learned:
+        fraction, by_direction, unexplained = found
+        reason, blind = known_off(stepped), without_a_direction(stepped)
         status = Status.SOLVED if reason is None else Status.INACCURATE
         message = status.value if reason is None else f"{status.value}: {reason}"
-        fraction = components[list(degrees)] / problem.target.normalised[list(degrees)]
-        return Learned(problem, level, degrees, fraction, unexplained, status, message, untrained)
+        if blind is not None:
+            message = f"{message}; {blind}"
+        shares = (fraction[[k - 1 for k in degrees]], by_direction, unexplained)
+        return Learned(problem, level, degrees, *shares, status, message, untrained)
 
     return wrap(problem, after, wrap(problem.replace(step=Step.none()), before, None))
 
 
 def teacher_degrees(problem: Problem) -> list[int]:
-    """The k ≤ 4 with c⋆_k ≠ 0."""
-    return [k for k in range(1, DEGREE + 1) if problem.target.coefficients[k] != 0]
+    """The k ≤ 4 that the teacher has: c⋆_k ≠ 0."""
+    power = degree_powers(hermite_components(problem.target, DEGREE), problem.directions)
+    return [k for k in range(1, DEGREE + 1) if power[k] != 0]
 
 
-def _components(problem: Problem, level: str) -> tuple[Array, float]:
-    """E[f̂ h_k], k = 0 … 4, and the power of f̂ outside their span."""
+def _solved(problem: Problem, level: str) -> tuple[Model, Solution]:
     model = try_model(problem, level)
     if isinstance(model, Verdict):
         raise TheoryError(model.message)
     solution = solve(model, problem.ridge)
     if not solution.converged:
         raise TheoryError(f"the profile equations were not solved: residual {solution.residual:.1e}")
+    return model, solution
+
+
+def _shares(problem: Problem, level: str) -> tuple[Array, Array, float]:
+    """Learned fractions by degree and by direction, and the power of f̂ outside the span of H_0 … H_4."""
+    model, solution = _solved(problem, level)
     left_over, target = residual_moments(model, solution), problem.target
-    components = target.normalised[: DEGREE + 1] - left_over[:-1]
+    taught = hermite_components(target, DEGREE)
+    components = taught - left_over[:-1]
     test_error = errors_at(model, solution)[2]
     # L − σ_ε² = E(σ⋆ − f̂)², and left_over[-1] = E[σ⋆(y − f̂)] = E σ⋆² − E[σ⋆f̂]
     power = test_error - problem.noise**2 - target.second_moment + 2 * (target.second_moment - left_over[-1])
-    return components, float(max(power - (components**2).sum(), 0.0))
+    unexplained = float(max(power - (components**2).sum(), 0.0))
+    k = problem.directions
+    return degree_fractions(components, taught, k), direction_fractions(components, taught, k), unexplained
 
 
-def residual_moments(model: Model, solution: Solution) -> Float[Array, "6"]:
-    """E[g(x)(y − f̂(x))] for g = h_0 … h_4 of β⋆ᵀx, and last for g = σ⋆(β⋆ᵀx)."""
+def predicted_fractions(model: Model, solution: Solution) -> Float[Array, "4"]:
+    """The learned fraction of degrees 1 … 4; NaN for those the teacher does not have."""
+    taught = hermite_components(model.problem.target, DEGREE)
+    return degree_fractions(taught - residual_moments(model, solution)[:-1], taught, model.problem.directions)
+
+
+def residual_moments(model: Model, solution: Solution) -> Float[Array, "moments"]:
+    """E[g(x)(y − f̂(x))] for g = h_0 … h_4 of β⋆ᵀx (of several directions: their products), and last for the teacher."""
     rho, q, target = np.real(solution.rho), np.real(solution.q), model.problem.target
-    fitted, taught = _answered_teacher(model, rho, q), model.split(target)[:-1]
+    fitted = _answered_teacher(model, rho, q)
+    if isinstance(target, Teacher):
+        return _joint_moments(model, target, fitted, rho)
+    taught = model.split(target)[:-1]
     out = np.empty(DEGREE + 2)
     for k, g in enumerate([*(_normalised_hermite(k) for k in range(DEGREE + 1)), target]):
         parts = model.split(g)[:-1]
         both = split(_product(g, target), model.learned.overlap, model.z, model.r, model.D, 0)[0]
-        rest = both - (parts * taught).sum(0)
-        out[k] = sum((part / rho) @ x for part, x in zip(parts, fitted, strict=True)) + model.w @ rest
+        rest = both - sum(_each_row(x, y) for x, y in zip(parts, taught, strict=True))
+        out[k] = sum(_each_row(part, x) @ (1 / rho) for part, x in zip(parts, fitted, strict=True)) + model.w @ rest
     return out
+
+
+def _joint_moments(model: Model, target: Teacher, fitted: list[Array], rho: Array) -> Float[Array, "moments"]:
+    """The same of products of Hermite polynomials: polynomials of degree four, which have no rest beyond degree four."""
+    L, k = len(model.sectors), target.directions
+    rows = (model.learned.overlap, model.z, model.r, model.D, max(L, DEGREE))
+    *taught, beyond = resolve_several(target.at, k, *rows)
+    tail = sum(((part**2).sum(1) for part in taught[L + 1 :]), beyond)
+
+    def against(parts: list[Array], rest: Array) -> float:
+        return float(
+            sum(_each_row(p, x) @ (1 / rho) for p, x in zip(parts[: L + 1], fitted, strict=True)) + model.w @ rest
+        )
+
+    out = []
+    for m in range(index_of(k, DEGREE).stop):
+        parts = resolve_several(lambda u, m=m: _product_of(u @ target.rotation, m), k, *rows, few=True)[:-1]
+        rest = sum((_each_row(p, g) for p, g in zip(parts[L + 1 :], taught[L + 1 :], strict=True)), np.zeros_like(rho))
+        out.append(against(parts, rest))
+    return np.array([*out, against(taught, tail)])
+
+
+def _each_row(x: Array, y: Array) -> Float[Array, "i"]:
+    """Inner products of two parts, row by row; h_0 has one number a row, the others several."""
+    return x * y if x.ndim == 1 else np.einsum("im,im->i", x, y)
+
+
+def _product_of(z: Float[Array, "*m k"], m: int) -> Float[Array, "*m"]:
+    """The m-th product of Hermite polynomials, as `joint_hermite` counts them."""
+    k = z.shape[-1]
+    powers = np.bincount(np.array(all_products(k, DEGREE)[m], int), minlength=k)
+    return np.prod([hermite_table(z[..., j], int(l))[l] for j, l in enumerate(powers)], axis=0)
 
 
 def _answered_teacher(model: Model, rho: Array, q: Array) -> list[Array]:
     """R y in the special sector (functions of the row) and in every other one: its part along the teacher."""
-    size, means = rho.size, model.means
-    wide = carrier(model, rho, q)
-    cases = [p * special_answer(model, special_gram(model, b, rho, q).M, wide, means.h) for p, b in means.cases]
-    x = np.sum(cases, axis=0)
-    fitted = [x[:size]]
-    for sector in model.sectors:
-        if means.carried and sector is model.sectors[0]:
-            fitted.append(x[-size:])
-        else:
-            fitted.append(np.sum([a.share * a.x for a in answers(model, sector, sector.h, rho, q)], axis=0))
-    return fitted
+    wide, known = carrier(model, rho, q)
+    plain: Array = np.zeros(rho.size)
+    left: list[Array] = [np.zeros_like(sector.h) for sector in model.sectors]
+    for probability, b in model.means.cases:
+        M = special_gram(model, b, rho, q).M
+        x = special_answer(model, M, wide, known)
+        plain = plain + probability * x[: rho.size]
+        left = [a + probability * b for a, b in zip(left, left_in_sectors(model, M, x), strict=True)]
+    return [plain, *(answered(answers(model, s, h, rho, q)) for s, h in zip(model.sectors, left, strict=True))]
 
 
 @lru_cache(maxsize=8)

@@ -19,7 +19,7 @@ from onestride.theory.baselines import closed_baselines
 from onestride.theory.density import largest_possible, resolves_degrees, untrained_density, untrained_model
 from onestride.theory.direction import direction
 from onestride.theory.expansion import expansion_distance
-from onestride.theory.learned import DEGREE, learned, residual_moments, teacher_degrees
+from onestride.theory.learned import DEGREE, learned, predicted_fractions, teacher_degrees
 from onestride.theory.outliers import crossing, real_path, special_eigenvalues, spike_model
 from onestride.theory.plateau import window_of
 from onestride.theory.predict import predict, predict_grid
@@ -91,7 +91,7 @@ def _cell(problem: Problem, quality: Quality, start: Solution | None) -> tuple[_
     reason = known_off(problem)
     if verdict is SOLVED and reason is not None:
         verdict = Verdict(Status.INACCURATE, reason)
-    return _Cell(values, _fractions(problem, model, solution), verdict), solution
+    return _Cell(values, predicted_fractions(model, solution), verdict), solution
 
 
 def _coarse(problem: Problem, level: str, *, nodes: int) -> Model:
@@ -112,14 +112,6 @@ def _errors(
     return (train_loss, train_mse, test_error), SOLVED if status is Status.SOLVED else Verdict(
         status, str(checked.message[0, 0])
     )
-
-
-def _fractions(problem: Problem, model: Model, solution: Solution) -> Array:
-    """1 − E[H_k(y − f̂)]/(c⋆_k k!) for k = 1 … 4; NaN for degrees the teacher does not have."""
-    c = problem.target.normalised[1 : DEGREE + 1]
-    left = residual_moments(model, solution)[1 : DEGREE + 1]
-    with np.errstate(divide="ignore", invalid="ignore"):
-        return np.where(c != 0, 1 - left / c, np.nan)
 
 
 def curves(problem: Problem, quality: Quality) -> dict[str, Any]:

@@ -4,7 +4,8 @@ In the order of the formulas:
 
     neurons         nodes of a sample's coordinate, a neuron's readout and its weight along the learned direction
     harmonics       a function of one coordinate by degree: b, k_1 … k_L, the rest, and multiplicities
-    smoothing       the same for Gaussian inputs and degree one: μ, k, k₂, e
+    several         a function of several coordinates by degree: the parts of a teacher of several directions
+    smoothing       one coordinate again, for Gaussian inputs and degree one: μ, k, k₂, e
     gradient_noise  the spectral laws of M, what the step does besides its rank-one part
     strength        how strong the rest of the weights is after the step, at each level of the theory
     sectors         rows × neurons and a list of sectors: the object that the equations are about

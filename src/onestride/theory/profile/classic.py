@@ -44,10 +44,10 @@ def build(
     neurons = neuron_nodes(problem, learned, nodes, min_weight=min_weight, strength=along, shift=shift)
     if law is None:
         G = G_teacher = np.full((neurons.A.size, 1), 1 - 1 / problem.d)
-        pi = pi_teacher = np.ones(1)
+        pi, frame = np.ones(1), np.eye(problem.directions)[None]
     else:
         G, pi = law.on(law.bulk, neurons.A), law.bulk.weight
-        G_teacher, pi_teacher = law.on(law.teacher, neurons.A), law.teacher.weight
+        G_teacher, frame = law.on(law.teacher, neurons.A), law.teacher.frame
     v = G @ pi
     mu, k, k2, e = smooth(problem.sigma, neurons.theta[:, None] * z, v[:, None])
     r = np.full(z.size, np.sqrt(GAUSSIAN))
@@ -55,5 +55,5 @@ def build(
     length = np.sqrt(2 / problem.d) * e  # |x|² varies by that much; with Gaussian rows so does |w_j|²
     independent = () if problem.weights == "sphere" else (np.concatenate([length, np.zeros_like(length)], axis=1),)
     means = Means(((1.0, np.concatenate([mu, length], axis=1)),), independent, np.concatenate([h0, np.zeros_like(h0)]))
-    linear = Sector(float(problem.d), k, G, pi, h1, G_teacher, pi_teacher)
+    linear = Sector(float(problem.d), k, G, pi, h1, G_teacher, frame)
     return Model(problem, level, learned, GAUSSIAN, z, r, w, *neurons, v, (linear,), k2, means, tail)

@@ -15,8 +15,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from onestride._numerics import Array
+from onestride._numerics import Array, Float
 from onestride.problem import Problem
+from onestride.teachers import products
 from onestride.theory.profile.gradient_noise import SpectralNodes
 from onestride.theory.profile.harmonics import degrees_resolved, multiplicity, radius_rule, resolve, sphere_rule
 from onestride.theory.profile.memory import Kinds, cubic, pull, remembered
@@ -74,10 +75,8 @@ def build_untrained(problem: Problem, *, radii: int | None = None, degrees: int 
     length = length if problem.weights == "sphere" else length / np.sqrt(d)
     parts = resolve(problem.sigma, np.zeros(1), length[:, None] * r, d, L)
     teacher = split_teacher(problem.target, 0.0, np.zeros(r.size), r, w, d, L)
-    one, none = np.ones((length.size, 1)), np.zeros(length.size)
-    sectors = tuple(
-        Sector(multiplicity(d, l), parts[l], one, np.ones(1), teacher[l], one, np.ones(1)) for l in range(1, L + 1)
-    )
+    none = np.zeros(length.size)
+    sectors = tuple(_isotropic(multiplicity(d, l), parts[l], teacher[l]) for l in range(1, L + 1))
     means, learned = Means(((1.0, parts[0]),), (), teacher[0]), LearnedDirection(0.0, 0.0, False, 0.0)
     kinds = (none, none, weight, length**2)
     return Model(problem, "degrees", learned, d, np.zeros(r.size), r, w, *kinds, sectors, parts[-2], means, teacher[-1])
@@ -116,10 +115,11 @@ def _neurons(
     A, omega, aside, weight = A[kept], omega[kept], aside[kept], weight[kept] / weight[kept].sum()
     if law is None:
         along, bulk, share = np.ones_like(A), np.ones((A.size, 1)), np.ones(1)
-        teacher, teacher_share = bulk, share
+        teacher, frame = bulk, np.eye(problem.directions)[None]
     else:
-        few = [_gauss(x) for x in (law.bulk, law.teacher)]
-        (bulk, share), (teacher, teacher_share) = ((law.on(x, A) / (1 - 1 / d), x.weight) for x in few)
+        few, along_teacher = _gauss(law.bulk), _gauss(law.teacher)
+        bulk, share, frame = law.on(few, A) / (1 - 1 / d), few.weight, along_teacher.frame
+        teacher = law.on(along_teacher, A) / (1 - 1 / d)
         along = np.ones_like(A) if law.learned is None else law.along_learned(A) / (1 - 1 / d)
     before, a = omega / np.sqrt(along), A / np.sqrt(problem.N)  # what w·t̂ was, as far as ω tells
     if problem.weights == "sphere":  # |w_j| = 1, of which w_j − a_j p is left off t̂; no real neuron has a_j near 1
@@ -130,44 +130,62 @@ def _neurons(
     theta = learned.amplitude * A + omega * np.sqrt(along)
     if law is not None:
         theta = theta + problem.eta * A / np.sqrt(problem.N) * cubic(problem, learned, omega)[0]
-    strengths = (bulk / grown[:, None], share, teacher / grown[:, None], teacher_share)
-    return Kinds(A, omega, aside, weight, theta, aside * grown, along, teacher @ teacher_share, *strengths)
+    strengths = (bulk / grown[:, None], share, teacher / grown[:, None], frame)
+    along_e = np.einsum("kt,tca,tcb->kab", teacher, frame, frame)
+    return Kinds(A, omega, aside, weight, theta, aside * grown, along, along_e, *strengths)
 
 
 def _gauss(law: SpectralNodes) -> SpectralNodes:
-    """A law on few nodes that keep its first moments (Lanczos), with the mean of S kept too."""
-    m, p = law.eigenvalue, law.weight
-    if m.size <= _SPECTRUM:
+    """A law on few nodes that keep its first moments (Lanczos, in blocks where several directions see it), with the mean
+    of S kept too.
+    """
+    m = np.repeat(law.eigenvalue, law.frame.shape[1])
+    start = law.frame.reshape(m.size, -1)  # orthonormal columns, one for each direction
+    k = start.shape[1]
+    if law.eigenvalue.size <= _SPECTRUM:
         return law
-    basis, a, b = [np.sqrt(p)], [], []
-    for _ in range(_SPECTRUM):
-        v = m * basis[-1]
-        a.append(v @ basis[-1])
+    basis = new = start
+    for _ in range(_SPECTRUM - 1):
+        new = m[:, None] * new
         for _ in range(2):
-            v = v - sum((v @ q) * q for q in basis)
-        b.append(np.linalg.norm(v))
-        if b[-1] < 1e-12 * np.abs(m).max():
-            break
-        basis.append(v / b[-1])
-    few, vectors = np.linalg.eigh(np.diag(a) + np.diag(b[: len(a) - 1], 1) + np.diag(b[: len(a) - 1], -1))
-    weight, order = vectors[0] ** 2, np.argsort(m)
-    power = np.interp(few, m[order], law.power[order])
+            new = new - basis @ (basis.T @ new)
+        left, values, _ = np.linalg.svd(new, full_matrices=False)
+        new = left[:, values > 1e-12 * np.abs(m).max()]
+        basis = np.concatenate([basis, new], axis=1)
+    few, vectors = np.linalg.eigh((basis.T * m) @ basis)
+    frame, order = vectors[:k].T, np.argsort(law.eigenvalue)
+    weight = (frame**2).sum(1) / k
+    power = np.interp(few, law.eigenvalue[order], law.power[order])
     mean = weight @ power
-    return SpectralNodes(few, weight, power * ((p @ law.power) / mean if mean > 0 else 1.0))
+    return SpectralNodes(few, weight, power * ((law.weight @ law.power) / mean if mean > 0 else 1.0), frame[:, None, :])
 
 
 def _linear(D: int, K: Array, h: Array, neurons: Kinds) -> Sector:
-    return Sector(float(D), K, neurons.bulk, neurons.share, h, neurons.teacher, neurons.teacher_share)
+    return Sector(float(D), K, neurons.bulk, neurons.share, h, neurons.teacher, neurons.teacher_frame)
+
+
+def _isotropic(dim: float, K: Array, h: Array) -> Sector:
+    one = np.ones((K.shape[0], 1))
+    return Sector(dim, K, one, np.ones(1), h, one, np.eye(h.shape[1])[None])
 
 
 def _higher(dim: float, K: Array, h: Array, neurons: Kinds, *, paired: bool) -> Sector:
     """Degree two on pairs (p, p') of M's nodes, √(g_p g_p'); higher degrees as if M were isotropic."""
-    one = np.ones((neurons.A.size, 1)), np.ones(1)
     if not paired:
-        return Sector(dim, K, *one, h, *one)
-    return Sector(dim, K, *_pairs(neurons.bulk, neurons.share), h, *_pairs(neurons.teacher, neurons.teacher_share))
+        return _isotropic(dim, K, h)
+    i, j = np.tril_indices(neurons.share.size)
+    share = neurons.share[i] * neurons.share[j] * np.where(i == j, 1, 2)
+    law = neurons.bulk[:, i] * neurons.bulk[:, j], share
+    return Sector(dim, K, *law, h, *_pairs(neurons.teacher, neurons.teacher_frame))
 
 
-def _pairs(strength: Array, share: Array) -> tuple[Array, Array]:
-    i, j = np.tril_indices(share.size)
-    return strength[:, i] * strength[:, j], share[i] * share[j] * np.where(i == j, 1, 2)
+def _pairs(strength: Array, frame: Float[Array, "t c k"]) -> tuple[Array, Array]:
+    """The law of products of two directions: v ⊗ v', made symmetric, in the components (0, 0), (0, 1) … of `products`."""
+    v, strength = frame.reshape(-1, frame.shape[2]), np.repeat(strength, frame.shape[1], axis=1)
+    i, j = np.tril_indices(v.shape[0])
+    twice = np.where(i == j, 1, np.sqrt(2))
+    columns = [
+        v[i, a] * v[j, a] if a == b else (v[i, a] * v[j, b] + v[i, b] * v[j, a]) / np.sqrt(2)
+        for a, b in products(v.shape[1], 2)
+    ]
+    return strength[:, i] * strength[:, j], (twice * np.array(columns)).T[:, None, :]

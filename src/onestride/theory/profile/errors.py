@@ -15,6 +15,7 @@ from onestride._numerics import Array, relative_gap
 from onestride.problem import Problem, Step
 from onestride.result import Errors, Status
 from onestride.theory.assumptions import failed_assumption
+from onestride.theory.direction import without_a_direction
 from onestride.theory.profile.build import NODES, Verdict, build_model, try_model
 from onestride.theory.profile.equations import Solution, solve
 from onestride.theory.profile.quadratic_form import quadratic_form
@@ -115,15 +116,24 @@ _MEASURED = {
 }
 
 
+_OF_SEVERAL = (
+    "finite n, every degree of the inputs, a teacher of several directions: of 3,648 numbers simulated for 52 random problems (two and "
+    "three directions, n from 600 to 2,000, n/d from 1 to 40, c ≤ 2, α ≤ 1/2, λ from 0.001 to 1) and not marked as inaccurate 99.4 % "
+    "lie within 3 standard errors or 2 %"
+)
+
+
 def _accuracy_of_the_best(problem: Problem) -> str:
     """What simulations of random problems of this kind, by n/d and c, say about the level of every degree."""
     few, strong = problem.n > 4 * problem.d, problem.step.constant > 1
     numbers, within = _MEASURED[few, strong]
     ratio, size = "n/d from 4 to 100" if few else "n/d from 1 to 4", "1 < c ≤ 3" if strong else "c ≤ 1"
-    return (
+    measured = (
         f"finite n, every degree of the inputs: of {numbers:,} numbers simulated for random problems with {ratio} and {size} (n "
         f"from 400 to 3,000, α ≤ 1/2, λ from 0.001 to 1) and not marked as inaccurate {within} lie within 3 standard errors or 2 %"
     )
+    blind = without_a_direction(problem)
+    return (f"{blind}. Accuracy: " if blind else "") + (measured if problem.directions == 1 else _OF_SEVERAL)
 
 
 def at_level(level: str) -> Theory:

@@ -10,45 +10,56 @@ direction less its part along p = W₀ᵀa, s = |β| and A_ab = E[r z⋆^{a+b}/(
     β⋆ with β̂        A₀₁ g/s
     β̂                (A₀₁² g − A₀₀)/s²
 
+For a teacher of k directions, turned so that E[g u] = (C, 0, …), r depends on u ∈ R^k: A₀₁ = E[r u/…] is a vector, A₁₁ = E[r uuᵀ/…]
+a matrix, g(x) = (A₁₁ − x)⁻¹ too, and what the unlearned directions e, u₂ … u_k see is a matrix-valued law.
+
 The higher orders have covariance ∝ S = (1/n) Xᵀ diag(r²) X, which is large where M is large: along an eigenvector of M
 with eigenvalue x its mean is Im[m E r²/(1 + φ₀ r m)]/Im m.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import NamedTuple
 
 import numpy as np
 from scipy.special import roots_hermitenorm
 
 from onestride._numerics import Array, Complex, Float, gauss_density
-from onestride.functions import Function
 from onestride.problem import Problem
+from onestride.teachers import Target, Teacher
 from onestride.theory.direction import direction
 
 _HEIGHT = 1e-4  # of the real axis, in standard deviations of the law
 _GRID = 700  # points x before refinement
 _UNRESOLVED = 1e-3  # mass of a law between two points
 _RESIDUALS = 160  # nodes kept of the law of r
+_SIGNALS = 1200  # of the law of a teacher of several directions
 
 
 @dataclass(frozen=True)
 class SpectralNodes:
-    """Nodes of a spectral law of M: eigenvalue, probability, and the mean of S there."""
+    """Nodes of a spectral law of M: eigenvalue, probability, and the mean of S there.
+
+    frame: of a law that k directions see together, matrices with Σ_p frame_pᵀ frame_p = I_k, the shares of each node. One
+    direction has the square roots of the probabilities.
+    """
 
     eigenvalue: Float[Array, "p"]
     weight: Float[Array, "p"]
     power: Float[Array, "p"]
+    frame: Float[Array, "p c k"]
 
 
 @dataclass(frozen=True)
 class ResidualLaw:
-    """Nodes of the residual: r, r z⋆, r z⋆² and r² averaged over each, and probabilities."""
+    """Nodes of the residual: r, r u, r uuᵀ and r² averaged over each, and probabilities."""
 
     r: Float[Array, "r"]
-    rz: Float[Array, "r"]
-    rzz: Float[Array, "r"]
+    ru: Float[Array, "r k"]
+    ruu: Float[Array, "r k k"]
     rr: Float[Array, "r"]
     weight: Float[Array, "r"]
 
@@ -59,10 +70,10 @@ class GradientNoise:
 
     x: Float[Array, "x"]
     bulk: Complex[Array, "x"]
-    star: Complex[Array, "x"]
-    cross: Complex[Array, "x"]
+    star: Complex[Array, "x k k"]
+    cross: Complex[Array, "x k"]
     beta: Complex[Array, "x"]
-    projected: Complex[Array, "x"]
+    projected: Complex[Array, "x k k"]
     local_power: Float[Array, "x"]
     sd: float
     power: float
@@ -70,25 +81,45 @@ class GradientNoise:
 
     def bulk_law(self) -> SpectralNodes:
         """The law seen by all but a few directions; mean 0 and variance φ₀ E r² are imposed, being exact."""
-        law = _bins(self.x, np.imag(self.bulk), self.local_power, self.sd)
+        law = _bins(self.x, np.imag(self.bulk)[:, None, None], self.local_power, self.sd)
         eigenvalue = law.eigenvalue - law.weight @ law.eigenvalue
         eigenvalue *= self.sd / np.sqrt(law.weight @ eigenvalue**2)
-        return SpectralNodes(eigenvalue, law.weight, law.power * (self.power / (law.weight @ law.power)))
+        power = law.power * (self.power / (law.weight @ law.power))
+        return SpectralNodes(eigenvalue, law.weight, power, law.frame)
 
     def projected_teacher_law(self) -> SpectralNodes:
-        """The law seen by the teacher's unlearned direction when M is first projected off β (the resolved level)."""
+        """The law seen by the teacher's unlearned directions when M is first projected off β (the resolved level)."""
         return _bins(self.x, np.imag(self.projected), self.local_power, self.sd)
 
     def teacher_law(self, tilt: float) -> SpectralNodes:
-        """The law seen by e, β⋆ less its part along the learned direction t̂ = √(1 − tilt²) β̂ + tilt p̂."""
+        """The law seen by e, β⋆ less its part along the learned direction t̂ = √(1 − tilt²) β̂ + tilt p̂, and by u₂ … u_k."""
         rho, straight = self.overlap, 1 - tilt**2
-        e = self.star - rho * straight * (2 * self.cross - rho * straight * self.beta)
-        e = e + rho**2 * straight * tilt**2 * self.bulk
-        return _bins(self.x, np.imag(e) / (1 - rho**2 * straight), self.local_power, self.sd)
+        seen = self.star.copy()
+        seen[:, 0, :] -= rho * straight * self.cross
+        seen[:, :, 0] -= rho * straight * self.cross
+        seen[:, 0, 0] += rho**2 * straight * (straight * self.beta + tilt**2 * self.bulk)
+        return _bins(self.x, np.imag(_rescaled(seen, 1 - rho**2 * straight)), self.local_power, self.sd)
 
     def learned_law(self, tilt: float) -> SpectralNodes:
         """The law seen by the learned direction t̂ itself."""
-        return _bins(self.x, np.imag((1 - tilt**2) * self.beta + tilt**2 * self.bulk), self.local_power, self.sd)
+        seen = np.imag((1 - tilt**2) * self.beta + tilt**2 * self.bulk)
+        return _bins(self.x, seen[:, None, None], self.local_power, self.sd)
+
+    def coupling(self, tilt: float, overlap: float) -> Float[Array, "2 k"]:
+        """t̂ᵀMe and t̂ᵀM²e for e = (β⋆ − ϱt̂)/√(1 − ϱ²) and u₂ … u_k, ϱ the overlap of t̂."""
+        straight = 1 - tilt**2
+        transform = np.copysign(np.sqrt(straight), overlap * self.overlap) * self.cross  # t̂ may hold −β̂, when c₁ < 0
+        transform[:, 0] -= overlap * (straight * self.beta + tilt**2 * self.bulk)
+        transform[:, 0] /= np.sqrt(1 - overlap**2)
+        density = np.imag(transform) * np.gradient(self.x)[:, None] / np.pi
+        return np.stack([self.x @ density, self.x**2 @ density])
+
+
+def _rescaled(law: Array, length2: float) -> Array:
+    """A law of k directions, the first of which was of squared length `length2`."""
+    law[:, 0, :] /= np.sqrt(length2)
+    law[:, :, 0] /= np.sqrt(length2)
+    return law
 
 
 def gradient_noise(problem: Problem) -> GradientNoise:
@@ -97,32 +128,66 @@ def gradient_noise(problem: Problem) -> GradientNoise:
     return _gradient_noise(problem.target, extra, problem.d / problem.step_samples)
 
 
-def residual_law(target: Function, extra: float) -> ResidualLaw:
-    """Nodes of r = σ⋆(z⋆) + N(0, extra), compressed so that E r, E r z⋆, E r z⋆² and E r² are kept."""
+class Signal(NamedTuple):
+    """Nodes of the labels' law: g, the means of u and uuᵀ there, and probabilities."""
+
+    g: Float[Array, "m"]
+    u: Float[Array, "m k"]
+    uu: Float[Array, "m k k"]
+    weight: Float[Array, "m"]
+
+
+def _signal(target: Target) -> Signal:
+    """By the function's own rule; for several directions in groups of about the same g."""
+    if isinstance(target, Teacher):
+        g, u, w = target.turned
+        group = _groups(g, w, _SIGNALS)
+        uu = u[:, :, None] * u[:, None, :]
+        weight, (g, u, uu) = _grouped(group, w, (g, u, uu))
+        return Signal(g, u, uu, weight)
     z, w = target.rule
     w = w * gauss_density(z)
     kept = w > 1e-14
     z, w = z[kept], w[kept] / w[kept].sum()
-    r = target(z)
+    return Signal(target(z), z[:, None], (z * z)[:, None, None], w)
+
+
+def _groups(r: Array, w: Array, most: int) -> Array:
+    """Which of `most` groups of neighbouring values each r belongs to, by ∫ dw (1/1000 + r²/E r²)."""
+    order = np.argsort(r, kind="stable")
+    share = np.cumsum((w * (1e-3 + r * r / (w @ r**2)))[order])
+    out = np.empty(r.size, int)
+    out[order] = np.minimum((share / share[-1] * most).astype(int), most - 1)
+    return out
+
+
+def _grouped(group: Array, w: Array, values: Sequence[Array]) -> tuple[Array, list[Array]]:
+    """Probabilities of the groups, and means over them."""
+    total = np.bincount(group, w)
+    kept = total > 0
+
+    def mean(value: Array) -> Array:
+        flat = value.reshape(group.size, -1)
+        sums = np.stack([np.bincount(group, w * column)[kept] for column in flat.T], 1)
+        return (sums / total[kept, None]).reshape(-1, *value.shape[1:])
+
+    return total[kept], [mean(value) for value in values]
+
+
+def residual_law(target: Target, extra: float) -> ResidualLaw:
+    """Nodes of r = σ⋆(z⋆) + N(0, extra), compressed so that E r, E r u, E r uuᵀ and E r² are kept."""
+    r, u, uu, w = _signal(target)
     if extra > 0:
         g, wg = roots_hermitenorm(24)
         r = (r[:, None] + np.sqrt(extra) * g).ravel()
-        z, w = np.repeat(z, g.size), np.outer(w, wg / wg.sum()).ravel()
-    order = np.argsort(r, kind="stable")
-    r, z, w = r[order], z[order], w[order]
-    share = np.cumsum(w * (1e-3 + r * r / (w @ r**2)))
-    group = np.minimum((share / share[-1] * _RESIDUALS).astype(int), _RESIDUALS - 1)
-    total = np.bincount(group, w, _RESIDUALS)
-    kept = total > 0
-
-    def mean(values: Array) -> Array:
-        return np.bincount(group, w * values, _RESIDUALS)[kept] / total[kept]
-
-    return ResidualLaw(mean(r), mean(r * z), mean(r * z * z), mean(r * r), total[kept])
+        u, uu, w = np.repeat(u, g.size, 0), np.repeat(uu, g.size, 0), np.outer(w, wg / wg.sum()).ravel()
+    parts = (r, r[:, None] * u, r[:, None, None] * uu, r * r)
+    weight, (r, ru, ruu, rr) = _grouped(_groups(r, w, _RESIDUALS), w, parts)
+    return ResidualLaw(r, ru, ruu, rr, weight)
 
 
 @lru_cache(maxsize=64)
-def _gradient_noise(target: Function, extra: float, phi: float) -> GradientNoise:
+def _gradient_noise(target: Target, extra: float, phi: float) -> GradientNoise:
     law = residual_law(target, extra)
     power = target.second_moment + extra
     sd = float(np.sqrt(phi * power))
@@ -132,10 +197,10 @@ def _gradient_noise(target: Function, extra: float, phi: float) -> GradientNoise
     x = sd * np.sinh(np.linspace(-far, far, _GRID)) / 40
     m = _stieltjes(x, law, phi, sd)
     for _ in range(40):  # refine where β⋆'s law changes fast: an eigenvalue of M that sticks out along the teacher
-        A00, A01, A11 = _resolvent_means(m, law, phi)
-        star = 1 / (A11 - (x + 1j * _HEIGHT * sd))
-        turns = np.abs(np.diff(np.angle(star))) > 0.25  # a pole lies between, or is near
-        unresolved = np.abs(np.diff(np.imag(star))) * np.diff(x) / (2 * np.pi)  # by the trapezoid rule
+        star = _star(x, _resolvent_means(m, law, phi)[2], sd)
+        turns = np.abs(np.diff(np.angle(np.linalg.det(star)))) > 0.25  # a pole lies between, or is near
+        mean = np.einsum("xaa->x", np.imag(star))
+        unresolved = np.abs(np.diff(mean)) * np.diff(x) / (2 * np.pi)  # by the trapezoid rule
         wide = (turns | (unresolved > _UNRESOLVED)) & (np.diff(x) > _HEIGHT * sd / 8)
         if not wide.any():
             break
@@ -143,8 +208,9 @@ def _gradient_noise(target: Function, extra: float, phi: float) -> GradientNoise
         at = np.searchsorted(x, new)
         x, m = np.insert(x, at, new), np.insert(m, at, _stieltjes(new, law, phi, sd))
     A00, A01, A11 = _resolvent_means(m, law, phi)
-    height = x + 1j * _HEIGHT * sd
-    star = 1 / (A11 - height)
+    star = _star(x, A11, sd)
+    answered = np.einsum("xab,xb->xa", star, A01)
+    off = A11 - A01[:, :, None] * A01[:, None, :] / A00[:, None, None]
     spread = m * (law.weight @ (law.rr[:, None] / (1 + phi * law.r[:, None] * m)))
     with np.errstate(divide="ignore", invalid="ignore"):
         local_power = np.where(np.imag(m) > 1e-12, np.imag(spread) / np.imag(m), power)
@@ -152,9 +218,9 @@ def _gradient_noise(target: Function, extra: float, phi: float) -> GradientNoise
         x=x,
         bulk=m,
         star=star,
-        cross=A01 * star / length,
-        beta=(A01**2 * star - A00) / length**2,
-        projected=length**2 / (sd**2 * (A11 - height - A01**2 / A00)),
+        cross=answered / length,
+        beta=(np.einsum("xa,xa->x", A01, answered) - A00) / length**2,
+        projected=_rescaled(_star(x, off, sd), sd**2 / length**2),
         local_power=local_power,
         sd=sd,
         power=power,
@@ -162,10 +228,15 @@ def _gradient_noise(target: Function, extra: float, phi: float) -> GradientNoise
     )
 
 
+def _star(x: Array, A11: Array, sd: float) -> Complex[Array, "x k k"]:
+    """(A₁₁ − x)⁻¹ just above the real axis."""
+    return np.linalg.inv(A11 - (x + 1j * _HEIGHT * sd)[:, None, None] * np.eye(A11.shape[1]))
+
+
 def _resolvent_means(m: Array, law: ResidualLaw, phi: float) -> tuple[Array, Array, Array]:
-    """A₀₀, A₀₁ and A₁₁ = E[r z⋆^{a+b}/(1 + φ₀ r m)]."""
-    part = 1 / (1 + phi * law.r[:, None] * m)
-    return (law.weight * law.r) @ part, (law.weight * law.rz) @ part, (law.weight * law.rzz) @ part
+    """A₀₀, A₀₁ and A₁₁: E[r/…], E[r u/…] and E[r uuᵀ/…] over 1 + φ₀ r m."""
+    part = law.weight * (1 / (1 + phi * law.r[:, None] * m)).T
+    return part @ law.r, part @ law.ru, np.tensordot(part, law.ruu, 1)
 
 
 def _stieltjes(x: Array, law: ResidualLaw, phi: float, sd: float) -> Array:
@@ -190,13 +261,29 @@ def _stieltjes(x: Array, law: ResidualLaw, phi: float, sd: float) -> Array:
     return m
 
 
-def _bins(x: Array, density: Array, power: Array, sd: float, nodes: int = 20) -> SpectralNodes:
+def _bins(x: Array, density: Float[Array, "x k k"], power: Array, sd: float, nodes: int = 20) -> SpectralNodes:
     """Cut a law into bins of equal ∫ density (1 + x²/var); each becomes one node at its mean."""
-    mass = np.where(density * np.maximum(np.abs(x), sd) > 6e-5, density, 0.0) * np.gradient(x) / np.pi
+    k = density.shape[1]
+    mean_density = np.einsum("xaa->x", density) / k
+    seen = np.where(mean_density * np.maximum(np.abs(x), sd) > 6e-5, 1.0, 0.0) * np.gradient(x) / np.pi
+    mass = mean_density * seen
     share = np.cumsum(mass * (1 + (x / sd) ** 2))
     group = np.minimum((share / share[-1] * nodes).astype(int), nodes - 1)
-    total = np.bincount(group, mass, nodes)
-    kept = total > 0
-    mean = np.bincount(group, mass * x, nodes)[kept] / total[kept]
-    at = np.bincount(group, mass * power, nodes)[kept] / total[kept]
-    return SpectralNodes(mean, total[kept] / total.sum(), at)
+    total, (mean, at) = _grouped(group, mass, (x, power))
+    if k == 1:
+        weight = total / total.sum()
+        return SpectralNodes(mean, weight, at, np.sqrt(weight)[:, None, None])
+    matrices = np.zeros((nodes, k, k))
+    np.add.at(matrices, group, density * seen[:, None, None])
+    matrices = matrices[np.bincount(group, mass, nodes) > 0]
+    whole = _root((matrices + matrices.transpose(0, 2, 1)).sum(0) / 2, -0.5)
+    frame = np.stack([_root(whole @ (P + P.T) @ whole / 2, 0.5) for P in matrices])
+    whole = _root(np.einsum("pca,pcb->ab", frame, frame), -0.5)  # parts that rounding made negative are gone
+    frame = frame @ whole
+    return SpectralNodes(mean, np.einsum("pca,pca->p", frame, frame) / k, at, frame)
+
+
+def _root(P: Float[Array, "k k"], power: float) -> Float[Array, "k k"]:
+    """A power of a symmetric matrix without negative eigenvalues."""
+    values, vectors = np.linalg.eigh(P)
+    return (vectors * np.maximum(values, 0.0) ** power) @ vectors.T

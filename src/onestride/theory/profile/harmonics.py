@@ -66,6 +66,17 @@ def _recurrence(D: int, count: int) -> Float[Array, "l"]:
     return np.sqrt(l * (D / (2 * l + D - 2)) * ((l + D - 3) / (2 * l + D - 4)))
 
 
+def gegenbauer(g: Array, D: int, L: int) -> Float[Array, "degrees *shape"]:
+    """The orthonormal polynomials P_0 … P_L at g = √D u."""
+    c, table = _recurrence(D, L + 2), np.empty((L + 1, *g.shape))
+    table[0] = 1.0
+    if L:
+        table[1] = g
+    for l in range(1, L):
+        table[l + 1] = (g * table[l] - c[l - 1] * table[l - 1]) / c[l]
+    return table
+
+
 def resolve(f: Function, t: Array, s: Array, D: int, L: int) -> Float[Array, "parts *shape"]:
     """b, k_1 … k_L, the variance of the rest and e of f(t + s u), first axis, at means t and scales s of u."""
     t, s = np.broadcast_arrays(np.asarray(t, float), np.asarray(s, float))

@@ -11,6 +11,9 @@ changes the variance of every pre-activation, and ζ = e·x, the unlearned part 
     output    t = Wᵀa holds p = W₀ᵀa, and |w_j| = 1 makes w_j − a_j p shorter by 2a_j w_j·p: its length and its weight along
               ζ vary together where t̂, and with it e, has a part along p
     cubic     E[r 3c₃H₂(w·x)x] = 6c₃(w·g)w + 18c₃(c⋆₃(w·β⋆)²β⋆ − c₃p/d), g = c⋆₁β⋆ − c₁p: neurons grow along themselves
+
+A teacher of k directions, turned so that E[g u] = (C, 0, …), has β⋆ for its mean direction, C for c⋆₁, and k unlearned
+directions e, u₂ … u_k with a block f·ζ for each: M couples t̂ to all of them, the output and a neuron's length to e alone.
 """
 
 from __future__ import annotations
@@ -40,11 +43,11 @@ class Kinds(NamedTuple):
     theta: Float[Array, "k"]
     v: Float[Array, "k"]
     along: Float[Array, "k"]
-    along_e: Float[Array, "k"]
+    along_e: Float[Array, "k e e"]
     bulk: Float[Array, "k p"]
     share: Float[Array, "p"]
     teacher: Float[Array, "k t"]
-    teacher_share: Float[Array, "t"]
+    teacher_frame: Float[Array, "t c e"]
 
 
 def remembered(
@@ -53,35 +56,69 @@ def remembered(
     law: Strength | None,
     kinds: Kinds,
     parts: Float[Array, "parts k i"],
-    teacher: Float[Array, "parts i"],
+    teacher: list[Array],
     linear: Sector,
 ) -> tuple[Means, Sector]:
     """The special sector on f, f·xᵀMx/d and f·ζ, averaged over r̄ by three points; and sector 1 less what is in it."""
-    zero = np.zeros_like(parts[0])
+    zero, k = np.zeros_like(parts[0]), problem.directions
     cases, independent = [(1.0, zero, zero)], []
     C = coupling(problem, learned, law, kinds.A)
-    weight_e = C * kinds.omega / np.sqrt(kinds.along)
+    weight_e = C * (kinds.omega / np.sqrt(kinds.along))[:, None]
     if law is not None:
         cases, own = _of_the_batch(problem, law, kinds, parts[-1])
-        independent.append(np.concatenate([own, zero, zero], axis=1))
+        independent.append(np.concatenate([own, *[zero] * (k + 1)], axis=1))
         tau = problem.eta * kinds.A / np.sqrt(problem.N)
-        weight_e = weight_e + tau * cubic(problem, learned, kinds.omega)[1]
-    kick = linear.K * (weight_e / np.sqrt(kinds.v))[:, None]
-    left = kinds.along_e - C**2 / kinds.along  # variance of w·e given ω, times d
+        weight_e = weight_e + tau[:, None] * cubic(problem, learned, kinds.omega)[1]
+    kick = _on_directions(linear.K, weight_e / np.sqrt(kinds.v)[:, None])
+    left, E = _given_omega(kinds, C)
+    excess = np.zeros_like(E)
     lengths = length(problem, learned, literal=law is not None)
     if lengths.across > 0 and learned.overlap**2 < 1 - 1e-9:
-        moved, on_e = _with_the_length(problem, lengths, kinds, C, left)
-        along_e = on_e * np.sqrt(kinds.aside / kinds.v / linear.dim)
-        independent.append(np.concatenate([parts[-1] * moved[:, None], zero, linear.K * along_e[:, None]], axis=1))
-        left = left - on_e**2
-    kept = np.clip(left / kinds.along_e, 0.0, 1.0)
+        moved, on_e = _with_the_length(problem, lengths, kinds, C, E)
+        along_e = on_e * np.sqrt(kinds.aside / kinds.v / linear.dim)[:, None]
+        own = [parts[-1] * moved[:, None], zero, *_on_directions(linear.K, along_e)]
+        independent.append(np.concatenate(own, axis=1))
+        share, excess = _given_length(E, on_e)
+        left = left * share[:, None]
     means = Means(
-        tuple((p, np.concatenate([parts[0] + mean, form, kick], axis=1)) for p, mean, form in cases),
+        tuple((p, np.concatenate([parts[0] + mean, form, *kick], axis=1)) for p, mean, form in cases),
         tuple(independent),
-        np.concatenate([teacher[0], np.zeros_like(teacher[0]), teacher[1]]),
-        carried=True,
+        np.concatenate([teacher[0], np.zeros_like(teacher[0])]),
+        carried=(np.eye(k),),
+        excess=(None if k == 1 else excess * (kinds.aside / kinds.v / linear.dim)[:, None, None],),
     )
-    return means, replace(linear, teacher_strength=linear.teacher_strength * kept[:, None])
+    return means, replace(linear, teacher_strength=linear.teacher_strength * left)
+
+
+def _on_directions(K: Float[Array, "k i"], weight: Float[Array, "k e"]) -> list[Float[Array, "k i"]]:
+    """The mean features f·ζ of neurons with mean weights along e, u₂ … u_k."""
+    return [K * column[:, None] for column in weight.T]
+
+
+def _given_omega(kinds: Kinds, C: Float[Array, "k e"]) -> tuple[Float[Array, "k t"], Float[Array, "k e e"]]:
+    """Share of the variance of w·e along each node's directions that ω does not tell, and d Cov(w·e) with it.
+
+    One direction keeps 1 − C²/(G_t E); of several, every node keeps this share of what it sees of them.
+    """
+    frame, strength = kinds.teacher_frame, kinds.teacher * (kinds.v / kinds.aside)[:, None]
+    seen = np.einsum("tca,kab,tcb->kt", frame, kinds.along_e, frame)
+    told = (np.einsum("tca,ka->ktc", frame, C) ** 2).sum(2) / kinds.along[:, None]
+    left = np.clip(1 - told / seen, 0.0, 1.0)
+    return left, np.einsum("kt,tca,tcb->kab", strength * left, frame, frame)
+
+
+def _given_length(
+    E: Float[Array, "k e e"], on_e: Float[Array, "k e"]
+) -> tuple[Float[Array, "k"], Float[Array, "k e e"]]:
+    """What is left of E = d Cov(w·e) when |w| is known, E − XXᵀ = share·E + excess, both without negative eigenvalues.
+
+    One direction has no excess. The share is that of the direction of which |w| tells most; what the others have beyond it goes
+    to the special sector.
+    """
+    least = 1e-15 * np.eye(E.shape[1])  # all of it may be known already
+    told = np.einsum("ka,ka->k", on_e, np.linalg.solve(E + least, on_e[:, :, None])[:, :, 0])
+    share = np.clip(1 - told, 0.0, 1.0)
+    return share, (1 - share)[:, None, None] * E - on_e[:, :, None] * on_e[:, None, :]
 
 
 def _of_the_batch(
@@ -98,38 +135,48 @@ def _of_the_batch(
 
 
 def _with_the_length(
-    problem: Problem, lengths: Length, kinds: Kinds, C: Array, left: Array
-) -> tuple[Float[Array, "k"], Float[Array, "k"]]:
-    """Given ω: the relative spread of |w|² by ℓ·w, and the covariance of w·e with it; M does not turn p, p̂ᵀMe = 0."""
+    problem: Problem, lengths: Length, kinds: Kinds, C: Array, E: Float[Array, "k e e"]
+) -> tuple[Float[Array, "k"], Float[Array, "k e"]]:
+    """Given ω: the relative spread of |w|² by ℓ·w, and the covariance of w·e with it; M does not turn p, p̂ᵀMe = 0.
+
+    ℓ lies in the plane of β⋆ and p: across t̂ it has a part along e and none along u₂ … u_k.
+    """
     spread = np.sqrt(np.maximum(lengths.along**2 * (1 - 1 / kinds.along) + lengths.across**2, 1e-300))
-    most = np.sqrt(np.maximum(left, 0.0))
-    on_e = np.clip((lengths.across * lengths.cosine - C * lengths.along / kinds.along) / spread, -most, most)
+    most = np.sqrt(np.maximum(np.einsum("kee->ke", E), 0.0))
+    on_e = -C * (lengths.along / kinds.along)[:, None]
+    on_e[:, 0] += lengths.across * lengths.cosine
+    on_e = np.clip(on_e / spread[:, None], -most, most)
     return kinds.A / np.sqrt(float(problem.N) * problem.d) * spread / kinds.aside, on_e
 
 
-def coupling(problem: Problem, learned: LearnedDirection, law: Strength | None, A: Array) -> Float[Array, "k"]:
-    """C = 2ντ t̂ᵀMe + ν²τ² t̂ᵀM²e, d times the covariance of a neuron's weights along t̂ and e after the step."""
+def coupling(problem: Problem, learned: LearnedDirection, law: Strength | None, A: Array) -> Float[Array, "k e"]:
+    """C = 2ντ t̂ᵀMe + ν²τ² t̂ᵀM²e, d times the covariance of a neuron's weights along t̂ and e (and u₂ … u_k) after the step."""
     if law is None or law.learned is None or learned.overlap**2 > 1 - 1e-9:
-        return np.zeros_like(A)
-    first, second = _cross_moments(problem, learned)
-    tau = problem.eta * A / np.sqrt(problem.N)
+        return np.zeros((A.size, problem.directions))
+    first, second = gradient_noise(problem).coupling(learned.tilt, learned.overlap)
+    tau = (problem.eta * A / np.sqrt(problem.N))[:, None]
     return 2 * law.quadratic * tau * first + (law.quadratic * tau) ** 2 * (second + 2 * law.shift * first)
 
 
 def cubic(problem: Problem, learned: LearnedDirection, omega: Float[Array, "k"]) -> tuple[Array, Array]:
-    """What degree three of σ adds to the mean gradient of a neuron along t̂ and along e, the mean over w·e taken.
+    """What degree three of σ adds to the mean gradient of a neuron along t̂, and along e and u₂ … u_k, the mean over w·e taken.
 
-    E[r 3c₃H₂(w·x)x] = 6c₃(w·g)w + 18c₃(c⋆₃(w·β⋆)²β⋆ − c₃p/d),   g = c⋆₁β⋆ − c₁p (full) or c⋆₁β⋆ (labels).
+    E[r 3c₃H₂(w·x)x] = 6c₃(w·g)w + 18c₃(c⋆₃(w·β⋆)²β⋆ − c₃p/d),   g = c⋆₁β⋆ − c₁p (full) or c⋆₁β⋆ (labels);
+
+    with several directions 6c⋆₃(w·β⋆)²β⋆ is the tensor E[g H₃(u)] applied to w twice.
     """
     c1, c3 = problem.sigma.coefficients[[1, 3]] if problem.gradient == "full" else (0.0, problem.sigma.coefficients[3])
-    star1, star3 = problem.target.coefficients[[1, 3]]
+    star1, star3 = problem.target.coefficients[1], problem.target.tensor(3)
     overlap, tilt, d = learned.overlap, learned.tilt, problem.d
     unlearned = np.sqrt(max(1 - overlap**2, 0.0))
     p_on_e = -overlap * tilt / unlearned if unlearned > 1e-5 else 0.0
-    square = overlap**2 * omega**2 + unlearned**2 / d  # E (w·β⋆)² given ω
+    square = np.full((omega.size, problem.directions), 1 / d)  # E (w·u)² given ω
+    square[:, 0] = overlap**2 * omega**2 + unlearned**2 / d
+    pulled = np.einsum("ka,aac->kc", square, star3)
     own = 3 * c3 if c1 else 0.0
-    along = 6 * (star1 * overlap - c1 * tilt) * omega**2 + 18 * star3 * square * overlap - 6 * own * tilt / d
-    across = 6 * (star1 * unlearned - c1 * p_on_e) / d + 18 * star3 * square * unlearned - 6 * own * p_on_e / d
+    along = 6 * (star1 * overlap - c1 * tilt) * omega**2 + 3 * pulled[:, 0] * overlap - 6 * own * tilt / d
+    across = 3 * pulled
+    across[:, 0] = 6 * (star1 * unlearned - c1 * p_on_e) / d + 3 * pulled[:, 0] * unlearned - 6 * own * p_on_e / d
     return c3 * along, c3 * across
 
 
@@ -168,16 +215,6 @@ def _vector(learned: LearnedDirection, star: float, output: float) -> Length:
     on_e = star * unlearned - output * overlap * tilt / unlearned if unlearned > 1e-5 else 0.0
     cosine = float(np.clip(on_e / across, -1, 1)) if across > 0 else 0.0
     return Length(along, float(across), cosine, star, output)
-
-
-def _cross_moments(problem: Problem, learned: LearnedDirection) -> tuple[float, float]:
-    """t̂ᵀMe and t̂ᵀM²e from the spectral transforms of M, e = (β⋆ − ϱ t̂)/√(1 − ϱ²)."""
-    noise = gradient_noise(problem)
-    straight, overlap = 1 - learned.tilt**2, learned.overlap
-    along = straight * noise.beta + learned.tilt**2 * noise.bulk
-    transform = (np.sqrt(straight) * noise.cross - overlap * along) / np.sqrt(1 - overlap**2)
-    density = np.imag(transform) * np.gradient(noise.x) / np.pi
-    return float(density @ noise.x), float(density @ noise.x**2)
 
 
 def _own_slope(sigma: Function) -> float:

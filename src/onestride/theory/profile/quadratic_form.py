@@ -11,7 +11,8 @@ When the learned direction is t = Wᵀa the linear part has no component along a
     Xᵀ(D⁻¹ + V₀ − V_aa)⁻¹X,   X = √N Σ_k w_k q_k A_k K_k b_kᵀ,   V_aa = Σ_k w_k q_k A_k² K_k K_kᵀ      (K of sector 1).
 
 When the means reach the teacher's direction in sector 1, that direction is a block of the special sector: its D̃ is
-U₁ = Σ_p π_p U_1p and its h is h₁.
+U₁ = Σ_p π_p U_1p and its h is h₁. Teachers of several directions have several parts h_l in a sector, and a node of their law
+sees combinations of them: hᵀUh and π_p are matrices then (`Sector.teacher_frame`).
 
 Ridge objective λY, training error −λ² ∂Y/∂λ, and by the leave-one-out identity the test error is −∂Y/∂t at
 λ_i = λ + t/ρ_i².
@@ -19,10 +20,11 @@ Ridge objective λY, training error −λ² ∂Y/∂λ, and by the leave-one-out
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
+from scipy.linalg import solve_triangular
 
 from onestride._numerics import Array, Float, Inexact, solve
 from onestride.theory.profile.equations import Solution, block
@@ -33,8 +35,23 @@ Tangent = tuple[Array, Array]  # dρ, dq
 
 def mean_gram(model: Model, b: Float[Array, "k m"], q: Inexact[Array, "k"]) -> Inexact[Array, "m m"]:
     """N Σ_k w_k q_k b_k b_kᵀ, with the parts that are independent from neuron to neuron."""
-    weight = model.problem.N * model.weight * q
-    return sum(((part.T * weight) @ part for part in model.means.independent), (b.T * weight) @ b)
+    weight, means = model.problem.N * model.weight * q, model.means
+    M = sum(((part.T * weight) @ part for part in means.independent), (b.T * weight) @ b)
+    for sector, at, excess in _carried(model):
+        if excess is not None:
+            K, count = sector.K, range(excess.shape[1])
+            blocks = [[(K.T * (weight * excess[:, a, c])) @ K for c in count] for a in count]
+            M[at, at] += np.block(blocks)
+    return M
+
+
+def _carried(model: Model) -> Iterator[tuple[Sector, slice, Float[Array, "k _ _"] | None]]:
+    """The sectors that carry blocks of the special sector: where those are, and their excess."""
+    means, start = model.means, model.means.h.size
+    for sector, combined, excess in zip(model.sectors, means.carried, means.excess, strict=False):
+        stop = start + combined.shape[0] * model.w.size
+        yield sector, slice(start, stop), excess
+        start = stop
 
 
 class Gram(NamedTuple):
@@ -65,7 +82,7 @@ def gram_moved(model: Model, at: Gram, x: Inexact[Array, "m"], along: Tangent) -
     """xᵀ dM x: Σ_k w_k dq_k (N (b_k·x)² + 2√N A_k (b_k·x) y_k − (N/B − A_k²) y_k²) + (Zx)ᵀ dD (Zx) with y = K Y x."""
     d_rho, d_q = along
     N, u = model.problem.N, at.b @ x
-    each = N * (u * u + sum((part @ x) ** 2 for part in model.means.independent))
+    each = N * (u * u + sum((part @ x) ** 2 for part in model.means.independent) + _excess_form(model, x))
     if at.K is None or at.Y is None or at.Z is None:
         return (model.weight * d_q) @ each
     y, z = at.K @ (at.Y @ x), at.Z @ x
@@ -73,27 +90,43 @@ def gram_moved(model: Model, at: Gram, x: Inexact[Array, "m"], along: Tangent) -
     return (model.weight * d_q) @ each + z @ (model.w * d_rho * z)
 
 
-class Answer(NamedTuple):
-    """What a sector makes of a vector h on the rows at one p of the teacher's law: x = U h and b = D⁻¹x."""
+def _excess_form(model: Model, x: Inexact[Array, "m"]) -> Any:
+    """Σ_ab excess_ab (K x_a)_k (K x_b)_k on the carried blocks of x."""
+    form: Any = 0.0
+    for sector, at, excess in _carried(model):
+        if excess is not None:
+            Kx = sector.K @ x[at].reshape(-1, model.w.size).T
+            form = form + np.einsum("ka,kab,kb->k", Kx, excess, Kx)
+    return form
 
-    share: float
+
+class Answer(NamedTuple):
+    """What a sector makes of vectors on the rows at one node of the teacher's law: h seen there, x = U h and b = D⁻¹x."""
+
+    frame: Float[Array, "c m"]
     strength: Array
+    h: Array
     x: Array
     b: Array
 
 
 def answers(
-    model: Model, sector: Sector, h: Inexact[Array, "i *m"], rho: Inexact[Array, "i"], q: Inexact[Array, "k"]
+    model: Model, sector: Sector, h: Inexact[Array, "i m"], rho: Inexact[Array, "i"], q: Inexact[Array, "k"]
 ) -> list[Answer]:
-    """U h for every p of the law along the teacher, from D⁻¹U = I − Yᵀ(C T)Y D."""
-    D = model.w * rho
-    Y = sector.factors[1]
-    P, Dh = (Y * D) @ Y.T, (D * h.T).T
+    """U h for every node of the law along the teacher, from D⁻¹U = I − Yᵀ(C T)Y D."""
+    D, Y = model.w * rho, sector.factors[1]
+    P = (Y * D) @ Y.T
     out = []
-    for share, g in zip(sector.teacher_share, sector.teacher_strength.T, strict=True):
-        b = h - Y.T @ (block(model, sector, P, q, g).CT @ (Y @ Dh))
-        out.append(Answer(float(share), g, (D * b.T).T, b))
+    for frame, g in zip(sector.teacher_frame, sector.teacher_strength.T, strict=True):
+        seen = h @ frame.T
+        b = seen - Y.T @ (block(model, sector, P, q, g).CT @ ((Y * D) @ seen))
+        out.append(Answer(frame, g, seen, D[:, None] * b, b))
     return out
+
+
+def answered(found: list[Answer]) -> Inexact[Array, "i m"]:
+    """Σ_t frame_tᵀ U_t frame_t h."""
+    return np.sum([a.x @ a.frame for a in found], axis=0)
 
 
 def _moved(model: Model, sector: Sector, answer: Answer, along: Tangent) -> Any:
@@ -101,76 +134,80 @@ def _moved(model: Model, sector: Sector, answer: Answer, along: Tangent) -> Any:
     d_rho, d_q = along
     Kx = sector.K @ answer.x
     weight = model.weight * d_q * answer.strength * (model.problem.N / sector.dim)
-    return answer.b @ (model.w * d_rho * answer.b) - weight @ (Kx * Kx)
+    return (model.w * d_rho) @ (answer.b * answer.b).sum(1) - weight @ (Kx * Kx).sum(1)
 
 
-def carrier(model: Model, rho: Inexact[Array, "i"], q: Inexact[Array, "k"]) -> Inexact[Array, "m m"]:
-    """D̃ of the special sector."""
-    D, blocks = model.w * rho, model.means.h.size // rho.size
-    wide = np.diag(np.tile(D, blocks))
-    if model.means.carried:
-        size = D.size
-        wide[-size:, -size:] = sum(a.share * a.x for a in answers(model, model.sectors[0], np.eye(size), rho, q))
-    return wide
+def carrier(
+    model: Model, rho: Inexact[Array, "i"], q: Inexact[Array, "k"]
+) -> tuple[Inexact[Array, "m m"], Inexact[Array, "m"]]:
+    """D̃ of the special sector and D̃h: D, and Σ_t frame_tᵀframe_t ⊗ U_t on the blocks that sectors carry."""
+    D, means = model.w * rho, model.means
+    size = sum((combined.shape[0] * D.size for combined in means.carried), means.h.size)
+    wide, known = np.zeros((size, size), D.dtype), np.zeros(size, D.dtype)
+    plain = np.tile(D, means.h.size // D.size)
+    wide[: plain.size, : plain.size], known[: plain.size] = np.diag(plain), plain * means.h
+    for (sector, at, _), combined in zip(_carried(model), means.carried, strict=True):
+        Y = sector.factors[1]
+        YD = Y * D
+        inner = [block(model, sector, YD @ Y.T, q, g).CT for g in sector.teacher_strength.T]
+        seen = sector.teacher_frame @ combined.T
+        shares = np.einsum("tca,tcb->tab", seen, seen)
+        # U_t = D − (Y D)ᵀ(C T)_t (Y D)
+        less = np.einsum("abij->aibj", YD.T @ np.tensordot(shares, np.stack(inner), ((0,), (0,))) @ YD)
+        wide[at, at] = np.kron(shares.sum(0), np.diag(D)) - less.reshape(wide[at, at].shape)
+        known[at] = (answered(answers(model, sector, sector.h, rho, q)) @ combined.T).T.ravel()
+    return wide, known
 
 
 def special_answer(
-    model: Model, M: Inexact[Array, "m m"], wide: Inexact[Array, "m m"], h: Float[Array, "m"]
+    model: Model, M: Inexact[Array, "m m"], wide: Inexact[Array, "m m"], known: Inexact[Array, "m"]
 ) -> Inexact[Array, "m"]:
-    """X = (D̃⁻¹ + M)⁻¹h."""
-    size = model.w.size
+    """X = (I + D̃M)⁻¹D̃h, which is (D̃⁻¹ + M)⁻¹h."""
     if np.iscomplexobj(wide) or np.diag(wide).min() <= 0:
-        return wide @ solve(np.eye(h.size) + M @ wide, h)
-    # for λ > 0 in a form whose matrix has eigenvalues ≥ 1
-    root = np.sqrt(np.diag(wide))
-    last = np.linalg.cholesky((wide[-size:, -size:] + wide[-size:, -size:].T) / 2) if model.means.carried else None
+        return solve(np.eye(known.size) + wide @ M, known)
+    # for λ > 0 in a form whose matrix has eigenvalues ≥ 1, block by block of D̃ = RRᵀ
+    root = np.zeros_like(wide)
+    plain = slice(0, model.means.h.size)
+    root[plain, plain] = np.sqrt(wide[plain, plain])
+    for _, at, _ in _carried(model):
+        root[at, at] = np.linalg.cholesky((wide[at, at] + wide[at, at].T) / 2)
+    x = solve(np.eye(known.size) + root.T @ M @ root, solve_triangular(root, known, lower=True))
+    return root @ x
 
-    def times_root(A: Array) -> Array:
-        out = A * root
-        if last is not None:
-            out[..., -size:] = A[..., -size:] @ last
-        return out
 
-    x = solve(np.eye(h.size) + times_root(times_root(M).T), times_root(h))
-    out = root * x
-    if last is not None:
-        out[-size:] = last @ x[-size:]
+def left_in_sectors(model: Model, M: Inexact[Array, "m m"], x: Inexact[Array, "m"]) -> list[Inexact[Array, "i m"]]:
+    """H − Mx in every sector: what the special sector leaves of the teacher's parts there."""
+    out: list[Array] = [sector.h for sector in model.sectors]
+    for l, (_, at, _) in enumerate(_carried(model)):
+        out[l] = out[l] - (M[at] @ x).reshape(-1, model.w.size).T @ model.means.carried[l]
     return out
 
 
 def quadratic_form(model: Model, solution: Solution, tangents: Sequence[Tangent] = ()) -> tuple[Any, list[Any]]:
     """Y and its derivative along each tangent (dρ, dq) of the solution."""
     rho, q = solution.rho, solution.q
-    tail = model.tail + model.problem.noise**2
+    tail, plain, carrying = model.tail + model.problem.noise**2, model.means.h.size, len(model.means.carried)
     Y: Any = (model.w * rho) @ tail
     derivatives: list[Any] = [(model.w * d_rho) @ tail for d_rho, _ in tangents]
-    for sector in model.sectors[1:] if model.means.carried else model.sectors:
-        for answer in answers(model, sector, sector.h, rho, q):
-            Y += answer.share * (sector.h @ answer.x)
+
+    def add(probability: float, sector: Sector, left: Array) -> None:
+        nonlocal Y
+        for answer in answers(model, sector, left, rho, q):
+            Y += probability * np.sum((sector.h @ answer.frame.T) * answer.x)
             for j, along in enumerate(tangents):
-                derivatives[j] += answer.share * _moved(model, sector, answer, along)
-    wide, h = carrier(model, rho, q), model.means.h
+                derivatives[j] += probability * _moved(model, sector, answer, along)
+
+    for sector in model.sectors[carrying:]:
+        add(1.0, sector, sector.h)
+    wide, known = carrier(model, rho, q)
     for probability, b in model.means.cases:
         at = special_gram(model, b, rho, q)
-        x = special_answer(model, at.M, wide, h)
-        Y += probability * (h @ x)
+        x = special_answer(model, at.M, wide, known)
+        Y += probability * (model.means.h @ x[:plain])
+        left = (model.means.h - at.M[:plain] @ x).reshape(-1, rho.size)
         for j, along in enumerate(tangents):
-            moved = _moved_special(model, rho, q, h - at.M @ x, along)
+            moved = np.sum(left * left * (model.w * along[0]))
             derivatives[j] += probability * (moved - gram_moved(model, at, x, along))
+        for sector, rest in zip(model.sectors[:carrying], left_in_sectors(model, at.M, x), strict=False):
+            add(probability, sector, rest)
     return Y, derivatives
-
-
-def _moved_special(
-    model: Model, rho: Inexact[Array, "i"], q: Inexact[Array, "k"], b: Inexact[Array, "m"], along: Tangent
-) -> Any:
-    """bᵀ dD̃ b, block by block."""
-    size, blocks = rho.size, b.size // rho.size
-    dD = model.w * along[0]
-    parts = b.reshape(blocks, size)
-    carried = parts[-1:] if model.means.carried else parts[:0]
-    plain = parts[: blocks - carried.shape[0]]
-    moved = sum(part @ (dD * part) for part in plain)
-    for part in carried:
-        linear = model.sectors[0]
-        moved += sum(a.share * _moved(model, linear, a, along) for a in answers(model, linear, part, rho, q))
-    return moved

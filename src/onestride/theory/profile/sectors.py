@@ -18,29 +18,33 @@ from functools import cached_property
 import numpy as np
 
 from onestride._numerics import Array, Float
-from onestride.functions import Function
 from onestride.problem import Problem
+from onestride.teachers import Target, Teacher
 from onestride.theory.profile.harmonics import resolve
 from onestride.theory.profile.neurons import LearnedDirection
+from onestride.theory.profile.several import resolve_several
 
 _NEGLIGIBLE = 1e-8  # singular values of K below this share of the largest: 2e-9 in the errors at worst
 
 
-def split(f: Function, overlap: float, z: Array, r: Array, D: int, L: int) -> Float[Array, "parts i"]:
-    """The parts of f(ϱz + √(1−ϱ²) r u) on the rows: h_0, h_1 … h_L and the variance of the rest."""
-    return resolve(f, overlap * z, np.sqrt(1 - overlap**2) * r, D, L)[:-1]
+def split(f: Target, overlap: float, z: Array, r: Array, D: int, L: int) -> list[Array]:
+    """The parts of f(ϱz + √(1−ϱ²) r u) on the rows: h_0 (i), h_1 … h_L (i × 1) and the variance of the rest (i).
+
+    For a teacher of several directions u are as many coordinates, the first of which is beside z, and h_l has a column for
+    each of its polynomials of degree l.
+    """
+    if isinstance(f, Teacher):
+        return resolve_several(f.at, f.directions, overlap, z, r, D, L)
+    parts = resolve(f, overlap * z, np.sqrt(1 - overlap**2) * r, D, L)[:-1]
+    return [parts[0], *(part[:, None] for part in parts[1:-1]), parts[-1]]
 
 
-def split_teacher(
-    target: Function, overlap: float, z: Array, r: Array, w: Array, D: int, L: int
-) -> Float[Array, "parts i"]:
+def split_teacher(target: Target, overlap: float, z: Array, r: Array, w: Array, D: int, L: int) -> list[Array]:
     """The same of the teacher, E σ⋆² imposed: at overlap 1 a kink falls between nodes."""
-    parts = split(target, overlap, z, r, D, L)
-    power = w @ ((parts[:-1] ** 2).sum(0) + parts[-1])
+    h0, *parts, tail = split(target, overlap, z, r, D, L)
+    power = w @ (h0**2 + sum((part**2).sum(1) for part in parts) + tail)
     scale = target.second_moment / power if power > 0 else 1.0
-    parts[:-1] *= np.sqrt(scale)
-    parts[-1] *= scale
-    return parts
+    return [np.sqrt(scale) * h0, *(np.sqrt(scale) * part for part in parts), scale * tail]
 
 
 @dataclass(frozen=True)
@@ -48,17 +52,18 @@ class Sector:
     """One block of the features.
 
     dim: multiplicity B_l. K: strength of the features on the nodes. strength (k × p) and share (p): the law of the
-    neurons' covariance in this sector, by which K² is multiplied. h: the teacher's part on the rows. teacher_strength,
-    teacher_share: that law along the teacher.
+    neurons' covariance in this sector, by which K² is multiplied. h: the teacher's part on the rows, in m orthonormal
+    components (one for a teacher of one direction). teacher_strength, teacher_frame: that law along the teacher; node t
+    sees the combinations frame_t h, Σ_t frame_tᵀ frame_t = I.
     """
 
     dim: float
     K: Float[Array, "k i"]
     strength: Float[Array, "k p"]
     share: Float[Array, "p"]
-    h: Float[Array, "i"]
+    h: Float[Array, "i m"]
     teacher_strength: Float[Array, "k t"]
-    teacher_share: Float[Array, "t"]
+    teacher_frame: Float[Array, "t c m"]
 
     @cached_property
     def factors(self) -> tuple[Float[Array, "k r"], Float[Array, "r i"]]:
@@ -79,16 +84,19 @@ class Sector:
 class Means:
     """The mean features: a special sector of low rank, in which the spikes live.
 
-    Its space holds functions of the row, f(i), and f(i) times one or two further variables: the blocks of a vector of
-    length blocks·i. cases: (probability, b) with b_k in that space (k × blocks·i), over what the step's batch leaves to chance.
-    independent: parts that are independent from neuron to neuron, of which only the squares add up. carried: the last block
-    is f(i) times the teacher's direction in sector 1, whose resolvent is that sector's, and holds its h.
+    Its space holds functions of the row, f(i), and f(i) times further variables: the blocks of a vector of length blocks·i.
+    The first, plain ones hold the teacher's h; the others are `carried` by sectors. cases: (probability, b) with b_k in that
+    space (k × blocks·i), over what the step's batch leaves to chance. independent: parts that are independent from neuron to
+    neuron, of which only the squares add up. carried: for sectors 1, 2, …, combinations (orthonormal rows) of the teacher's
+    directions there, each a block f(i) times that direction, whose resolvent is that sector's and which holds its h. excess:
+    for the same sectors, covariance of a neuron's weights along them that the sector's strengths do not hold, of either sign.
     """
 
     cases: tuple[tuple[float, Float[Array, "k m"]], ...]
     independent: tuple[Float[Array, "k m"], ...]
-    h: Float[Array, "m"]
-    carried: bool = False
+    h: Float[Array, "p"]
+    carried: tuple[Float[Array, "_ _"], ...] = ()
+    excess: tuple[Float[Array, "k _ _"] | None, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -122,7 +130,7 @@ class Model:
         """N/n."""
         return self.problem.N / self.problem.n
 
-    def split(self, f: Function) -> Float[Array, "parts i"]:
+    def split(self, f: Target) -> list[Array]:
         """f(β⋆ᵀx) over the rows and sectors: h_0, h_1 … h_L and the variance of the rest."""
         return split(f, self.learned.overlap, self.z, self.r, self.D, len(self.sectors))
 

@@ -23,10 +23,11 @@ from onestride._numerics import Array, Float
 from onestride.problem import Problem
 from onestride.theory.direction import direction
 from onestride.theory.profile.gradient_noise import SpectralNodes, gradient_noise
-from onestride.theory.profile.neurons import LearnedDirection
+from onestride.theory.profile.neurons import LearnedDirection, readout_rule
 
 LEVELS = ("rank-one", "isotropic", "resolved", "full", "degrees")
 BEST_LEVEL = "degrees"
+_READOUTS = 31  # nodes of A, where an average over it is asked for
 _CODES = {"T2": "rank-one", "T2i": "isotropic", "T2M": "resolved", "T2S": "full"}
 
 
@@ -76,8 +77,9 @@ def strength(problem: Problem, level: str, learned: LearnedDirection) -> Strengt
         return None
     slope_variance, c2 = problem.sigma.derivative_variance, problem.sigma.coefficients[2]
     if level == "isotropic":
-        point = SpectralNodes(np.zeros(1), np.ones(1), np.full(1, power))
-        return Strength(problem, 0.0, phi0 * slope_variance, point, point, None)
+        point = SpectralNodes(np.zeros(1), np.ones(1), np.full(1, power), np.ones((1, 1, 1)))
+        teacher = replace(point, frame=np.eye(problem.directions)[None])
+        return Strength(problem, 0.0, phi0 * slope_variance, point, teacher, None)
     noise = gradient_noise(problem)
     if level == "resolved":
         laws = (noise.bulk_law(), noise.projected_teacher_law())
@@ -89,3 +91,17 @@ def strength(problem: Problem, level: str, learned: LearnedDirection) -> Strengt
     own_output = problem.gradient == "full" and problem.readout == "constant"
     shift = -2 * c2 * np.sqrt(problem.N) / problem.d if own_output else 0.0
     return Strength(problem, 2 * c2, phi0 * max(slope_variance - 4 * c2**2, 0.0), bulk, teacher, along, shift)
+
+
+def unlearned_stretch(problem: Problem, learned: LearnedDirection) -> float:
+    """|E/G − 1|, E and G the covariance of the weights along the teacher's unlearned directions and along others, root mean
+    square over neurons.
+    """
+    law = strength(problem, "full", learned)
+    if law is None:
+        return 0.0
+    A, weight = readout_rule(problem, _READOUTS)
+    E = np.einsum("kt,tca,tcb->kab", law.on(law.teacher, A), law.teacher.frame, law.teacher.frame)
+    G = law.on(law.bulk, A) @ law.bulk.weight
+    change = E / G[:, None, None] - np.eye(E.shape[1])
+    return float(np.sqrt(weight @ np.square(change).sum((1, 2))))

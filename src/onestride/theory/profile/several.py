@@ -1,0 +1,82 @@
+"""A function of several coordinates, resolved by degree: f(r c), c the first k coordinates of a point of the sphere S^{D−1}.
+
+    f = h_0 + Σ_{l ≤ L} Σ_m h_lm P_lm(c) + rest,      h_lm = E[f P_lm],
+
+P_lm the polynomials of degree l that are orthonormal on the sphere: harmonics of degree l that depend on k coordinates only.
+There are as many as products of l coordinates, C(l + k − 1, l), and for D → ∞ they become products of Hermite polynomials
+of √D c; l = 1 has √D c₁ … √D c_k. With k = 1 this is `harmonics`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import lru_cache
+from typing import NamedTuple
+
+import numpy as np
+
+from onestride._numerics import Array, Float
+from onestride.teachers import all_products, index_of
+from onestride.theory.profile.harmonics import gegenbauer, sphere_rule
+
+_NODES = {1: 64, 2: 48, 3: 26}  # of each coordinate
+_AT_ONCE = 1_000_000  # values held at a time
+
+
+class Ball(NamedTuple):
+    """Nodes c of k coordinates of the sphere, probabilities, and the orthonormal polynomials there."""
+
+    c: Float[Array, "m k"]
+    weight: Float[Array, "m"]
+    basis: Float[Array, "m parts"]
+
+
+@lru_cache(maxsize=16)
+def ball(D: int, k: int, L: int, count: int) -> Ball:
+    """c₁ is a coordinate of S^{D−1}, c₂ that of S^{D−2} times √(1 − c₁²), and so on; Gauss's nodes for each."""
+    c, weight, left = np.empty((1, 0)), np.ones(1), np.ones(1)
+    for j in range(k):
+        g, p = sphere_rule(D - j, count)
+        new = np.sqrt(left)[:, None] * (g / np.sqrt(D - j))
+        c = np.concatenate([np.repeat(c, g.size, 0), new.reshape(-1, 1)], axis=1)
+        left, weight = np.maximum(np.repeat(left, g.size) - new.ravel() ** 2, 0.0), np.outer(weight, p).ravel()
+    kept = weight > 1e-15
+    c, weight = c[kept], weight[kept] / weight[kept].sum()
+    return Ball(c, weight, _orthonormal(c, weight, D, L))
+
+
+def _orthonormal(c: Array, weight: Array, D: int, L: int) -> Float[Array, "m parts"]:
+    """Products of one coordinate's polynomials, each less its parts of lower degree and along those before it."""
+    k, table = c.shape[1], gegenbauer(np.sqrt(D) * c, D, L)  # degrees × m × k
+    powers = [np.bincount(np.array(p, int), minlength=k) for p in all_products(k, L)]
+    columns = [np.prod([table[l, :, j] for j, l in enumerate(row)], axis=0) for row in powers]
+    Q, R = np.linalg.qr(np.sqrt(weight)[:, None] * np.stack(columns, 1))
+    return Q * np.sign(np.diag(R)) / np.sqrt(weight)[:, None]
+
+
+def resolve_several(
+    f: Callable[[Float[Array, "*m k"]], Float[Array, "*m"]],
+    k: int,
+    overlap: float,
+    z: Float[Array, "i"],
+    r: Float[Array, "i"],
+    D: int,
+    L: int,
+    *,
+    few: bool = False,
+) -> list[Array]:
+    """h_0 (i), h_1 … h_L (i × parts each) and the variance of the rest (i) of f(ϱz + √(1−ϱ²) r c₁, r c₂, …, r c_k).
+
+    `few`: f is a polynomial of degree at most L, for which L + 1 nodes of each coordinate are exact.
+    """
+    nodes = ball(D, k, L, L + 1 if few else _NODES[k])
+    weighted = nodes.weight[:, None] * nodes.basis
+    parts, power = np.empty((z.size, nodes.basis.shape[1])), np.empty(z.size)
+    for rows in np.array_split(np.arange(z.size), z.size * nodes.weight.size // _AT_ONCE + 1):
+        u = r[rows, None, None] * nodes.c
+        u[..., 0] = overlap * z[rows, None] + np.sqrt(1 - overlap**2) * u[..., 0]
+        with np.errstate(all="ignore"):  # an overflowing function ends as NaN, which callers report
+            values = f(u)
+            parts[rows], power[rows] = values @ weighted, values**2 @ nodes.weight
+    rest = np.maximum(power - (parts**2).sum(1), 0.0)
+    return [parts[:, 0], *(parts[:, index_of(k, l)] for l in range(1, L + 1)), rest]
