@@ -270,6 +270,14 @@ def teacher(spec: str | tuple[float, ...] | ScalarMap | JointMap, directions: in
     return _mixed(functions.teacher(spec), directions, mix)
 
 
+def named_values(name: str, probes: Float[Array, "m"]) -> Float[Array, "m"]:
+    """Values of the registered teacher `name`, to tell it from its namesakes; its coordinates are the probes in turn."""
+    if name not in _REGISTRY:
+        return np.asarray(functions.teacher(name).raw(probes), float)
+    directions, value = _REGISTRY[name]
+    return np.asarray(value(np.stack([np.roll(probes, j) for j in range(directions)], axis=1)), float)
+
+
 def _joint(name: str, value: JointMap, directions: int, mix: str) -> Teacher:
     if directions > MOST_DIRECTIONS:
         raise InputError(

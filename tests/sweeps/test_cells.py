@@ -79,6 +79,20 @@ def test_registered_functions_are_told_from_their_namesakes():
     assert problem_of(before) == problem
 
 
+def test_so_are_registered_teachers_of_several_directions():
+    one.register("sweep_test_teacher", lambda z: z[..., 0] * z[..., 1], directions=2)
+    problem = one.Problem(**BASE, teacher="sweep_test_teacher", directions=2)
+    before = problem_content(problem)
+    one.register("sweep_test_teacher", lambda z: z[..., 0] + z[..., 1], directions=2)
+    assert problem_content(problem) != before
+    assert problem_of(before) == problem
+    mixed = problem_content(one.Problem(**BASE, teacher="shifted_erf", directions=2))
+    assert (
+        mixed["registered"]["teacher"]
+        == problem_content(one.Problem(**BASE, teacher="shifted_erf"))["registered"]["teacher"]
+    )
+
+
 def test_the_records_of_a_group_are_one_for_each_cell_and_part():
     group = Group(one.Problem(**BASE), ((0.0, 0.1), (0.2, 0.1)), (4, 7), "profile")
     assert group.parts == (None, 4, 7)

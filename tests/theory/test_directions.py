@@ -175,6 +175,15 @@ def test_a_parity_says_that_one_step_learns_nothing_and_why():
     assert without_a_direction(problem()) is None
 
 
+def test_a_teacher_that_is_zero_leaves_the_noise():
+    """g = 0: what the trained network fits is noise, and the untrained one's error is that of one direction that is 0."""
+    nothing = [
+        problem(teacher=f, directions=k) for k, f in ((1, (0.0, 0.0)), (2, lambda z: 0 * z[..., 0]), (3, (0.0, 0.0)))
+    ]
+    found = [one.predict(p).test_error for p in nothing]
+    assert_close(found[1:], found[0], rel=2e-3)
+
+
 # ------------------------------------------------------------------ where it is known to be off
 
 

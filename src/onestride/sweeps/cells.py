@@ -20,6 +20,7 @@ from onestride.inputs import input_law
 from onestride.problem import Problem
 from onestride.store import Record, content_key, expect
 from onestride.sweeps.shapes import SHAPES
+from onestride.teachers import named_values
 
 NUMERICS = {"run": 1, "theory": 2, "failure": 1, "sweep": 1}  # theory 2: numbers known to be off are marked
 Pair = tuple[float, float]  # exponent of the step and penalty
@@ -128,9 +129,10 @@ def _contents(problem: Problem, pairs: Iterable[Pair]) -> list[dict[str, Any]]:
     shared: dict[str, Any] = {name: getattr(problem, name) for name in _SHARED}
     shared = {name: list(value) if isinstance(value, tuple) else value for name, value in shared.items()}
     prints = {}
-    for name, function in (("activation", "sigma"), ("teacher", "target")):
-        if isinstance(shared[name], str) and shared[name] not in _KNOWN_BY_NAME:
-            prints[name] = np.asarray(getattr(problem, function).raw(_PROBES), float)
+    if problem.activation not in _KNOWN_BY_NAME and isinstance(problem.activation, str):
+        prints["activation"] = np.asarray(problem.sigma.raw(_PROBES), float)
+    if problem.teacher not in _KNOWN_BY_NAME and isinstance(problem.teacher, str):
+        prints["teacher"] = named_values(problem.teacher, _PROBES)
     if problem.inputs not in _KNOWN_LAWS:
         prints["inputs"] = np.empty(_PROBES.size)
         input_law(problem.inputs).fill(np.random.default_rng(0), prints["inputs"].reshape(2, 2))

@@ -154,8 +154,8 @@ def _signal(target: Target) -> Signal:
 
 def _groups(r: Array, w: Array, most: int) -> Array:
     """Which of `most` groups of neighbouring values each r belongs to, by ∫ dw (1/1000 + r²/E r²)."""
-    order = np.argsort(r, kind="stable")
-    share = np.cumsum((w * (1e-3 + r * r / (w @ r**2)))[order])
+    order, power = np.argsort(r, kind="stable"), max(float(w @ r**2), np.finfo(float).tiny)  # a teacher may be 0
+    share = np.cumsum((w * (1e-3 + r * r / power))[order])
     out = np.empty(r.size, int)
     out[order] = np.minimum((share / share[-1] * most).astype(int), most - 1)
     return out
