@@ -9,7 +9,7 @@ import onestride as one
 from onestride import Problem, Step
 from onestride.result import Status
 from onestride.theory.direction import direction, without_a_direction
-from onestride.theory.profile import degrees
+from onestride.theory.profile import degrees, memory
 from onestride.theory.profile.build import build_model
 from onestride.theory.profile.equations import solve
 from onestride.theory.profile.errors import errors, errors_at
@@ -133,6 +133,26 @@ def test_matrix_laws_are_those_of_drawn_matrices():
     assert np.abs(coupled[1]) > 0.2
     for value, column in zip(expected, np.array(drawn).T, strict=True):
         assert_agrees(3 + value, 3 + column, floor=0.02)
+
+
+def test_what_the_length_tells_leaves_no_negative_variance():
+    """E − XXᵀ = share·E + excess, and neither part has a negative eigenvalue while XᵀE⁻¹X ≤ 1."""
+    rng = np.random.default_rng(2)
+    root, X = rng.standard_normal((50, 3, 3)), rng.standard_normal((50, 3))
+    E = root @ root.transpose(0, 2, 1)
+    X *= (rng.uniform(0, 1, 50) / np.sqrt(memory._told(E, X)))[:, None]
+    share, excess = memory._given_length(E, X)
+    assert_close(share[:, None, None] * E + excess, E - X[:, :, None] * X[:, None, :], rel=0, abs_=1e-9)
+    assert (np.linalg.eigvalsh(excess).min(1) > -1e-9 * np.abs(E).max((1, 2))).all()
+
+
+def test_no_variance_of_a_trained_model_is_negative():
+    """Where the length of a neuron tells all of its weight along one direction, the others keep theirs."""
+    for step in (Step(constant=1e-6), Step(exponent=0.4)):
+        means = build_model(problem(teacher=two_layer, directions=3, step=step)).means
+        (excess,) = means.excess
+        assert excess is not None
+        assert np.linalg.eigvalsh(excess).min() > -1e-9
 
 
 @pytest.mark.parametrize("gradient", ["full", "labels"])

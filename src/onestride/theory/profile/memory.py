@@ -115,10 +115,14 @@ def _given_length(
     One direction has no excess. The share is that of the direction of which |w| tells most; what the others have beyond it goes
     to the special sector.
     """
-    least = 1e-15 * np.eye(E.shape[1])  # all of it may be known already
-    told = np.einsum("ka,ka->k", on_e, np.linalg.solve(E + least, on_e[:, :, None])[:, :, 0])
-    share = np.clip(1 - told, 0.0, 1.0)
+    share = np.clip(1 - _told(E, on_e), 0.0, 1.0)
     return share, (1 - share)[:, None, None] * E - on_e[:, :, None] * on_e[:, None, :]
+
+
+def _told(E: Float[Array, "k e e"], on_e: Float[Array, "k e"]) -> Float[Array, "k"]:
+    """XᵀE⁻¹X: the share of the variance along one direction that is known."""
+    least = 1e-15 * np.eye(E.shape[1])  # all of it may be known already
+    return np.einsum("ka,ka->k", on_e, np.linalg.solve(E + least, on_e[:, :, None])[:, :, 0])
 
 
 def _of_the_batch(
@@ -146,6 +150,7 @@ def _with_the_length(
     on_e = -C * (lengths.along / kinds.along)[:, None]
     on_e[:, 0] += lengths.across * lengths.cosine
     on_e = np.clip(on_e / spread[:, None], -most, most)
+    on_e = on_e / np.sqrt(np.maximum(_told(E, on_e), 1.0))[:, None]  # no more than there is
     return kinds.A / np.sqrt(float(problem.N) * problem.d) * spread / kinds.aside, on_e
 
 
