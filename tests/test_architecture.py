@@ -18,8 +18,8 @@ FILES = sorted(ROOT.rglob("*.py"))
 # The layers of style.md, lowest first; parts of one row do not import each other.
 LAYERS = [
     ("_errors", "_processes"),
-    ("_numerics", "_backend"),
-    ("functions", "inputs"),
+    ("_numerics", "_backend", "_fields"),
+    ("functions", "inputs", "step"),
     ("teachers",),
     ("problem",),
     ("result", "conventions"),

@@ -70,7 +70,8 @@ def test_mistakes_are_told_in_a_sentence(changes, sentence):
 @pytest.mark.parametrize(
     ("changes", "sentence"),
     [({"inputs": law}, f"Gaussian inputs with identity covariance, got inputs='{law}'") for law in LAWS[1:]]
-    + [({"steps": 2}, "one gradient step, got steps=2"), ({"directions": 4}, "at most 3 of them, got directions=4")],
+    + [({"directions": 4}, "at most 3 of them, got directions=4")]
+    + [({"fresh": False}, "fresh samples for the ridge regression, got fresh=False")],
 )
 def test_every_theory_names_the_failing_assumption(method, changes, sentence):
     p = make(**changes)
@@ -79,6 +80,12 @@ def test_every_theory_names_the_failing_assumption(method, changes, sentence):
     refused = one.predict(p, method=method, throw=False)
     assert refused.status is Status.ASSUMPTION
     assert np.isnan(refused.test_error)
+
+
+@pytest.mark.parametrize("method", ["finite-step", "plateau"])
+def test_only_the_profile_theory_describes_several_steps(method):
+    with pytest.raises(one.TheoryError, match="one gradient step, got steps=2"):
+        one.predict(make(steps=2), method=method)
 
 
 def test_closed_forms_refuse_too():
@@ -157,6 +164,30 @@ def test_several_steps_through_simulate_match_the_definition():
     assert single.untrained is not None
     assert measured.untrained.test_error.values[0] == pytest.approx(single.untrained.test_error.values[0], rel=1e-12)
     assert measured.test_error.values[0] != single.test_error.values[0]
+
+
+def test_the_ridge_regression_may_have_the_samples_of_the_step():
+    p, seed = make(fresh=False, N=15), 2
+    network, batch = draw_network(p, seed), step_batch(p, seed)
+    F = p.sigma(batch.X @ trained_weights(p, network, seed).T)
+    a = np.linalg.solve(F.T @ F / p.n + p.ridge * np.eye(p.N), F.T @ batch.y / p.n)
+    loss = np.mean((batch.y - F @ a) ** 2) + p.ridge * a @ a
+    np.testing.assert_allclose(one.simulate(p, [seed]).train_loss.values, [loss])
+    assert one.simulate(p.replace(fresh=True), [seed]).train_loss.values[0] != loss
+    assert Problem.from_toml(p.to_toml()) == p
+
+
+@pytest.mark.parametrize(
+    ("changes", "sentence"),
+    [
+        ({"n_step": 7}, "fresh=False needs n_step = n"),
+        ({"steps": 2}, "fresh=False needs one batch"),
+    ],
+)
+def test_one_batch_for_both_layers_must_be_one(changes, sentence):
+    with pytest.raises(InputError, match=sentence):
+        make(fresh=False, **changes)
+    make(fresh=False, steps=2, batch="reused")
 
 
 def test_steps_on_a_reused_batch_lower_its_loss():

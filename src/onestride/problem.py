@@ -5,133 +5,35 @@ data       x ~ N(0, I_d),  y = σ⋆(β⋆ᵀx) + ε,  |β⋆| = 1,  ε ~ N(0, n
            `inputs`, `directions`
 network    f(x) = aᵀσ(Wx),  rows of W₀ on the unit sphere,  a ~ N(0, I_N/N)
 step       W = W₀ + ηG,  G = −∂/∂W (1/2n)‖y − σ(XWᵀ)a‖²,  η = c·n^α;  repeated `steps` times with a kept as it was
-ridge      min_a (1/n)‖ỹ − Fa‖² + λ‖a‖²,  F = σ(X̃Wᵀ),  X̃ fresh
+ridge      min_a (1/n)‖ỹ − Fa‖² + λ‖a‖²,  F = σ(X̃Wᵀ),  X̃ fresh, or the samples of the step (`fresh`)
 """
 
 from __future__ import annotations
 
 import json
 import math
-import operator
 import tomllib
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Annotated, Any, Literal, Self, cast
+from collections.abc import Callable, Sequence
+from typing import Annotated, Any, Literal, cast
 
 import numpy as np
 from numpy.typing import ArrayLike
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, ValidationInfo, field_validator
-from pydantic_core import PydanticCustomError
+from pydantic import BeforeValidator, Field, ValidationInfo, field_serializer, field_validator, model_validator
 
 from onestride import functions
-from onestride._errors import hint
+from onestride._fields import Count, Frozen, NonNegative, Positive, fail
 from onestride._numerics import Array, Float
 from onestride.functions import Function, InputError
 from onestride.inputs import input_law
+from onestride.step import Schedule as Schedule
+from onestride.step import Step as Step
 from onestride.teachers import Target
 from onestride.teachers import teacher as teacher_of
 
-
-def _fail(allowed: str, given: object) -> PydanticCustomError:
-    return PydanticCustomError("input", "must be {allowed}, got {given}", {"allowed": allowed, "given": repr(given)})
+EXTENSIONS = ("inputs", "steps", "batch", "fresh", "directions", "mix")  # fields beyond the papers' model
 
 
-def _whole(value: Any) -> int:
-    try:
-        number = operator.index(value)
-    except TypeError:
-        number = int(value) if isinstance(value, float) and value.is_integer() else 0
-    if isinstance(value, bool) or number < 1:
-        raise _fail("a whole number, 1 or more", value)
-    return number
-
-
-def _real(allowed: str, test: Callable[[float], bool]) -> BeforeValidator:
-    def check(value: Any) -> float:
-        try:
-            number = float(value) if not isinstance(value, str | bool) else math.nan
-        except (TypeError, ValueError, OverflowError):
-            number = math.nan
-        if not (math.isfinite(number) and test(number)):
-            raise _fail(allowed, value)
-        return number
-
-    return BeforeValidator(check)
-
-
-Count = Annotated[int, BeforeValidator(_whole)]
-Positive = Annotated[float, _real("a finite number above 0", lambda x: x > 0)]
-NonNegative = Annotated[float, _real("a finite number, 0 or more", lambda x: x >= 0)]
-Real = Annotated[float, _real("a finite number", lambda _: True)]
-
-
-EXTENSIONS = ("inputs", "steps", "batch", "directions", "mix")  # fields beyond the papers' model
-
-
-class _Frozen(BaseModel):
-    """A frozen model whose mistakes are told as sentences, all at once."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", arbitrary_types_allowed=True)
-
-    if not TYPE_CHECKING:
-
-        def __init__(self, **data: Any) -> None:
-            try:
-                super().__init__(**data)
-            except ValidationError as error:
-                raise InputError(_sentences(type(self), error)) from None
-
-    def replace(self, **changes: Any) -> Self:
-        """A validated copy with some fields changed."""
-        return type(self)(**{name: getattr(self, name) for name in type(self).model_fields} | changes)
-
-
-def _sentences(model: type[BaseModel], error: ValidationError) -> str:
-    lines: list[str] = []
-    for item in error.errors():
-        name = (
-            ".".join(str(part) for part in item["loc"] if not str(part).startswith(("function-", "tuple["))) or "step"
-        )
-        if item["type"] == "extra_forbidden":
-            lines.append(f"{name} is not an argument of {model.__name__}; {hint(item['loc'][-1], model.model_fields)}")
-        elif item["type"] == "missing":
-            lines.append(f"{name} is missing")
-        elif item["type"] == "literal_error":
-            lines.append(f"{name} must be {item['ctx']['expected']}, got {item['input']!r}")  # pyright: ignore
-        elif item["type"] in ("model_type", "bool_type", "bool_parsing"):
-            kind = "a Step(constant, exponent)" if item["type"] == "model_type" else "True or False"
-            lines.append(f"{name} must be {kind}, got {item['input']!r}")
-        elif item["type"] == "value_error":
-            told = str(item["ctx"]["error"])  # pyright: ignore
-            named = told.replace("=", " ").replace(":", " ").split(" ")[0] in model.model_fields
-            lines.append(told if named else f"{name}: {told}")
-        else:
-            lines.append(f"{name} {item['msg'][0].lower()}{item['msg'][1:]}")
-    return "; ".join(dict.fromkeys(lines))
-
-
-class Step(_Frozen):
-    """The size of the gradient step, η = constant · n^exponent."""
-
-    constant: NonNegative = 1.0
-    exponent: Real = 0.0
-
-    @classmethod
-    def none(cls) -> Step:
-        """No step: the random features model."""
-        return cls(constant=0.0, exponent=0.0)
-
-    def size(self, n: int) -> float:
-        """η at sample size n."""
-        try:
-            eta = self.constant * float(n) ** self.exponent
-        except OverflowError:
-            eta = math.inf if self.constant else 0.0
-        if not math.isfinite(eta):
-            raise InputError(f"step: {self.constant:g} · n^{self.exponent:g} is too large a number at n = {n}")
-        return eta
-
-
-class Problem(_Frozen):
+class Problem(Frozen):
     """One learning problem; theory and simulation read nothing else.
 
     Parameters
@@ -149,7 +51,7 @@ class Problem(_Frozen):
     ridge
         The penalty λ > 0.
     step
-        η = c·n^α.
+        η = c·n^α. A list, ``[Step(1, 0.2), Step(0.5, 0.2)]``, gives each of several steps its own size (`Schedule`).
     gradient
         ``"full"``: the literal gradient of the squared loss, with the residual y − f₀(x). ``"labels"``: y in its place,
         which is what the paper's β = Xᵀy/n describes.
@@ -168,9 +70,13 @@ class Problem(_Frozen):
         for all its entries, the multivariate Student law with 5 degrees of freedom and identity covariance. `inputs.py`
         has them all and takes more.
     steps
-        First-layer steps W_{t+1} = W_t + ηG(W_t), all of size η; the readout a stays at its initial value.
+        First-layer steps W_{t+1} = W_t + η_t G(W_t), all of size η unless `step` is a list, whose length it then is; the
+        readout a stays at its initial value.
     batch
         ``"fresh"``: new samples for every step; ``"reused"``: all steps on the samples of the first.
+    fresh
+        Whether the ridge regression has samples of its own. False: it is fitted on those of the step, as many as it has; with
+        several steps that needs ``batch="reused"``.
     directions
         Orthonormal directions β₁ … β_k of the teacher; with z_j = β_jᵀx and k = 1 this is σ⋆(β⋆ᵀx).
     mix
@@ -194,8 +100,28 @@ class Problem(_Frozen):
     inputs: str = "gaussian"
     steps: Count = 1
     batch: Literal["fresh", "reused"] = "fresh"
+    fresh: bool = True
     directions: Count = 1
     mix: Literal["sum", "staircase"] = Field(default="sum", validate_default=True)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _as_many_steps_as_sizes(cls, data: Any) -> Any:
+        step: Any = data.get("step")
+        if not isinstance(step, list | tuple | Schedule):
+            return data
+        each = cast("Sequence[Any]", step.each if isinstance(step, Schedule) else step)
+        if not each or not all(isinstance(one, Step | dict) for one in each):
+            raise InputError(f"step must be a Step(constant, exponent) or a list of them, got {step!r}")
+        if data.get("steps", 1) not in (1, len(each)):
+            raise InputError(
+                f"steps must be left out or {len(each)} when step is a list of {len(each)}, got {data['steps']!r}"
+            )
+        return data | {"step": Schedule.of(each), "steps": len(each)}
+
+    @field_serializer("step")
+    def _step_as_data(self, step: Step) -> Any:
+        return step.as_data()
 
     @field_validator("activation")
     @classmethod
@@ -218,11 +144,25 @@ class Problem(_Frozen):
     def _known_law(cls, name: Any) -> str:
         return input_law(name).name
 
+    @field_validator("fresh")
+    @classmethod
+    def _one_batch(cls, fresh: bool, info: ValidationInfo) -> bool:
+        given = info.data
+        if fresh or not {"n", "n_step", "steps", "batch"} <= given.keys():
+            return fresh
+        if given["n_step"] not in (None, given["n"]):
+            raise InputError(
+                f"fresh=False needs n_step = n (or none), got n_step = {given['n_step']}, n = {given['n']}"
+            )
+        if given["steps"] > 1 and given["batch"] == "fresh":
+            raise InputError(f'fresh=False needs one batch: steps = 1 or batch="reused", got steps = {given["steps"]}')
+        return fresh
+
     @field_validator("directions")
     @classmethod
     def _directions_fit(cls, directions: int, info: ValidationInfo) -> int:
         if directions > info.data.get("d", directions):
-            raise _fail(f"at most d = {info.data['d']}, as orthonormal directions are", directions)
+            raise fail(f"at most d = {info.data['d']}, as orthonormal directions are", directions)
         return directions
 
     @field_validator("mix")
@@ -257,8 +197,13 @@ class Problem(_Frozen):
 
     @property
     def eta(self) -> float:
-        """η = c·n^α."""
+        """η = c·n^α; of a list of steps with the largest c and α, which its steps are measured by."""
         return self.step.size(self.n)
+
+    @property
+    def etas(self) -> tuple[float, ...]:
+        """η of every step."""
+        return self.step.sizes(self.n, self.steps)
 
     @property
     def sigma(self) -> Function:
@@ -271,7 +216,7 @@ class Problem(_Frozen):
         return teacher_of(self.teacher, self.directions, self.mix)
 
     def at(self, *, exponent: float | None = None, ridge: float | None = None) -> Problem:
-        """The same problem at another exponent of the step or another penalty."""
+        """The same problem at another exponent of the step (of a list: all move alike, the largest to it) or penalty."""
         changes: dict[str, Any] = {}
         if exponent is not None:
             changes["step"] = self.step.replace(exponent=exponent)
@@ -336,15 +281,15 @@ def _spec(value: Any, callables: bool) -> Any:
         return value
     if callables and callable(value):
         if type(value).__hash__ is None:
-            raise _fail("hashable when it is a function (wrap it: lambda z: f(z))", type(value).__name__)
+            raise fail("hashable when it is a function (wrap it: lambda z: f(z))", type(value).__name__)
         return value
     kinds = "a name, a list of Hermite coefficients or a function" if callables else "a name or Hermite coefficients"
     try:
         numbers = tuple(float(v) for v in value)
     except (TypeError, ValueError, OverflowError):
-        raise _fail(kinds, value) from None
+        raise fail(kinds, value) from None
     if not numbers or not all(map(math.isfinite, numbers)):
-        raise _fail(f"{kinds}, all finite", value)
+        raise fail(f"{kinds}, all finite", value)
     return numbers
 
 

@@ -28,7 +28,7 @@ def test_content_round_trips_and_leaves_defaults_out():
 
 OTHER = {"n": 31, "d": 21, "N": 41, "activation": "tanh", "teacher": (0, 1, 0.5), "noise": 0.3, "ridge": 0.7}
 OTHER |= {"gradient": "labels", "weights": "gaussian", "readout": "constant", "n_step": 17, "centred": False}
-OTHER |= {"inputs": "uniform", "steps": 2, "batch": "reused", "directions": 2, "mix": "staircase"}
+OTHER |= {"inputs": "uniform", "steps": 2, "batch": "reused", "fresh": False, "directions": 2, "mix": "staircase"}
 STEPS = {"exponent": one.Step(constant=1.0, exponent=0.3), "constant": one.Step(constant=2.0)}
 
 

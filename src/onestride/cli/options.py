@@ -64,6 +64,7 @@ class ProblemOptions:
         """The validated problem."""
         from onestride.functions import InputError
         from onestride.problem import Problem
+        from onestride.step import read_step
 
         default = {"n": 2000, "d": 1000, "N": 3000, "activation": "relu", "teacher": [0, 1, 0.7071], "noise": 0.5}
         data: dict[str, Any] = default | {"ridge": 0.1, "step": {"constant": 1.0, "exponent": 0.3}}
@@ -78,8 +79,7 @@ class ProblemOptions:
         given = {name: value for name, value in vars(self).items() if value is not None and name != "problem"}
         step = {name: given.pop(name) for name in ("constant", "exponent") if name in given}
         functions = {name: _function(given[name]) for name in ("activation", "teacher") if name in given}
-        data |= given | functions | {"step": data.get("step", {}) | step}
-        return Problem(**data)
+        return Problem(**data | given | functions | {"step": read_step(data["step"]).replace(**step)})
 
 
 AS_IN_README = ProblemOptions()

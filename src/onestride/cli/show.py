@@ -57,10 +57,11 @@ def describe(problem: Problem) -> str:
     shown = {"n", "d", "N", "activation", "teacher", "noise", "ridge", "step", "gradient"}
     others = {name: getattr(problem, name) for name in type(problem).model_fields if name not in shown}
     changed = [f", {k} {v}" for k, v in others.items() if v != type(problem).model_fields[k].default]
+    sizes = "" if len(set(problem.etas)) == 1 else " (" + ", ".join(f"{eta:.4g}" for eta in problem.etas) + ")"
     return (
         f"n = {problem.n}, d = {problem.d}, N = {problem.N}; {problem.sigma.name}, teacher {problem.target.name}, "
         f"noise {problem.noise:g}, λ = {problem.ridge:g}, η = {problem.step.constant:g}·n^{problem.step.exponent:g} "
-        f"= {problem.eta:.4g}, {problem.gradient} gradient{''.join(changed)}"
+        f"= {problem.eta:.4g}{sizes}, {problem.gradient} gradient{''.join(changed)}"
     )
 
 

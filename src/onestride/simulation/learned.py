@@ -16,7 +16,14 @@ from onestride.result import Estimate, Result
 from onestride.simulation.arguments import OnProgress, seed_tuple, test_rows
 from onestride.simulation.features import feature_rows
 from onestride.simulation.memory import learned_memory, require_room
-from onestride.simulation.network import draw_batch, draw_directions, draw_network, held_out_tiles, trained_weights
+from onestride.simulation.network import (
+    draw_batch,
+    draw_directions,
+    draw_network,
+    held_out_tiles,
+    ridge_roles,
+    trained_weights,
+)
 from onestride.simulation.ridge import fit_rows
 from onestride.teachers import (
     MOST_DIRECTIONS,
@@ -111,7 +118,7 @@ def _one_seed(
     """Learned fractions by degree and by direction, and unexplained power, without and with the step (first axis)."""
     sigma = problem.sigma
     network = draw_network(problem, seed)
-    batch = draw_batch(problem, seed, "ridge_inputs", "ridge_noise", problem.n)
+    batch = draw_batch(problem, seed, *ridge_roles(problem), problem.n)
     directions = draw_directions(problem, seed)
     weights = (network.W0, trained_weights(problem, network, seed, backend=backend))
     ridge, dual = np.array([problem.ridge]), problem.n <= problem.N

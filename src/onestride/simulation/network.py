@@ -199,6 +199,11 @@ def gradient_sums(
     return G, Xr, np.concatenate(residual)
 
 
+def ridge_roles(problem: Problem) -> tuple[Role, Role]:
+    """The streams of inputs and noise of the ridge regression: its own, or those of the step."""
+    return ("ridge_inputs", "ridge_noise") if problem.fresh else ("step_inputs", "step_noise")
+
+
 def step_batch(problem: Problem, seed: int, step: int = 0) -> Batch:
     """The samples of a step, counted from 0; a reused batch is the first one."""
     return draw_batch(problem, seed, "step_inputs", "step_noise", problem.step_samples, _part(problem, step))
@@ -222,12 +227,15 @@ def step_tasks(problem: Problem, seed: int, step: int = 0, backend: Backend = HO
 def weights_path(
     problem: Problem, network: Network, seed: int, eta: float, backend: Backend = HOST
 ) -> Iterator[Float[Array, "N d"]]:
-    """W₁, W₂, … after each of `problem.steps` steps W_{t+1} = W_t + ηG(W_t); a stays at its initial value."""
+    """W₁, W₂, … after each of `problem.steps` steps W_{t+1} = W_t + η_t G(W_t); a stays at its initial value.
+
+    `eta` takes the place of the problem's own: steps of different sizes keep their proportions.
+    """
     W = network.W0
-    for step in range(problem.steps):
+    for step, size in enumerate(problem.etas):
         batches = prefetched(step_tasks(problem, seed, step, backend))
         G = gradient(problem, Network(W, network.a), batches, backend).G
-        G *= eta
+        G *= eta * (size / problem.eta if problem.eta else 1.0)
         G += W
         W = G
         yield W
@@ -242,7 +250,9 @@ def trained_weights(
 
 
 def require_single(problem: Problem, what: str) -> None:
-    """Refuse, in a sentence, a problem of several steps or directions where `what` is only defined for one."""
+    """Refuse, in a sentence, a problem of several steps or directions, or of one batch for both layers, for `what`."""
+    if not problem.fresh:
+        raise InputError(f"{what} is defined for fresh samples of the ridge regression, got fresh=False")
     if problem.steps > 1 or problem.directions > 1:
         raise InputError(
             f"{what} is defined for one step and one direction of the teacher, "

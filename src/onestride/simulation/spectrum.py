@@ -25,6 +25,7 @@ from onestride.simulation.network import (
     draw_network,
     draw_teacher,
     gradient,
+    ridge_roles,
     step_batch,
     step_gradient,
     trained_weights,
@@ -140,7 +141,7 @@ def _one_seed(
     network = draw_network(problem, seed)
     beta = step_gradient(problem, network, seed, backend).beta
     beta = beta / np.linalg.norm(beta)
-    X = draw_batch(problem, seed, "ridge_inputs", None, n).X
+    X = draw_batch(problem, seed, ridge_roles(problem)[0], None, n).X
     before, _ = decompose(feature_rows(problem, X, network.W0, backend, stored=stored), n, 0, full=full)
     W = trained_weights(problem, network, seed, backend=backend)
     after, vectors = decompose(feature_rows(problem, X, W, backend, stored=stored), n, count, full=full)
@@ -230,7 +231,7 @@ def _after_step(problem: Problem, seed: int, count: int, backend: Backend) -> tu
     require_room(problem, room.memory, backend)
     network, batch = draw_network(problem, seed), step_batch(problem, seed)
     step = gradient(problem, network, batch, backend)
-    X = draw_batch(problem, seed, "ridge_inputs", None, problem.n).X
+    X = draw_batch(problem, seed, ridge_roles(problem)[0], None, problem.n).X
     W = network.W0 + problem.eta * step.G
     _, vectors = decompose(feature_rows(problem, X, W, backend, stored=room.stores_features), problem.n, count)
     return X, vectors, batch, step
@@ -276,7 +277,7 @@ def measure_density(
     require_room(problem, room.memory, backend)
     for seed in seed_list:
         network = draw_network(problem, seed)
-        X = draw_batch(problem, seed, "ridge_inputs", None, problem.n).X
+        X = draw_batch(problem, seed, ridge_roles(problem)[0], None, problem.n).X
         W = trained_weights(problem, network, seed, backend=backend)
         rows = partial(feature_rows, problem, X, backend=backend, stored=room.stores_features)
         pairs.append((_quadrature(rows(network.W0), problem.n, seed), _quadrature(rows(W), problem.n, seed)))

@@ -19,7 +19,7 @@ from onestride._errors import InputError
 from onestride._numerics import Array
 from onestride.simulation.cost import Plan
 from onestride.simulation.features import Trained, features, overflow
-from onestride.simulation.network import Batch, batch_tasks, gradient_sums, step_tasks
+from onestride.simulation.network import Batch, batch_tasks, gradient_sums, ridge_roles, step_tasks
 from onestride.simulation.ridge import RidgePath
 from onestride.simulation.shifted import solve_gram
 
@@ -87,7 +87,7 @@ def _gram_part(trained: Trained, blocks: list[int]) -> tuple[Array, Array, Array
 
 def ridge_tasks(plan: Plan, seed: int) -> list[Callable[[], Batch]]:
     """Functions that draw the blocks of the ridge regression's samples."""
-    return batch_tasks(plan.problem, seed, "ridge_inputs", "ridge_noise", plan.problem.n, backend=plan.backend)
+    return batch_tasks(plan.problem, seed, *ridge_roles(plan.problem), plan.problem.n, backend=plan.backend)
 
 
 def _summed(

@@ -9,7 +9,7 @@ or another status.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
@@ -100,7 +100,7 @@ def group_cells(points: Iterable[tuple[Problem, tuple[int, ...]]], method: str =
     """Collect (problem, seeds) points into groups; a cell given twice is one cell with all its seeds."""
     seeds_of: dict[Any, dict[Problem, tuple[int, ...]]] = {}
     for problem, seeds in points:
-        shared = (problem.step.constant, *(getattr(problem, name) for name in _SHARED))
+        shared = (problem.step.replace(exponent=0.0), *(getattr(problem, name) for name in _SHARED))
         cells = seeds_of.setdefault(shared, {})
         cells[problem] = tuple(dict.fromkeys((*cells.get(problem, ()), *seeds)))
     groups = []
@@ -122,7 +122,7 @@ def problem_of(content: dict[str, Any]) -> Problem:
     return Problem.from_dict({name: value for name, value in content.items() if name != "registered"})
 
 
-def _contents(problem: Problem, pairs: Iterable[Pair]) -> list[dict[str, Any]]:
+def _contents(problem: Problem, pairs: Sequence[Pair]) -> list[dict[str, Any]]:
     """The content of a problem at each of these pairs."""
     if callable(problem.teacher):
         problem.to_dict()  # says that it cannot be written
@@ -139,9 +139,9 @@ def _contents(problem: Problem, pairs: Iterable[Pair]) -> list[dict[str, Any]]:
     if prints:
         shared["registered"] = {name: [float(f"{v:.9g}") for v in values] for name, values in prints.items()}
     shared = _without_defaults(shared)
-    constant = problem.step.constant
+    steps = {exponent: problem.step.replace(exponent=exponent + 0.0).as_data() for exponent in {a for a, _ in pairs}}
     return [
-        shared | _without_defaults({"ridge": ridge + 0.0, "step": {"constant": constant, "exponent": exponent + 0.0}})
+        shared | _without_defaults({"ridge": ridge + 0.0, "step": steps[exponent]})
         for exponent, ridge in pairs  # + 0.0: no −0.0
     ]
 

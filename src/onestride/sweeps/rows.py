@@ -12,6 +12,7 @@ import numpy as np
 
 from onestride.problem import Problem, Step
 from onestride.result import GAINS, QUANTITIES, Estimate, Status
+from onestride.step import read_step
 from onestride.store import Record, Store
 from onestride.sweeps.cells import NUMERICS, cell_name, problem_of
 from onestride.sweeps.statistics import student_half_width
@@ -162,7 +163,7 @@ def _problem(content: dict[str, Any]) -> Problem:
     except ValueError:  # a function that is not registered here: the row can be shown all the same
         data: dict[str, Any] = {name: value for name, value in content.items() if name not in ("registered", "step")}
         data = {name: tuple(value) if isinstance(value, list) else value for name, value in data.items()}
-        step = Step(**content["step"]) if "step" in content else Step.none()
+        step = read_step(content["step"]) if "step" in content else Step.none()
         return Problem.model_construct(None, **data, step=step)
 
 

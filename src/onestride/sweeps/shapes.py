@@ -10,8 +10,9 @@ from functools import lru_cache
 from typing import Any
 
 from onestride.functions import InputError
-from onestride.problem import Problem, Step
+from onestride.problem import Problem
 from onestride.result import QUANTITIES
+from onestride.step import read_step
 from onestride.store import Record
 
 NUMBERS = (*QUANTITIES, *(f"untrained_{name}" for name in QUANTITIES))
@@ -77,7 +78,7 @@ def _problem(cell: dict[str, Any]) -> str | None:
     try:
         n = _size(json.dumps(shared, sort_keys=True))
         Problem(n=1, d=1, N=1, ridge=content.get("ridge", 0.1))
-        Step(**step).size(n)
+        read_step(step).size(n)
     except (ValueError, TypeError, ArithmeticError) as error:
         return f"its problem is none: {error}"
     return None

@@ -266,13 +266,17 @@ def _problem(base: dict[str, Any], changes: dict[str, Any]) -> Problem:
     values |= changes
     step = values.pop("step", None)
     chosen = {name: values.pop(name) for name in STEP if name in values}
-    if chosen or step is not None:
+    if isinstance(step, list):
+        values["step"] = step
+    elif chosen or step is not None:
         values["step"] = Step(**({"constant": 1.0} | (step or {}) | chosen))
     if "phi" in values:
         values["d"] = _size("phi", values.pop("phi"), values["n"])
     if "psi" in values:
         values["N"] = _size("psi", values.pop("psi"), values["d"])
     problem = Problem(**values)
+    if isinstance(step, list):
+        problem = problem.replace(step=problem.step.replace(**chosen))
     problem.eta  # noqa: B018 - says now that the step is too large a number
     return problem
 

@@ -12,8 +12,8 @@ LARGEST_SIZE = 10**18
 LARGEST = 1e60  # of λ, E σ², E σ⋆² and the noise, and one over the least of λ: their products must stay finite numbers
 
 
-def beyond_the_model(problem: Problem) -> str | None:
-    """What no theory of this package describes: other inputs, several steps, many directions, overflowing numbers."""
+def beyond_the_model(problem: Problem, *, schedules: bool = False) -> str | None:
+    """What no theory describes: other inputs, many directions, overflowing numbers; and what only `schedules` do."""
     if problem.inputs != "gaussian":
         return f"the theory needs Gaussian inputs with identity covariance, got inputs={problem.inputs!r}"
     if problem.directions > MOST_DIRECTIONS:
@@ -22,7 +22,18 @@ def beyond_the_model(problem: Problem) -> str | None:
             f"got directions={problem.directions}"
         )
     if problem.steps > 1 and problem.step.constant > 0:
-        return f"the theory describes one gradient step, got steps={problem.steps}"
+        if not schedules:
+            return f"this theory describes one gradient step, got steps={problem.steps}"
+        if problem.directions > 1:
+            return (
+                "the theory of several steps needs a teacher of one direction, "
+                f"got directions={problem.directions} with steps={problem.steps}"
+            )
+    if not problem.fresh and problem.step.constant > 0:
+        return (
+            "the theory needs fresh samples for the ridge regression, got fresh=False: a row that the step has seen carries its own "
+            "residual in its features, and what is left of it when it is left out is not a test error"
+        )
     if max(problem.n, problem.d, problem.N, problem.step_samples) > LARGEST_SIZE:
         return (
             f"the theory computes in double precision and needs n, d, N and n_step of at most {LARGEST_SIZE:.0e}, got "
@@ -38,10 +49,13 @@ def beyond_the_model(problem: Problem) -> str | None:
     return None
 
 
-def failed_assumption(problem: Problem) -> str | None:
-    """The first assumption of the profile and finite-step theories that `problem` breaks; None when all hold."""
+def failed_assumption(problem: Problem, *, schedules: bool = False) -> str | None:
+    """The first assumption of the profile and finite-step theories that `problem` breaks; None when all hold.
+
+    `schedules`: several steps are described, too.
+    """
     sigma, step = problem.sigma, problem.step
-    reason = beyond_the_model(problem)
+    reason = beyond_the_model(problem, schedules=schedules)
     if reason is not None:
         return reason
     if min(problem.n, problem.d, problem.N, problem.step_samples) < SMALLEST_SIZE:

@@ -14,6 +14,10 @@ dimension B_l visibly differs from noise. f is the squared length
                more than twice the power of the labels: the step follows it, not them
     exact      labels that are a linear function of x, a step, and a test error below 0.5 % of their power: all that is left of
                it is small terms
+    growth     with several steps of the literal gradient, a residual whose power grows more than 30-fold from step to step (6-fold on
+               one batch): descent beyond its stability bound multiplies whatever is left out
+    chance     with several steps, labels whose correlation c⋆₁ with the teacher's direction is below 5 √(E[r²z⋆²]/n_step), what a batch
+               shows by chance: later steps make that grow
     degrees    degrees beyond those resolved that are not yet noise, B_l < 3 max(n, N)
     stretched  of several directions those that the step does not learn: M stretches neurons along them from variance G to E, which
                is no longer small beside all d inputs, √2 |E/G − 1| > 0.05 d (root mean square over neurons)
@@ -40,6 +44,7 @@ from onestride.theory.profile.errors import errors as profile_errors
 from onestride.theory.profile.harmonics import HIGHEST_DEGREE, degrees_resolved, multiplicity
 from onestride.theory.profile.neurons import learned_direction
 from onestride.theory.profile.strength import isotropic_noise, unlearned_stretch
+from onestride.theory.profile.travel import stable, travel
 
 KNOWN_OFF = 0.05
 _WITH_STEP = 2.0  # how a step of amplitude 1 multiplies what the unresolved degrees are worth, beside 1
@@ -48,6 +53,8 @@ _NOISE = 8.0
 _FEW_SAMPLES, _FOR_INPUTS, _MOVED = 500, 0.8, 0.7
 _OUTPUT = 2.0
 _EXACT, _LITTLE = 0.02, 0.005  # shares of the labels' power: what is not linear in it, and the test error
+_CHANCE = 5.0  # of the standard deviations of c⋆₁ in a batch: their square is 4 % of its own then
+_GROWTH = {"fresh": 30.0, "reused": 6.0}
 _NOT_NOISE = 3.0
 _STRETCHED, _BENT = 0.05, 0.15
 _UNCHECKED = 0.1  # of n or N over d²/2, where the comparison with every degree has no solution
@@ -90,7 +97,9 @@ def known_off(problem: Problem) -> str | None:
             f"the nonlinear part of activation {problem.sigma.name!r} has kurtosis {tails:.3g}{step} too heavy a tail "
             f"for min(n, N) = {few} to average out"
         )
-    return None if problem.eta == 0 else _by_step(problem, spread)
+    if problem.eta == 0:
+        return None
+    return _by_step(problem, spread) if problem.steps == 1 else _by_steps(problem)
 
 
 def _by_step(problem: Problem, spread: float) -> str | None:
@@ -99,16 +108,48 @@ def _by_step(problem: Problem, spread: float) -> str | None:
             f"the step is so strong that the fluctuations of the gradient, {np.sqrt(spread):.2g} times as long as a neuron "
             "was, are no longer small beside it"
         )
-    beta, labels = direction(problem), problem.target.second_moment + problem.noise**2
-    if problem.gradient == "full" and beta.output_power > _OUTPUT * labels and problem.readout == "constant":
+    power, phi0 = direction(problem).residual_power, problem.d / problem.step_samples
+    moved = 2 * abs(problem.sigma.coefficients[2]) * problem.eta * np.sqrt(phi0 * power / problem.N)
+    return _loud(problem) or _few(problem, moved)
+
+
+def _by_steps(problem: Problem) -> str | None:
+    path, phi0 = travel(problem), problem.d / problem.step_samples
+    if path.grown > _GROWTH[problem.batch]:
         return (
-            f"the network's own output has {beta.output_power / labels:.2g} times the power of the labels (constant readout), and "
+            f"gradient descent is unstable here, c₁²η = {problem.sigma.coefficients[1] ** 2 * max(problem.etas):.3g} with a bound "
+            f"of {stable(problem):.3g}: the residual's power grows {path.grown:.3g}-fold, and with it what is left out"
+        )
+    chance = np.sqrt(_found_by_chance(problem))
+    if abs(problem.target.coefficients[1]) < _CHANCE * chance:
+        return (
+            f"labels and the teacher's direction have a correlation of {abs(problem.target.coefficients[1]):.2g}, and a batch shows "
+            f"{chance:.2g} by chance: later steps make what was found by chance grow, differently in every draw"
+        )
+    bend = np.sqrt(path.end.weight @ path.bends.sum(1) ** 2)
+    return _loud(problem) or _few(problem, float(bend * np.sqrt(phi0 * path.shared_power)))
+
+
+def _found_by_chance(problem: Problem) -> float:
+    """E[r² z⋆²]/n_step, the variance of a batch's own correlation of residuals and the teacher's direction."""
+    z, w = problem.target.rule
+    labels = float((w * gauss_density(z)) @ (problem.target(z) * z) ** 2) + problem.noise**2
+    return (labels + direction(problem).output_power) / problem.step_samples
+
+
+def _loud(problem: Problem) -> str | None:
+    output, labels = direction(problem).output_power, problem.target.second_moment + problem.noise**2
+    if problem.gradient == "full" and output > _OUTPUT * labels and problem.readout == "constant":
+        return (
+            f"the network's own output has {output / labels:.2g} times the power of the labels (constant readout), and "
             "the step follows it"
         )
-    power, phi0 = beta.residual_power, problem.d / problem.step_samples
-    moved = 2 * abs(problem.sigma.coefficients[2]) * problem.eta * np.sqrt(phi0 * power / problem.N)
-    bound = _MOVED * np.sqrt(problem.step_samples / _FEW_SAMPLES)
-    if problem.step_samples < _FEW_SAMPLES and phi0 > _FOR_INPUTS and moved > bound:
+    return None
+
+
+def _few(problem: Problem, moved: float) -> str | None:
+    few = problem.step_samples < _FEW_SAMPLES and problem.d / problem.step_samples > _FOR_INPUTS
+    if few and moved > _MOVED * np.sqrt(problem.step_samples / _FEW_SAMPLES):
         return (
             f"the {problem.step_samples} samples of the step are few for d = {problem.d}, and their second moment moves "
             f"neurons by {moved:.2g} of their length: its law is not yet that of many samples"
@@ -209,4 +250,7 @@ def nonlinear_tails(sigma: Function, spread: float) -> tuple[float, float]:
 
 def fluctuation(problem: Problem) -> float:
     """Squared length f = η² φ₀ E r² Var σ'/N that the gradient's fluctuations add to a neuron (the isotropic level's)."""
+    if problem.steps > 1 and problem.eta > 0:
+        end = travel(problem).end
+        return max(float(end.weight @ end.v) - 1, 0.0)
     return problem.eta**2 * isotropic_noise(problem) / problem.N if problem.eta else 0.0

@@ -12,7 +12,12 @@ In the order of the formulas:
     classic         its builder at the levels of one degree
     degrees         its builder with every degree, the default
     memory          what the step remembers of its batch, in the mean features of that builder
-    build           `build_model`: which of the two, and the sentence where there is no model
+    one_neuron      the map that the neurons of each readout follow through several steps
+    same_samples    the same on one batch
+    travel          which of the two, and how large steps may be
+    schedule        the builder for several steps, every degree
+    schedule_memory what they leave in its mean features
+    build           `build_model`: which of the three, and the sentence where there is no model
     equations       `solve` at a real, complex or negative λ
     quadratic_form  Y = yᵀRy and its derivatives, read off a solution
     errors          train and test errors on steps × penalties, with a status and a sentence for each

@@ -12,10 +12,12 @@ from onestride.functions import Function
 from onestride.problem import Problem
 from onestride.result import Status
 from onestride.theory.assumptions import failed_assumption
-from onestride.theory.profile import classic, degrees
+from onestride.theory.profile import classic, degrees, schedule
+from onestride.theory.profile.one_neuron import DIVERGED
 from onestride.theory.profile.sectors import Model
 from onestride.theory.profile.smoothing import LARGEST_REACH
 from onestride.theory.profile.strength import BEST_LEVEL, level_name
+from onestride.theory.profile.travel import stable, travel
 
 NODES = 41  # of z and of A at the levels of one degree; three quarters of them with every degree
 
@@ -35,7 +37,8 @@ def build_model(
 def _every_degree(problem: Problem, sigma: Function, target: Function, nodes: int, min_weight: float) -> Model:
     """The model serves every penalty asked for; the functions are named since a registered name may change its meaning."""
     assert (sigma, target) == (problem.sigma, problem.target)
-    return degrees.build(problem, nodes=nodes, min_weight=min_weight)
+    build = degrees.build if problem.steps == 1 or problem.eta == 0 else schedule.build
+    return build(problem, nodes=nodes, min_weight=min_weight)
 
 
 class Verdict(NamedTuple):
@@ -49,10 +52,17 @@ def try_model(
     problem: Problem, level: str = BEST_LEVEL, *, nodes: int = NODES, build: Callable[..., Model] = build_model
 ) -> Model | Verdict:
     """The model of `problem`, or why it has none: an assumption that fails, numbers out of range."""
-    reason = failed_assumption(problem)
+    several = problem.steps > 1 and problem.eta > 0
+    reason = failed_assumption(problem, schedules=level_name(level) == BEST_LEVEL)
+    if reason is None and several and not travel(problem).grown <= DIVERGED:
+        reason = (
+            f"gradient descent diverges: after {problem.steps} steps the residual has more than {DIVERGED:g} times its power "
+            f"(the literal gradient is stable for c₁²η up to 2/(1 + d/n_step) = {stable(problem):.3g}, the largest here is "
+            f"{problem.sigma.coefficients[1] ** 2 * max(problem.etas):.3g})"
+        )
     if reason is not None:
         return Verdict(Status.ASSUMPTION, reason)
-    model = build(problem, level, nodes=nodes)
+    model = (build_model if several else build)(problem, level, nodes=nodes)
     return model if model.finite else Verdict(Status.NOT_CONVERGED, _out_of_range(model))
 
 

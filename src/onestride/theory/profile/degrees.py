@@ -49,21 +49,19 @@ def build(
     # t = Wᵀa is right for both gradients and for η → 0; where only spikes are asked for, labels are nearer to β
     learned = learned_direction(problem, through_output=True if memory else None)
     law = strength(problem, level, learned)
-    z, r, w = _rows(learned, D, nodes, radii or _radii(problem.d))
+    z, r, w = _rows(learned, D, nodes, radii or radii_of(problem.d))
     neurons = _neurons(problem, learned, law, nodes, min_weight, shift)
     scale = np.sqrt(neurons.v)[:, None] * r
     parts = resolve(problem.sigma, neurons.theta[:, None] * z, scale, D, L)
     teacher = split_teacher(problem.target, learned.overlap, z, r, w, D, L)
-    sectors = [_linear(D, parts[1], teacher[1], neurons)]
-    for l in range(2, L + 1):
-        paired = l == 2 and multiplicity(D, 2) < _PAIRS * max(problem.n, problem.N)
-        sectors.append(_higher(multiplicity(D, l), parts[l], teacher[l], neurons, paired=paired))
+    linear = linear_sector(D, parts[1], teacher[1], neurons)
     if memory:
-        means, sectors[0] = remembered(problem, learned, law, neurons, parts, teacher, sectors[0])
+        means, linear = remembered(problem, learned, law, neurons, parts, teacher, linear)
     else:
         means = Means(((1.0, parts[0]),), (), teacher[0])
+    sectors = (linear, *higher_sectors(problem, D, parts, teacher, neurons))
     kinds = (neurons.A, neurons.theta, neurons.weight, neurons.v)
-    return Model(problem, "degrees", learned, D, z, r, w, *kinds, tuple(sectors), parts[-2], means, teacher[-1])
+    return Model(problem, "degrees", learned, D, z, r, w, *kinds, sectors, parts[-2], means, teacher[-1])
 
 
 def build_untrained(problem: Problem, *, radii: int | None = None, degrees: int | None = None) -> Model:
@@ -82,7 +80,7 @@ def build_untrained(problem: Problem, *, radii: int | None = None, degrees: int 
     return Model(problem, "degrees", learned, d, np.zeros(r.size), r, w, *kinds, sectors, parts[-2], means, teacher[-1])
 
 
-def _radii(d: int) -> int:
+def radii_of(d: int) -> int:
     """Nodes of the length of x: its relative spread is 1/√(2d)."""
     return next(count for least, count in ((1000, 2), (50, 3), (35, 4), (25, 5), (0, 7)) if d >= least)
 
@@ -117,7 +115,7 @@ def _neurons(
         along, bulk, share = np.ones_like(A), np.ones((A.size, 1)), np.ones(1)
         teacher, frame = bulk, np.eye(problem.directions)[None]
     else:
-        few, along_teacher = _gauss(law.bulk), _gauss(law.teacher)
+        few, along_teacher = gauss(law.bulk), gauss(law.teacher)
         bulk, share, frame = law.on(few, A) / (1 - 1 / d), few.weight, along_teacher.frame
         teacher = law.on(along_teacher, A) / (1 - 1 / d)
         along = np.ones_like(A) if law.learned is None else law.along_learned(A) / (1 - 1 / d)
@@ -135,7 +133,7 @@ def _neurons(
     return Kinds(A, omega, aside, weight, theta, aside * grown, along, along_e, *strengths)
 
 
-def _gauss(law: SpectralNodes) -> SpectralNodes:
+def gauss(law: SpectralNodes) -> SpectralNodes:
     """A law on few nodes that keep its first moments (Lanczos, in blocks where several directions see it), with the mean
     of S kept too.
     """
@@ -160,8 +158,18 @@ def _gauss(law: SpectralNodes) -> SpectralNodes:
     return SpectralNodes(few, weight, power * ((law.weight @ law.power) / mean if mean > 0 else 1.0), frame[:, None, :])
 
 
-def _linear(D: int, K: Array, h: Array, neurons: Kinds) -> Sector:
+def linear_sector(D: int, K: Array, h: Array, neurons: Kinds) -> Sector:
+    """Degree one, along the spectrum of M."""
     return Sector(float(D), K, neurons.bulk, neurons.share, h, neurons.teacher, neurons.teacher_frame)
+
+
+def higher_sectors(problem: Problem, D: int, parts: Array, teacher: list[Array], neurons: Kinds) -> list[Sector]:
+    """Degrees 2 … L."""
+    sectors = []
+    for l in range(2, parts.shape[0] - 2):
+        paired = l == 2 and multiplicity(D, 2) < _PAIRS * max(problem.n, problem.N)
+        sectors.append(_higher(multiplicity(D, l), parts[l], teacher[l], neurons, paired=paired))
+    return sectors
 
 
 def _isotropic(dim: float, K: Array, h: Array) -> Sector:

@@ -42,19 +42,20 @@ def errors(
         if isinstance(model, Verdict):
             status[i], message[i] = model
             continue
-        values[:, i], residual[i], iterations[i], message[i] = _walk(model, lam)
-        if model.learned.amplitude > STRONG and np.isfinite(values[:, i]).any():
-            # quadrature is what can fail now: compare with more nodes
-            finer = build_model(stepped, level, nodes=round(1.5 * nodes))
-            coarse = values[:, i].copy()
-            values[:, i], residual[i], iterations[i], message[i] = _walk(finer, lam)
-            change = relative_gap(values[:, i], coarse).max(0)
+        found = _walk(model, lam)
+        if model.learned.amplitude > STRONG and np.isfinite(found[0]).any():
+            # quadrature is what can fail now: compare with more nodes, or with fewer where two directions take many
+            factor = 1.5 if stepped.steps == 1 else 0.75
+            other = _walk(build_model(stepped, level, nodes=round(factor * nodes)), lam)
+            found, coarse = (other, found) if factor > 1 else (found, other)
+            change = relative_gap(found[0], coarse[0]).max(0)
             for j in np.flatnonzero(change > NODE_TOLERANCE):
-                message[i, j] = (
+                found[3][j] = (
                     f"the step is so strong that {nodes} quadrature nodes are too few: more of them change the answer "
                     f"by {100 * change[j]:.0f} % (weights along the learned direction are now about "
                     f"{model.learned.amplitude:.2g} times the length of a row)"
                 )
+        values[:, i], residual[i], iterations[i], message[i] = found
         failed = message[i] != Status.SOLVED.value
         status[i, failed], values[:, i, failed] = Status.NOT_CONVERGED, np.nan
     return Errors(values[0], values[1], values[2], residual, iterations, status, message)
@@ -121,10 +122,22 @@ _OF_SEVERAL = (
     "three directions, n from 600 to 2,000, n/d from 1 to 40, c ≤ 2, α ≤ 1/2, λ from 0.001 to 1) and not marked as inaccurate 99.4 % "
     "lie within 3 standard errors or 2 %"
 )
+_SEVERAL = {
+    "fresh": (
+        "finite n, several steps on fresh batches: of 2,046 numbers simulated for 41 problems (2 to 10 steps, n from 600 to 2,000, α ≤ "
+        "1/2, λ from 0.001 to 1) and not marked as inaccurate 96.9 % lie within 3 standard errors or 2 %"
+    ),
+    "reused": (
+        "finite n, several steps on one batch: of 228 numbers simulated for 6 problems (2 or 3 steps, n from 600 to 2,000, α ≤ 1/2, λ from "
+        "0.001 to 1) and not marked as inaccurate all lie within 3 standard errors or 2 %"
+    ),
+}
 
 
 def _accuracy_of_the_best(problem: Problem) -> str:
     """What simulations of random problems of this kind, by n/d and c, say about the level of every degree."""
+    if problem.steps > 1:
+        return _SEVERAL[problem.batch]
     few, strong = problem.n > 4 * problem.d, problem.step.constant > 1
     numbers, within = _MEASURED[few, strong]
     ratio, size = "n/d from 4 to 100" if few else "n/d from 1 to 4", "1 < c ≤ 3" if strong else "c ≤ 1"
@@ -144,7 +157,7 @@ def at_level(level: str) -> Theory:
         "profile",
         partial(errors, level=level),
         accuracy,
-        failed_assumption,
+        partial(failed_assumption, schedules=level == BEST_LEVEL),
         every_degree=level == BEST_LEVEL,
         at_level=at_level,
     )

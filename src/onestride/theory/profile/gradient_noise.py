@@ -87,6 +87,10 @@ class GradientNoise:
         power = law.power * (self.power / (law.weight @ law.power))
         return SpectralNodes(eigenvalue, law.weight, power, law.frame)
 
+    def nodes(self, transform: Complex[Array, "x"]) -> SpectralNodes:
+        """The law of one direction with this transform."""
+        return _bins(self.x, np.imag(transform)[:, None, None], self.local_power, self.sd)
+
     def projected_teacher_law(self) -> SpectralNodes:
         """The law seen by the teacher's unlearned directions when M is first projected off β (the resolved level)."""
         return _bins(self.x, np.imag(self.projected), self.local_power, self.sd)
@@ -137,7 +141,7 @@ class Signal(NamedTuple):
     weight: Float[Array, "m"]
 
 
-def _signal(target: Target) -> Signal:
+def signal_of(target: Target) -> Signal:
     """By the function's own rule; for several directions in groups of about the same g."""
     if isinstance(target, Teacher):
         g, u, w = target.turned
@@ -176,11 +180,22 @@ def _grouped(group: Array, w: Array, values: Sequence[Array]) -> tuple[Array, li
 
 def residual_law(target: Target, extra: float) -> ResidualLaw:
     """Nodes of r = σ⋆(z⋆) + N(0, extra), compressed so that E r, E r u, E r uuᵀ and E r² are kept."""
-    r, u, uu, w = _signal(target)
-    if extra > 0:
-        g, wg = roots_hermitenorm(24)
-        r = (r[:, None] + np.sqrt(extra) * g).ravel()
-        u, uu, w = np.repeat(u, g.size, 0), np.repeat(uu, g.size, 0), np.outer(w, wg / wg.sum()).ravel()
+    return compressed(noisy(signal_of(target), extra))
+
+
+def noisy(signal: Signal, extra: Array | float, count: int = 24) -> Signal:
+    """The same with N(0, extra) added to g, by so many nodes."""
+    if not np.max(extra) > 0:
+        return signal
+    g, wg = roots_hermitenorm(count)
+    r = (signal.g[:, None] + np.sqrt(np.broadcast_to(extra, signal.g.shape))[:, None] * g).ravel()
+    u, uu = np.repeat(signal.u, g.size, 0), np.repeat(signal.uu, g.size, 0)
+    return Signal(r, u, uu, np.outer(signal.weight, wg / wg.sum()).ravel())
+
+
+def compressed(signal: Signal) -> ResidualLaw:
+    """Residuals on few nodes."""
+    r, u, uu, w = signal
     parts = (r, r[:, None] * u, r[:, None, None] * uu, r * r)
     weight, (r, ru, ruu, rr) = _grouped(_groups(r, w, _RESIDUALS), w, parts)
     return ResidualLaw(r, ru, ruu, rr, weight)
@@ -188,10 +203,14 @@ def residual_law(target: Target, extra: float) -> ResidualLaw:
 
 @lru_cache(maxsize=64)
 def _gradient_noise(target: Target, extra: float, phi: float) -> GradientNoise:
-    law = residual_law(target, extra)
     power = target.second_moment + extra
+    return noise_of(residual_law(target, extra), power, target.coefficients[1], phi)
+
+
+def noise_of(law: ResidualLaw, power: float, taught: float, phi: float) -> GradientNoise:
+    """The transforms for residuals of a law with power E r² and E[r u₁] = taught."""
     sd = float(np.sqrt(phi * power))
-    length = np.hypot(target.coefficients[1], sd)
+    length = np.hypot(taught, sd)
     # β⋆ᵀMβ⋆ ≤ √(3 E r²) lies far out when φ₀ is small; so do the φ₀ r_i, one for each sample, when φ₀ is large
     far = np.arcsinh(40 * (14 + 4 / np.sqrt(phi) + 1.5 * phi * np.abs(law.r).max() / sd))
     x = sd * np.sinh(np.linspace(-far, far, _GRID)) / 40
@@ -224,7 +243,7 @@ def _gradient_noise(target: Target, extra: float, phi: float) -> GradientNoise:
         local_power=local_power,
         sd=sd,
         power=power,
-        overlap=float(target.coefficients[1] / length),
+        overlap=float(taught / length),
     )
 
 

@@ -166,13 +166,26 @@ def special_answer(
     if np.iscomplexobj(wide) or np.diag(wide).min() <= 0:
         return solve(np.eye(known.size) + wide @ M, known)
     # for λ > 0 in a form whose matrix has eigenvalues ≥ 1, block by block of D̃ = RRᵀ
-    root = np.zeros_like(wide)
     plain = slice(0, model.means.h.size)
-    root[plain, plain] = np.sqrt(wide[plain, plain])
-    for _, at, _ in _carried(model):
-        root[at, at] = np.linalg.cholesky((wide[at, at] + wide[at, at].T) / 2)
-    x = solve(np.eye(known.size) + root.T @ M @ root, solve_triangular(root, known, lower=True))
-    return root @ x
+    root = np.sqrt(np.diag(wide)[plain])
+    lower = [(at, np.linalg.cholesky((wide[at, at] + wide[at, at].T) / 2)) for _, at, _ in _carried(model)]
+
+    def times_root(A: Array) -> Array:
+        out = np.empty_like(A)
+        out[..., plain] = A[..., plain] * root
+        for at, R in lower:
+            out[..., at] = A[..., at] @ R
+        return out
+
+    start = known.copy()
+    start[plain] /= root
+    for at, R in lower:
+        start[at] = solve_triangular(R, known[at], lower=True)
+    x = solve(np.eye(known.size) + times_root(times_root(M).T), start)
+    x[plain] *= root
+    for at, R in lower:
+        x[at] = R @ x[at]
+    return x
 
 
 def left_in_sectors(model: Model, M: Inexact[Array, "m m"], x: Inexact[Array, "m"]) -> list[Inexact[Array, "i m"]]:

@@ -132,7 +132,10 @@ class Model:
 
     def split(self, f: Target) -> list[Array]:
         """f(β⋆ᵀx) over the rows and sectors: h_0, h_1 … h_L and the variance of the rest."""
-        return split(f, self.learned.overlap, self.z, self.r, self.D, len(self.sectors))
+        h0, *parts, tail = split(f, self.learned.overlap, self.z, self.r, self.D, len(self.sectors))
+        # a sector may hold directions in which f has no part
+        more = (sector.h.shape[1] - part.shape[1] for sector, part in zip(self.sectors, parts, strict=True))
+        return [h0, *(np.pad(part, ((0, 0), (0, k))) for part, k in zip(parts, more, strict=True)), tail]
 
     @property
     def finite(self) -> bool:

@@ -1,0 +1,280 @@
+"""One neuron of each readout through all steps on fresh batches: the map that the whole network follows.
+
+Before a step a neuron of readout A = √N a is w = L·(β⋆, ν₁, ν₂, …) + rest: weights L on the teacher's direction and on a few
+directions made by the noise of earlier batches, and a rest of squared length v. Given the inputs' coordinates u ~ N(0, I) on
+these directions, with μ, k, k', k'' = E σ, E σ', E σ'', E σ''' at mean L·u and variance v, e = v ∂μ/∂v, τ = ηA/√N, φ₀ = d/n_step:
+
+    output     F(u) = √N E_A[A (μ + e o(u))],   R = σ⋆ − F   (labels: R = σ⋆)
+               o(u) = (|u|² − dim u + (s² − b²) u⋆²/v)/d:  the rest has weights of variance v/d on u too, and s² for b² on β⋆
+    residual   E[r²|u] = R² + σ_ε² + E_A[A²(k₂ + v k²)] − (E_A[A² b k])² + 2g²/d,   g = √N E_A[A e],  |x|² varying by 2/d
+    mean       L ← L + τ E[R k u]                               the population's gradient
+    noise      new directions of Gram matrix τ τ' φ₀ E[r² k k'] over the neurons: what they share of the batch's noise
+    own        b ← b (1 + τB),   B = E[R k'] − (2/d) E[g k'] − (A/√N) (E σσ'z − c₁² − 6c₁c₃)
+               v ← v (1 + τB)² + τ² φ₀ E[r² (E[σ'²|u] − k²)],   s ← s (1 + τ(B + E[R k' (u⋆² − 1)]))
+
+b is what is left of a weight before the first step, s the same along β⋆, where M = E[r x xᵀ] makes it grow. The last part of B
+is the neuron's own share of the output, whose linear part is in F through p = W₀ᵀa: before the first step L is A/√N along p, and
+the rest has no component along a. After each step the leading directions over the neurons are kept, what others hold goes to v.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import NamedTuple
+
+import numpy as np
+from scipy.interpolate import CubicSpline
+from scipy.special import roots_hermitenorm
+
+from onestride._numerics import Array, Float, gauss_density
+from onestride.functions import Function
+from onestride.problem import Problem
+from onestride.theory.profile.gradient_noise import ResidualLaw, Signal, compressed, noisy, signal_of
+from onestride.theory.profile.neurons import normal_rule, readout_rule
+from onestride.theory.profile.smoothing import smooth
+
+_NOISES = 3  # directions of noise that are followed
+_STAR = 31  # nodes of the coordinate along the teacher
+DIVERGED = 1000.0  # growth of the residual's power from which on neurons are not followed
+_SPLINE = 0.2  # distance of the nodes of a smoothed function, in standard deviations: interpolated to 1e-5
+
+
+@dataclass(frozen=True)
+class State:
+    """The neurons of readout A (probability `weight`): L, v, b, s = star.
+
+    On the directions of L also output: p = W₀ᵀa; noise: that of M̂'s Xᵀr/n (`Path`; on the way Σ ηκν); pull: Σ τ E[R k'' u],
+    by which a neuron's weights along it make it grow.
+    """
+
+    A: Float[Array, "a"]
+    weight: Float[Array, "a"]
+    L: Float[Array, "a dirs"]
+    v: Float[Array, "a"]
+    b: Float[Array, "a"]
+    star: Float[Array, "a"]
+    output: Float[Array, "dirs"]
+    noise: Float[Array, "dirs"]
+    pull: Float[Array, "a dirs"]
+
+
+class Response(NamedTuple):
+    """What the neurons answer at inputs u: μ, k, k', k'', E σ'² and its slope (a × u)."""
+
+    mu: Float[Array, "a u"]
+    k: Float[Array, "a u"]
+    k2: Float[Array, "a u"]
+    e: Float[Array, "a u"]
+    bent: Float[Array, "a u"]
+    twisted: Float[Array, "a u"]
+    square: Float[Array, "a u"]
+    square_slope: Float[Array, "a u"]
+
+
+class Seen(NamedTuple):
+    """What a batch shows at nodes u of probabilities w: the response, R, g and E[r²|u]."""
+
+    u: Float[Array, "u dirs"]
+    w: Float[Array, "u"]
+    response: Response
+    R: Float[Array, "u"]
+    longer: Float[Array, "u"]
+    power: Float[Array, "u"]
+
+    @property
+    def bending(self) -> Float[Array, "a"]:
+        """K' averaged over r²."""
+        power = self.w * self.power
+        return self.response.bent @ power / max(power.sum(), 1e-300)
+
+
+@dataclass(frozen=True)
+class Path:
+    """Where the neurons have gone, and what moved them.
+
+    powers: E r_t². bends: τ_t k'_t with k' averaged over r², by which M_t = Xᵀ diag(r) X/n of step t multiplies the rest.
+    own_power: Σ_t η_t² E r_t². What all M_t do together is M̂ = Σ η_tκ_t M_t/Σ ηκ, κ² = E_A[A² k'²]: one M of T n_step samples
+    with d over their number phi and the residuals T η_tκ_t r_t/Σ ηκ, whose law is `residual` (None where there is nothing to learn from,
+    or where descent has diverged and the neurons were followed no further); shared_power/n_step is the variance of their mean.
+    """
+
+    end: State
+    etas: tuple[float, ...]
+    powers: tuple[float, ...]
+    bends: Float[Array, "a t"]
+    own_power: float
+    shared_power: float
+    phi: float
+    residual: ResidualLaw | None
+
+    @property
+    def grown(self) -> float:
+        """By how much the residual's power has grown since the first step, at most."""
+        return max(self.powers) / self.powers[0] if self.powers[0] > 0 else 1.0
+
+
+def travel_fresh(problem: Problem, nodes: int) -> Path:
+    """Follow the neurons through steps on fresh batches."""
+    state, seen, powers = untrained(problem, nodes), list[Seen](), list[float]()
+    for eta in problem.etas:
+        seen.append(look(problem, state))
+        powers.append(float(seen[-1].w @ seen[-1].power))
+        if not powers[-1] <= DIVERGED * powers[0]:
+            return lost(problem, state, powers)
+        state = advance(problem, state, seen[-1], eta)
+    bends = np.stack([eta * s.bending for eta, s in zip(problem.etas, seen, strict=True)], axis=1)
+    shares = np.array([eta * common(state, s) for eta, s in zip(problem.etas, seen, strict=True)])
+    state, shares = replace(state, noise=state.noise / shares.sum()), shares / shares.sum()
+    residual = _residual_law(problem, shares, seen) if max(powers) > 0 else None
+    phi = problem.d / problem.step_samples / problem.steps
+    shared, own = (float(np.square(x) @ powers) for x in (shares, problem.etas))
+    bends *= state.A[:, None] / np.sqrt(problem.N)
+    return Path(state, problem.etas, tuple(powers), bends, own, shared, phi, residual)
+
+
+def untrained(problem: Problem, nodes: int) -> State:
+    """Before the first step: A/√N along p."""
+    A, weight = readout_rule(problem, nodes)
+    kept = weight > 1e-12
+    A, weight = A[kept], weight[kept] / weight[kept].sum()
+    one, L = np.ones_like(A), np.stack([np.zeros_like(A), A / np.sqrt(problem.N)], axis=1)
+    return State(A, weight, L, one, one, one, np.array([0.0, 1.0]), np.zeros(2), np.zeros_like(L))
+
+
+def lost(problem: Problem, state: State, powers: list[float]) -> Path:
+    """The path of a descent that diverges, as far as it was followed."""
+    return Path(state, problem.etas, (*powers, np.inf), np.zeros((state.A.size, 0)), 0.0, 0.0, 1.0, None)
+
+
+def common(state: State, seen: Seen) -> float:
+    """κ, the size of k' over the neurons; steps count alike where it vanishes."""
+    return max(float(np.sqrt(state.weight @ (state.A * seen.bending) ** 2)), 1e-9)
+
+
+def respond(problem: Problem, state: State, u: Float[Array, "u dirs"]) -> Response:
+    """σ and its derivatives averaged over the rest of the weights, which sees u with variance v (1 + o(u))."""
+    t, v = state.L @ u.T, np.maximum(state.v, 0.5)
+    mu, k, k2, e, twisted = _on_lines(problem.sigma, t, v)
+    off = np.outer((state.star**2 - state.b**2) / v, u[:, 0] ** 2) + (u**2).sum(1) - u.shape[1]
+    off /= problem.d
+    square, slope = _on_lines(_slope_squared(problem.sigma), t, v)[:2]
+    v = v[:, None]
+    return Response(mu + e * off, k + twisted / 2 * (off * v), k2, e, 2 * e / v, twisted, square, slope)
+
+
+def put_out(problem: Problem, state: State, seen: Response) -> tuple[Array, Array, Array]:
+    """F(u), the variance of the output around it, and g."""
+    A, weight, v = state.A, state.weight, np.maximum(state.v, 0.5)
+    longer = np.sqrt(problem.N) * ((weight * A) @ seen.e)
+    spread = (weight * A**2) @ (seen.k2 + v[:, None] * seen.k**2) - ((weight * A**2 * state.b) @ seen.k) ** 2
+    return np.sqrt(problem.N) * ((weight * A) @ seen.mu), np.maximum(spread, 0.0) + longer**2 * (2 / problem.d), longer
+
+
+def look(problem: Problem, state: State) -> Seen:
+    """What the next, fresh batch shows."""
+    u, w = _coordinates(np.sqrt(state.weight @ state.L**2))
+    seen = respond(problem, state, u)
+    R, power, longer = problem.target(u[:, 0]), np.full(w.size, problem.noise**2), np.zeros(w.size)
+    if problem.gradient == "full":
+        F, spread, longer = put_out(problem, state, seen)
+        R, power = R - F, power + spread
+    return Seen(u, w, seen, R, longer, power + R**2)
+
+
+def moved(problem: Problem, state: State, seen: Seen, eta: float) -> State:
+    """L, b, s and the pull after a step of size η by the mean gradient, E over the nodes."""
+    a, answer, wR = state.A / np.sqrt(problem.N), seen.response, seen.w * seen.R
+    tau = eta * a
+    own = answer.bent @ (wR - seen.w * seen.longer * (2 / problem.d)) - _own_share(problem, a)
+    return replace(
+        state,
+        L=state.L + tau[:, None] * ((answer.k * wR) @ seen.u),
+        b=state.b * (1 + tau * own),
+        star=state.star * (1 + tau * (own + answer.bent @ (wR * (seen.u[:, 0] ** 2 - 1)))),
+        pull=state.pull + tau[:, None] * ((answer.twisted * wR) @ seen.u),
+    )
+
+
+def advance(problem: Problem, state: State, seen: Seen, eta: float) -> State:
+    """The neurons after a step of size η on the fresh batch seen."""
+    phi0, tau = problem.d / problem.step_samples, eta * state.A / np.sqrt(problem.N)
+    after, wr = moved(problem, state, seen, eta), seen.w * seen.power
+    root = np.sqrt(phi0 * wr)
+    shared = seen.response.k * root
+    v = (after.b / state.b) ** 2 * state.v + tau**2 * (phi0 * (seen.response.square @ wr) - (shared**2).sum(1))
+    # the directions of noise, old and new (one for each node u), turned so that the first hold most
+    noises = np.concatenate([after.L[:, 1:], tau[:, None] * shared], axis=1)
+    turn = np.linalg.svd(np.sqrt(state.weight)[:, None] * noises, full_matrices=False)[2][:_NOISES]
+    old, new = turn[:, : state.L.shape[1] - 1], turn[:, state.L.shape[1] - 1 :]
+    L = np.concatenate([after.L[:, :1], noises @ turn.T], axis=1)
+    return replace(
+        after,
+        L=L,
+        v=v + (noises**2).sum(1) - (L[:, 1:] ** 2).sum(1),
+        output=np.concatenate([state.output[:1], old @ state.output[1:]]),
+        noise=np.concatenate([state.noise[:1], old @ state.noise[1:] + eta * common(state, seen) * (new @ root)]),
+        pull=np.concatenate([after.pull[:, :1], after.pull[:, 1:] @ old.T], axis=1),
+    )
+
+
+def _coordinates(strength: Float[Array, "dirs"]) -> tuple[Float[Array, "u dirs"], Float[Array, "u"]]:
+    """Nodes of u; more of them along directions that neurons have large weights on."""
+    rules = [normal_rule(_STAR, 1 / max(1.0, strength[0]))]
+    rules += [_hermite(3 if s < 0.05 else min(5 + 2 * int(np.ceil(4 * max(s - 0.5, 0.0))), 25)) for s in strength[1:]]
+    u = np.stack([x.ravel() for x in np.meshgrid(*(x for x, _ in rules), indexing="ij")], axis=1)
+    w = np.ones(1)
+    for _, share in rules:
+        w = np.outer(w, share).ravel()
+    kept = w > 1e-12
+    return u[kept], w[kept] / w[kept].sum()
+
+
+def _hermite(count: int) -> tuple[Array, Array]:
+    x, w = roots_hermitenorm(count)
+    return x, w / w.sum()
+
+
+def _on_lines(f: Function, t: Float[Array, "a u"], v: Float[Array, "a"]) -> Float[Array, "5 a u"]:
+    """μ, k, k₂, e (`smooth`) and k'' at many means for each v, by splines through few."""
+    reach = np.abs(t).max(1) + 1e-3
+    line = np.linspace(-1, 1, 9 + int(np.ceil((2 * reach / np.sqrt(v)).max() / _SPLINE)))
+    parts = smooth(f, reach[:, None] * line, v[:, None])
+    out = np.full((5, *t.shape), np.nan)
+    if not all(np.isfinite(part).all() for part in parts):
+        return out
+    for j in range(t.shape[0]):
+        spline = CubicSpline(line, np.stack([part[j] for part in parts], axis=1))
+        out[:4, j] = spline(t[j] / reach[j]).T
+        out[4, j] = spline(t[j] / reach[j], 1)[:, 3] * (2 / (v[j] * reach[j]))  # k' = 2e/v
+    return out
+
+
+@lru_cache(maxsize=32)
+def _slope_squared(sigma: Function) -> Function:
+    return Function(f"{sigma.name}'²", lambda z: sigma.derivative(z) ** 2, centred=False)
+
+
+def _own_share(problem: Problem, a: Array) -> Array | float:
+    """A (E σσ'z − c₁² − 6c₁c₃)."""
+    if problem.gradient == "labels":
+        return 0.0
+    sigma, c = problem.sigma, problem.sigma.coefficients
+    x, w = sigma.rule
+    mean = float((w * gauss_density(x)) @ (sigma(x) * sigma.derivative(x) * x))
+    return a * (mean - c[1] ** 2 - 6 * c[1] * c[3])
+
+
+def _residual_law(problem: Problem, shares: Float[Array, "t"], seen: list[Seen]) -> ResidualLaw:
+    """The law of T η_tκ_t r_t/Σ ηκ, every step with the same probability."""
+    T, pieces = problem.steps, []
+    same = noisy(signal_of(problem.target), problem.noise**2) if problem.gradient == "labels" else None
+    for share, s in zip(shares, seen, strict=True):
+        law = same or noisy(one_direction(s.R, s.u[:, 0], s.w), s.power - s.R**2, 12)
+        pieces.append(law._replace(g=T * share * law.g, weight=law.weight / T))
+    return compressed(Signal(*(np.concatenate(part) for part in zip(*pieces, strict=True))))
+
+
+def one_direction(r: Array, z: Array, w: Array) -> Signal:
+    """Nodes of r and the coordinate z along β⋆."""
+    return Signal(r, z[:, None], (z * z)[:, None, None], w)

@@ -1,0 +1,130 @@
+"""Several steps on one batch: the one-neuron map on rows that have been seen before.
+
+A step on residuals r adds to the neurons the noise vectors Xᵀg_A/n, g_A = r k_A, and to row i of the batch its own share of them. With
+ĝ_m orthonormal functions of the rows that span all g so far and ν̂_m the unit vector along Xᵀĝ_m, of length √φ₀ √n,
+
+    row        u_m = x·ν̂_m = fresh N(0, 1) + √φ₀ ĝ_m           what a row has seen it carries in its coordinates
+    mean       L ← L + τ E[r k u]                              E over the rows of the batch: r and u are no longer independent
+    noise      new directions with Gram matrix τ τ' φ₀ E[g⊥ g⊥'],  g⊥ = g less its part in the span of the ĝ
+    private    σ'(w·x) of a neuron differs from k: its weights follow the rows one by one. On a row, with m = Σ_s η_s r_s,
+               h shifts by (A/√N) φ₀ m (σ' − k):   f by φ₀ m E_A[A²(E σ'² − k²)],   k by (A/√N) φ₀ m (½ ∂E σ'²/∂t − k k')
+    own        v = b² + (A²/N) φ₀ E[m² (E σ'² − k²)] + what dropped directions hold
+    residual   r = y − F(u) − φ₀ m E_A[A²(E σ'² − k²)] − √(Var f) n_i,   n_i the same in every step
+
+M̂ = Σ η_tκ_t M_t/Σ ηκ is now one M of n_step samples, whose residual is the mean of r_t with the weights η_tκ_t. Everything else is
+as on fresh batches. Expectations over rows are means over Sobol's points, made normal: for 2¹³ of them within 0.2 %.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import lru_cache
+
+import numpy as np
+from scipy.special import ndtri
+from scipy.stats import qmc
+
+from onestride._numerics import Array, Float
+from onestride.problem import Problem
+from onestride.theory.profile.gradient_noise import compressed
+from onestride.theory.profile.one_neuron import (
+    DIVERGED,
+    Path,
+    Seen,
+    State,
+    common,
+    lost,
+    moved,
+    one_direction,
+    put_out,
+    respond,
+    untrained,
+)
+
+_ROWS = 2**13
+_NEW = 2  # directions of noise that a step may add
+_LEAST = 1e-7  # squared weights on a direction below which it goes to v
+
+
+@dataclass(frozen=True)
+class Rows:
+    """The rows of the batch: labels y, n_i, coordinates u, the functions ĝ, m = Σ_s η_s r_s; and what neurons hold on dropped ĝ."""
+
+    labels: Float[Array, "q"]
+    noise: Float[Array, "q"]
+    u: Float[Array, "q dirs"]
+    seen: Float[Array, "m q"]
+    followed: Float[Array, "q"]
+    dropped: Float[Array, "a"]
+
+
+@lru_cache(maxsize=2)
+def _normals(dims: int) -> Float[Array, "q dims"]:
+    """Sobol's points as normal variables of mean 0 and covariance 1."""
+    points = ndtri((qmc.Sobol(dims, scramble=False).random(_ROWS) + 0.5 / _ROWS) % 1)
+    points -= points.mean(0)
+    return np.linalg.solve(np.linalg.cholesky(points.T @ points / _ROWS), points.T).T
+
+
+def travel_again(problem: Problem, nodes: int) -> Path:
+    """Follow the neurons through steps on one batch."""
+    normals = _normals(4 + _NEW * problem.steps)
+    labels = problem.target(normals[:, 0]) + problem.noise * normals[:, 2]
+    state, powers, bends, residuals, shares = untrained(problem, nodes), list[float](), [], [], []
+    none = np.zeros((0, _ROWS))
+    rows = Rows(labels, normals[:, 3], normals[:, :2], none, np.zeros(_ROWS), np.zeros_like(state.A))
+    for step, eta in enumerate(problem.etas):
+        seen = look_again(problem, state, rows)
+        powers.append(float(np.mean(seen.power)))
+        if not powers[-1] <= DIVERGED * powers[0]:
+            return lost(problem, state, powers)
+        bends.append(eta * seen.bending)
+        shares.append(eta * common(state, seen))
+        residuals.append(seen.R)
+        fresh = normals[:, 4 + _NEW * step : 4 + _NEW * (step + 1)]
+        state, rows = step_again(problem, state, seen, rows, eta, fresh)
+    share = np.array(shares) / sum(shares)
+    mean, phi0 = share @ np.array(residuals), problem.d / problem.step_samples
+    noise = np.concatenate([np.zeros(2), np.sqrt(phi0) * (rows.seen @ mean) / _ROWS])
+    each = np.stack(bends, axis=1) * (state.A / np.sqrt(problem.N))[:, None]
+    law = compressed(one_direction(mean, rows.u[:, 0], np.full(_ROWS, 1 / _ROWS))) if max(powers) > 0 else None
+    own, shared = float(np.mean(rows.followed**2)), float(np.mean(mean**2))
+    return Path(replace(state, noise=noise), problem.etas, tuple(powers), each, own, shared, phi0, law)
+
+
+def look_again(problem: Problem, state: State, rows: Rows) -> Seen:
+    """What the batch shows when it comes again."""
+    answer, r, longer = respond(problem, state, rows.u), rows.labels, np.zeros(_ROWS)
+    shift = problem.d / problem.step_samples * rows.followed  # φ₀ m
+    own = answer.square - answer.k**2
+    if problem.gradient == "full":
+        F, spread, longer = put_out(problem, state, answer)
+        r = r - F - shift * ((state.weight * state.A**2) @ own) - np.sqrt(spread) * rows.noise
+    k = answer.k + np.outer(state.A / np.sqrt(problem.N), shift) * (answer.square_slope / 2 - answer.k * answer.bent)
+    return Seen(rows.u, np.full(_ROWS, 1 / _ROWS), answer._replace(k=k), r, longer, r**2)
+
+
+def step_again(
+    problem: Problem, state: State, seen: Seen, rows: Rows, eta: float, fresh: Float[Array, "q new"]
+) -> tuple[State, Rows]:
+    """Neurons and rows after a step of size η on the batch."""
+    phi0, a = problem.d / problem.step_samples, state.A / np.sqrt(problem.N)
+    g = seen.response.k * seen.R
+    new = (eta * a)[:, None] * (g - (g @ rows.seen.T / _ROWS) @ rows.seen) * np.sqrt(phi0 / _ROWS)
+    values, right = np.linalg.svd(np.sqrt(state.weight)[:, None] * new, full_matrices=False)[1:]
+    right = right[:_NEW][values[:_NEW] ** 2 > _LEAST]
+    held, count = new @ right.T, len(right)
+    functions = right * np.sqrt(_ROWS)
+    followed = rows.followed + eta * seen.R
+    dropped = rows.dropped + (new**2).sum(1) - (held**2).sum(1)
+    private = a**2 * phi0 * ((seen.response.square - seen.response.k**2) @ followed**2) / _ROWS
+    after = moved(problem, state, seen, eta)
+    after = replace(
+        after,
+        L=np.concatenate([after.L, held], axis=1),
+        v=after.b**2 + private + dropped,
+        output=np.concatenate([state.output, np.zeros(count)]),
+        pull=np.concatenate([after.pull, np.zeros_like(held)], axis=1),
+    )
+    u = np.concatenate([rows.u, fresh[:, :count] + np.sqrt(phi0) * functions.T], axis=1)
+    return after, replace(rows, u=u, seen=np.concatenate([rows.seen, functions]), followed=followed, dropped=dropped)

@@ -1,0 +1,97 @@
+"""The one-neuron map against closed forms, the weights of drawn networks, and its own limits."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from onestride import Problem, Step
+from onestride.simulation.network import draw_network, draw_teacher, trained_weights
+from onestride.theory.direction import direction
+from onestride.theory.profile.travel import stable, travel
+from tolerances import assert_agrees, seeds_from
+
+
+def problem(**changes) -> Problem:
+    fields = {"n": 600, "d": 300, "N": 800, "activation": "relu", "teacher": (0, 1, 0.5), "noise": 0.3}
+    return Problem(**(fields | {"step": Step(constant=1, exponent=0.3)} | changes))
+
+
+def recursion(p: Problem) -> tuple[float, float, list[float]]:
+    """Weights of t = Wᵀa along and across β⋆ and E r_t² for σ(z) = z: t ← (1 − η)t + η(c⋆₁β⋆ + ν), |ν|² = φ₀E r²."""
+    target, full = p.target, p.gradient == "full"
+    along, across, powers = 0.0, 1.0, []
+    for eta in p.etas:
+        unexplained = (target.coefficients[1] - along) ** 2 + across if full else target.coefficients[1] ** 2
+        powers.append(unexplained + target.nonlinear_power + p.noise**2)
+        kept = 1 - eta if full else 1.0
+        along = kept * along + eta * target.coefficients[1]
+        across = kept**2 * across + eta**2 * p.d / p.step_samples * powers[-1]
+    return along, np.sqrt(across), powers
+
+
+@pytest.mark.parametrize("gradient", ["full", "labels"])
+def test_a_linear_network_follows_the_recursion(gradient):
+    """σ(z) = z: one direction, no fluctuations of σ'; terms of order 1/d apart."""
+    steps = [Step(constant=c, exponent=0.0) for c in (0.5, 1.2, 0.3, 0.8)]
+    p = problem(activation=(0, 1.0), gradient=gradient, step=steps, d=60_000, n=120_000, N=100_000)
+    path = travel(p)
+    along, across, powers = recursion(p)
+    np.testing.assert_allclose(path.powers, powers, rtol=1e-4)
+    slope = (path.end.weight * path.end.A) @ path.end.L * np.sqrt(p.N)
+    np.testing.assert_allclose(slope[0], along, rtol=1e-4)
+    np.testing.assert_allclose(np.linalg.norm(slope[1:]), across, rtol=1e-4)
+    np.testing.assert_allclose(path.end.v, 1, atol=1e-4)
+
+
+def test_one_step_is_the_direction_of_the_gradient():
+    """T = 1 on labels: c₁η(c⋆₁β⋆ + ν) and p; |w|² grows by τ²φ₀E r²Var σ'. Terms of order 1/d apart."""
+    p = problem(gradient="labels", d=60_000, n=120_000, N=100_000)
+    path, sigma, beta, phi0 = travel(p), p.sigma, direction(p), p.d / p.n
+    tau = p.eta * path.end.A / np.sqrt(p.N)
+    np.testing.assert_allclose(path.end.L[:, 0], sigma.coefficients[1] * tau, rtol=1e-4)
+    noise = phi0 * beta.residual_power * (tau * sigma.coefficients[1]) ** 2 + path.end.A**2 / p.N
+    total = 1 + tau**2 * phi0 * beta.residual_power * sigma.derivative_variance
+    np.testing.assert_allclose((path.end.L[:, 1:] ** 2).sum(1) + path.end.v, noise + total, rtol=2e-4)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [{"gradient": "full", "steps": 4, "step": Step(constant=1, exponent=0.2)}, {"gradient": "labels", "steps": 3}],
+    ids=["full", "labels"],
+)
+def test_the_weights_of_drawn_networks_follow_the_map(changes, seed):
+    """Mean weight on β⋆ times A and A² − 1, |w|² and the largest singular value: 4 checks, k = 5, 8 seeds, 3 % floor.
+
+    A false alarm in 2 of 1,000 runs at most.
+    """
+    p = problem(**changes)
+    measured = []
+    for s in seeds_from(seed, 8):
+        network, star = draw_network(p, s), draw_teacher(p, s)
+        W, A = trained_weights(p, network, s), network.a * np.sqrt(p.N)
+        top = np.linalg.norm(W, 2) / np.sqrt(p.N)
+        measured.append([(W @ star * A).mean(), (W @ star * (A**2 - 1)).mean(), (W**2).sum(1).mean(), top])
+    end = travel(p).end
+    on_star, lengths = end.L[:, 0], end.v + (end.L**2).sum(1)
+    theory = [end.weight @ (on_star * end.A), end.weight @ (on_star * (end.A**2 - 1)), end.weight @ lengths]
+    values = np.array(measured)
+    for expected, found in zip(theory, values.T[:3], strict=True):
+        assert_agrees(float(expected), found, floor=0.03)
+    bulk = np.mean(end.v) / p.d  # the rest adds about (v/d)(1 + 1/λ²…) to a squared singular value above it
+    leading = np.linalg.norm(np.sqrt(end.weight)[:, None] * end.L, 2)
+    assert leading < values[:, 3].mean() < np.sqrt(leading**2 + 4 * bulk * (1 + p.d / p.N))
+
+
+def test_descent_is_stable_up_to_the_bound():
+    """For σ(z) = z and noise alone the residual's power falls below c₁²η = 2/(1 + φ₀) and grows above it."""
+    for factor, grows in ((0.9, False), (1.2, True)):
+        p = problem(activation=(0, 1.0), steps=12)
+        p = p.replace(step=Step(constant=factor * stable(p)))
+        assert (travel(p).powers[-1] > travel(p).powers[3]) == grows
+
+
+def test_what_diverges_is_followed_no_further():
+    path = travel(problem(step=Step(constant=5, exponent=0.5), steps=6))
+    assert path.residual is None
+    assert path.grown == np.inf
