@@ -453,7 +453,7 @@ def test_a_neurons_length_changes_as_that_of_a_drawn_step(activation):
         fit, left, *_ = np.linalg.lstsq(known, along, rcond=None)
         own.append(left.item() / (p.N - 4) / (np.mean(r**2) / p.n))
         slope.append(fit[0] * r.mean() / np.mean(r**2) * p.n)
-    assert_agrees(memory._own_slope(p.sigma), np.array(own), floor=0.05)
+    assert_agrees(memory.own_slope(p.sigma), np.array(own), floor=0.05)
     assert_agrees(2 * p.sigma.coefficients[2], np.array(slope), floor=0.05)
 
 

@@ -13,13 +13,21 @@ LARGEST = 1e60  # of λ, E σ², E σ⋆² and the noise, and one over the least
 
 
 def beyond_the_model(problem: Problem) -> str | None:
-    """What no theory of this package describes: other inputs, several steps, many directions, overflowing numbers."""
-    if problem.inputs != "gaussian":
-        return f"the theory needs Gaussian inputs with identity covariance, got inputs={problem.inputs!r}"
+    """What no theory describes: inputs of unknown covariance, several steps, many directions, overflowing numbers."""
+    if problem.law.eigenvalues is None:
+        return (
+            f"the theory needs the covariance of the inputs, and the law {problem.law.name!r} does not state it; "
+            "InputLaw(…, eigenvalues=numpy.ones) says that it is the identity"
+        )
     if problem.directions > MOST_DIRECTIONS:
         return (
             f"the theory averages the teacher over its directions and needs at most {MOST_DIRECTIONS} of them, "
             f"got directions={problem.directions}"
+        )
+    if problem.directions > 1 and not problem.law.isotropic:
+        return (
+            f"for inputs with a covariance or random lengths the theory needs a teacher of one direction, got directions="
+            f"{problem.directions} with inputs={problem.inputs!r}"
         )
     if problem.steps > 1 and problem.step.constant > 0:
         return f"the theory describes one gradient step, got steps={problem.steps}"
@@ -36,6 +44,13 @@ def beyond_the_model(problem: Problem) -> str | None:
         if not size <= LARGEST:
             return f"the theory computes in double precision and needs {name} of at most {LARGEST:g}, got {size:g}"
     return None
+
+
+def needs_identity(problem: Problem, what: str) -> str | None:
+    """Why `what`, which is derived for isotropic inputs, does not apply; None where it does."""
+    if problem.law.isotropic:
+        return None
+    return f"{what} needs inputs with identity covariance and without random lengths, got inputs={problem.inputs!r}"
 
 
 def failed_assumption(problem: Problem) -> str | None:

@@ -12,7 +12,12 @@ In the order of the formulas:
     classic         its builder at the levels of one degree
     degrees         its builder with every degree, the default
     memory          what the step remembers of its batch, in the mean features of that builder
-    build           `build_model`: which of the two, and the sentence where there is no model
+    lengths         averages over random lengths of the inputs
+    anisotropy      where the directions of a step lie in the spectrum of the inputs' covariance
+    drift           neurons along those directions: their weights and mean features
+    covariance      the builder for inputs with a covariance or random lengths
+    coupled         the special sector when directions of sector 1 hang together
+    build           `build_model`: which of the three, and the sentence where there is no model
     equations       `solve` at a real, complex or negative λ
     quadratic_form  Y = yᵀRy and its derivatives, read off a solution
     errors          train and test errors on steps × penalties, with a status and a sentence for each

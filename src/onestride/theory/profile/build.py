@@ -11,8 +11,8 @@ import numpy as np
 from onestride.functions import Function
 from onestride.problem import Problem
 from onestride.result import Status
-from onestride.theory.assumptions import failed_assumption
-from onestride.theory.profile import classic, degrees
+from onestride.theory.assumptions import failed_assumption, needs_identity
+from onestride.theory.profile import classic, covariance, degrees
 from onestride.theory.profile.sectors import Model
 from onestride.theory.profile.smoothing import LARGEST_REACH
 from onestride.theory.profile.strength import BEST_LEVEL, level_name
@@ -35,6 +35,8 @@ def build_model(
 def _every_degree(problem: Problem, sigma: Function, target: Function, nodes: int, min_weight: float) -> Model:
     """The model serves every penalty asked for; the functions are named since a registered name may change its meaning."""
     assert (sigma, target) == (problem.sigma, problem.target)
+    if not problem.law.isotropic:
+        return covariance.build(problem, nodes=nodes, min_weight=min_weight)
     return degrees.build(problem, nodes=nodes, min_weight=min_weight)
 
 
@@ -50,6 +52,8 @@ def try_model(
 ) -> Model | Verdict:
     """The model of `problem`, or why it has none: an assumption that fails, numbers out of range."""
     reason = failed_assumption(problem)
+    if reason is None and level_name(level) != BEST_LEVEL:
+        reason = needs_identity(problem, f"level={level!r}")
     if reason is not None:
         return Verdict(Status.ASSUMPTION, reason)
     model = build(problem, level, nodes=nodes)

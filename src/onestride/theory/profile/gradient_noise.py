@@ -181,6 +181,13 @@ def residual_law(target: Target, extra: float) -> ResidualLaw:
         g, wg = roots_hermitenorm(24)
         r = (r[:, None] + np.sqrt(extra) * g).ravel()
         u, uu, w = np.repeat(u, g.size, 0), np.repeat(uu, g.size, 0), np.outer(w, wg / wg.sum()).ravel()
+    return compressed(r, u, uu, w)
+
+
+def compressed(
+    r: Float[Array, "x"], u: Float[Array, "x k"], uu: Float[Array, "x k k"], w: Float[Array, "x"]
+) -> ResidualLaw:
+    """Few nodes of the law of r that keep E r, E r u, E r uuᵀ and E r²."""
     parts = (r, r[:, None] * u, r[:, None, None] * uu, r * r)
     weight, (r, ru, ruu, rr) = _grouped(_groups(r, w, _RESIDUALS), w, parts)
     return ResidualLaw(r, ru, ruu, rr, weight)
@@ -188,10 +195,13 @@ def residual_law(target: Target, extra: float) -> ResidualLaw:
 
 @lru_cache(maxsize=64)
 def _gradient_noise(target: Target, extra: float, phi: float) -> GradientNoise:
-    law = residual_law(target, extra)
-    power = target.second_moment + extra
+    return transforms(residual_law(target, extra), target.second_moment + extra, target.coefficients[1], phi)
+
+
+def transforms(law: ResidualLaw, power: float, along: float, phi: float) -> GradientNoise:
+    """The transforms of M for a law of the residual, of power E r² and E r z⋆ = `along`."""
     sd = float(np.sqrt(phi * power))
-    length = np.hypot(target.coefficients[1], sd)
+    length = np.hypot(along, sd)
     # β⋆ᵀMβ⋆ ≤ √(3 E r²) lies far out when φ₀ is small; so do the φ₀ r_i, one for each sample, when φ₀ is large
     far = np.arcsinh(40 * (14 + 4 / np.sqrt(phi) + 1.5 * phi * np.abs(law.r).max() / sd))
     x = sd * np.sinh(np.linspace(-far, far, _GRID)) / 40
@@ -224,7 +234,7 @@ def _gradient_noise(target: Target, extra: float, phi: float) -> GradientNoise:
         local_power=local_power,
         sd=sd,
         power=power,
-        overlap=float(target.coefficients[1] / length),
+        overlap=float(along / length),
     )
 
 

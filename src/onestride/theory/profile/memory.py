@@ -135,7 +135,7 @@ def _of_the_batch(
     shared, root = law.quadratic * lengthened, np.sqrt(3 * noise)
     rule = ((0.0, 2 / 3), (root, 1 / 6), (-root, 1 / 6))
     cases = [(p, mean * shared, np.sqrt(2 * noise) * shared) for mean, p in rule]
-    return cases, np.sqrt(noise * _own_slope(problem.sigma)) * lengthened
+    return cases, np.sqrt(noise * own_slope(problem.sigma)) * lengthened
 
 
 def _with_the_length(
@@ -222,7 +222,7 @@ def _vector(learned: LearnedDirection, star: float, output: float) -> Length:
     return Length(along, float(across), cosine, star, output)
 
 
-def _own_slope(sigma: Function) -> float:
+def own_slope(sigma: Function) -> float:
     """Eψ² − ψ₀² − ψ₁² of ψ(g) = g σ'(g)."""
     x, w = sigma.rule
     p = w * gauss_density(x)
