@@ -8,11 +8,12 @@ import numpy as np
 import pytest
 
 import onestride as one
+from onestride._backend import stream
 from onestride.functions import InputError
-from onestride.inputs import AR1, InputLaw, input_law, law_names, register
+from onestride.inputs import AR1, Covariance, InputLaw, input_law, law_names, register
 from onestride.problem import Problem
-from onestride.simulation.network import draw_inputs
-from onestride.sweeps.cells import problem_content
+from onestride.simulation.network import draw_directions, draw_inputs, draw_teacher
+from onestride.sweeps.cells import problem_content, problem_of
 from onestride.sweeps.rows import stored_rows
 
 LAWS = ("gaussian", "uniform", "rademacher", "student", "ar1", "power", "elliptic")
@@ -20,6 +21,10 @@ LAWS = ("gaussian", "uniform", "rademacher", "student", "ar1", "power", "ellipti
 
 def make(**changes) -> Problem:
     return Problem(**({"n": 60, "d": 20, "N": 30} | changes))
+
+
+def two_values(d: int) -> Covariance:
+    return Covariance((1.5,) * (d // 2) + (0.5,) * (d // 2))
 
 
 @pytest.fixture
@@ -68,6 +73,89 @@ def test_laws_differ_where_they_should(seed):
     assert spread["student"] > 1.3 * spread["gaussian"]
 
 
+@pytest.mark.parametrize("law", ["ar1", "power", Covariance.spiked(20, 4.0, 0.3), Covariance(tuple(range(1, 21)))])
+def test_the_teachers_argument_has_variance_one(law):
+    p = make(inputs=law, directions=3)
+    B = draw_directions(p, 3)
+    np.testing.assert_allclose(B @ p.law.times(B).T, np.eye(3), atol=1e-12)
+
+
+def test_isotropic_teachers_are_unit_vectors_as_before():
+    g = stream(5, "teacher").standard_normal(20)
+    np.testing.assert_array_equal(draw_teacher(make(inputs="rademacher"), 5), g / np.linalg.norm(g))
+
+
+@pytest.mark.parametrize("law", ["ar1", "power"])
+def test_eigenvalues_are_those_of_the_covariance(law):
+    times, d = input_law(law).times, 30
+    np.testing.assert_allclose(np.sort(input_law(law).eigenvalues(d)), np.linalg.eigvalsh(times(np.eye(d))), rtol=1e-9)
+
+
+# ---------------------------------------------------------------- a covariance
+
+
+def test_a_covariance_is_scaled_and_says_so():
+    given = Covariance((1.0, 2.0, 3.0), teacher=(1.0, 0.0, 1.0))
+    assert given.eigenvalues == (0.5, 1.0, 1.5)
+    assert given.teacher == (0.5, 0.0, 0.5)  # Σ λ β² = 1
+    assert "scaled by 0.5 to trace d" in repr(given)
+    assert Covariance(given.eigenvalues, given.teacher) == given
+
+
+def test_a_matrix_gives_its_eigenvalues_and_the_teachers_energies():
+    rng = np.random.default_rng(0)
+    A = rng.standard_normal((6, 9))
+    Sigma, beta = A @ A.T, rng.standard_normal(6)
+    given = Covariance.from_matrix(Sigma, teacher=beta)
+    np.testing.assert_allclose(np.array(given.eigenvalues), np.linalg.eigvalsh(Sigma) * 6 / np.trace(Sigma))
+    assert np.dot(given.eigenvalues, given.teacher) == pytest.approx(1)
+    # βᵀΣ²β/βᵀΣβ in any unit of β
+    moved = np.dot(np.square(given.eigenvalues), given.teacher)
+    assert moved == pytest.approx(beta @ Sigma @ Sigma @ beta / (beta @ Sigma @ beta) * 6 / np.trace(Sigma))
+
+
+def test_a_spike_has_its_overlap_with_the_teacher():
+    given = Covariance.spiked(10, 4.0, 0.6)
+    values, energy = np.array(given.eigenvalues), np.array(given.teacher)
+    assert values.max() == pytest.approx(5 * 10 / 14)
+    assert energy[0] / energy.sum() == pytest.approx(0.36)
+
+
+def test_a_covariance_is_written_and_read():
+    p = make(d=3, inputs=Covariance((1.0, 2.0, 3.3), teacher=(0.1, 1.0, 0.0)))
+    assert Problem.from_toml(p.to_toml()) == Problem.from_json(p.to_json()) == Problem.from_dict(p.to_dict()) == p
+    assert problem_of(problem_content(p)) == p
+    assert len({p, p.replace(inputs=Covariance((1.0, 2.0, 3.4)))}) == 2
+
+
+@pytest.mark.parametrize(
+    ("given", "sentence"),
+    [
+        (lambda: Covariance((1.0, -1.0)), "eigenvalues of a covariance must be positive, got one of -1"),
+        (lambda: Covariance((1.0, np.nan)), "eigenvalues must be a list of finite numbers"),
+        (lambda: Covariance("many"), "eigenvalues must be a list of finite numbers, got 'many'"),
+        (lambda: Covariance((1.0, 1.0), (1.0,)), "teacher must hold the energy β⋆² along each of the 2 eigenvectors"),
+        (lambda: Covariance((1.0, 1.0), (0.0, 0.0)), "not all 0"),
+        (lambda: Covariance.from_matrix(np.ones((2, 3))), "Sigma must be a square matrix"),
+        (lambda: Covariance.from_matrix([[1.0, 0.5], [0.0, 1.0]]), "Sigma must be symmetric"),
+        (lambda: Covariance.from_matrix(np.ones((2, 2))), "must be positive"),
+        (lambda: Covariance.spiked(10, -2.0), "κ > −1"),
+        (lambda: make(inputs=Covariance((1.0, 1.0))), "inputs must have as many eigenvalues as d = 20, got 2"),
+        (lambda: make(inputs={"eigenvalues": 5}), "eigenvalues must be a list of finite numbers, got 5"),
+    ],
+)
+def test_a_wrong_covariance_is_refused_in_a_sentence(given, sentence):
+    with pytest.raises(InputError, match=sentence):
+        given()
+
+
+@pytest.mark.statistical(rate=1e-6)
+def test_inputs_with_a_covariance_have_it(seed):
+    p = make(inputs=two_values(20))
+    X = draw_inputs(p, np.random.default_rng(1000 * seed), 100_000)
+    np.testing.assert_allclose(X.T @ X / len(X), np.diag(p.inputs.eigenvalues), atol=0.04)  # 7 standard errors
+
+
 # ---------------------------------------------------------------- one's own
 
 
@@ -77,7 +165,7 @@ def test_a_registered_law_is_drawn(laplace):
     expected = np.random.default_rng(3).laplace(0, 0.5**0.5, (5, p.d))
     np.testing.assert_array_equal(draw_inputs(p, np.random.default_rng(3), 5), expected)
     assert one.simulate(p, 2).test_error.mean != one.simulate(make(), 2).test_error.mean
-    with pytest.raises(one.TheoryError, match="Gaussian inputs with identity covariance, got inputs='laplace'"):
+    with pytest.raises(one.TheoryError, match="the law 'laplace' does not state it"):
         one.predict(p)
 
 
@@ -116,5 +204,7 @@ def test_a_wrong_law_is_refused(law, sentence):
 
 @pytest.mark.parametrize("name", ["cauchy", 3, ["gaussian"], None])
 def test_an_unknown_law_is_refused_by_name(name):
-    with pytest.raises(InputError, match=r"inputs must be 'gaussian', 'uniform', .*'power' or 'elliptic', got"):
+    with pytest.raises(
+        InputError, match=r"inputs must be 'gaussian', 'uniform', .*'power', 'elliptic' or a Covariance, got"
+    ):
         make(inputs=name)

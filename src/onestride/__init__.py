@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from onestride.estimator import OneStepRegressor as OneStepRegressor
     from onestride.functions import InputError as InputError
     from onestride.functions import activation as activation
+    from onestride.inputs import Covariance as Covariance
     from onestride.learning_curves import scaling as scaling
     from onestride.problem import Problem as Problem
     from onestride.problem import Step as Step
@@ -51,6 +52,7 @@ _NAMES = {
     "diagnosis": "diagnose",
     "estimator": "estimator OneStepFeatures OneStepRegressor OneStepClassifier",
     "functions": "InputError activation",
+    "inputs": "Covariance",
     "teachers": "register",
     "learning_curves": "scaling",
     "problem": "Problem Step",

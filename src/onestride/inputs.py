@@ -1,12 +1,22 @@
-"""Laws of the inputs x: mean 0 and E|x|² = d. A table of them; adding one is one entry, or a call of `register`."""
+"""Laws of the inputs x: mean 0 and E|x|² = d. A table of them; adding one is one entry, or a call of `register`.
+
+    x = ℓ Σ^{1/2} g,     tr Σ = d,   E ℓ² = 1,   g with independent entries of mean 0 and variance 1.
+
+A law states the eigenvalues of its Σ and what Σ does to a vector, so that the teacher's argument can be normalised,
+β⋆ᵀΣβ⋆ = 1 (`normalised`): labels then have the law that the teacher says, whatever Σ is. `Covariance` is a Σ of one's own.
+"""
 
 # pyright: reportConstantRedefinition=false
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, ClassVar, cast
 
 import numpy as np
+from numpy.typing import ArrayLike
+from scipy.linalg import eigh_tridiagonal, matmul_toeplitz
 
 from onestride._errors import InputError
 from onestride._numerics import Array, Float
@@ -16,14 +26,133 @@ Fill = Callable[[np.random.Generator, Array], None]
 STUDENT_FREEDOM = 5  # degrees of freedom of "student" and "elliptic" inputs
 AR1 = 0.8  # Σ_ij = AR1^|i−j| of "ar1" inputs
 POWER = 0.5  # eigenvalues ∝ k^−POWER of "power" inputs
+_LEAST = 1e-12  # of an eigenvalue over the largest: Σ^{-1/2} is never needed, but log λ is
+
+
+@dataclass(frozen=True)
+class Covariance:
+    """Gaussian inputs with a covariance Σ of one's own, in the basis of its eigenvectors.
+
+    eigenvalues
+        Of Σ, d of them, all positive. Their sum, the trace, is scaled to d (the repr says by how much).
+    teacher
+        Energies β⋆_p² of the teacher's direction along the eigenvectors, in any unit: it is scaled to β⋆ᵀΣβ⋆ = 1. None: a
+        direction without preference, drawn anew for each seed. With energies only the signs are drawn.
+    """
+
+    eigenvalues: tuple[float, ...]
+    teacher: tuple[float, ...] | None = None
+    _scale: ClassVar[float] = 1.0  # what the eigenvalues were multiplied by, on each object
+
+    def __post_init__(self) -> None:
+        values = _numbers("eigenvalues", self.eigenvalues)
+        if not (values > _LEAST * values.max()).all():
+            raise InputError(f"eigenvalues of a covariance must be positive, got one of {values.min():g}")
+        scale = values.size / values.sum()
+        if abs(scale - 1) > 1e-12:
+            values = values * scale
+        object.__setattr__(self, "_scale", scale)
+        object.__setattr__(self, "eigenvalues", tuple(values.tolist()))
+        if self.teacher is None:
+            return
+        energies = _numbers("teacher", self.teacher)
+        if energies.size != values.size or (energies < 0).any() or not energies.any():
+            raise InputError(
+                f"teacher must hold the energy β⋆² along each of the {values.size} eigenvectors, 0 or more and not all 0, "
+                f"got {energies.size} numbers from {energies.min():g} to {energies.max():g}"
+            )
+        power = energies @ values
+        if abs(power - 1) > 1e-12:
+            energies = energies / power
+        object.__setattr__(self, "teacher", tuple(energies.tolist()))
+
+    def __repr__(self) -> str:
+        values = np.array(self.eigenvalues)
+        scaled = "" if abs(self._scale - 1) < 1e-9 else f", scaled by {self._scale:.4g} to trace d"
+        teacher = "" if self.teacher is None else ", teacher given"
+        return f"Covariance(d = {values.size}, eigenvalues {values.min():.3g} to {values.max():.3g}{scaled}{teacher})"
+
+    @classmethod
+    def from_matrix(cls, Sigma: ArrayLike, *, teacher: ArrayLike | None = None) -> Covariance:
+        """From a symmetric matrix Σ (d × d), and a direction β⋆ (d) in the same coordinates if it is to be fixed."""
+        matrix = np.asarray(Sigma, float)
+        if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1] or not np.isfinite(matrix).all():
+            raise InputError(f"Sigma must be a square matrix of finite numbers, got one of shape {matrix.shape}")
+        if np.abs(matrix - matrix.T).max() > 1e-8 * np.abs(matrix).max():
+            raise InputError("Sigma must be symmetric, as a covariance is")
+        values, vectors = np.linalg.eigh(matrix)
+        if teacher is None:
+            return cls(_tuple(values))
+        direction = _numbers("teacher", teacher)
+        if direction.size != values.size:
+            raise InputError(f"teacher must be a direction of d = {values.size} numbers, got {direction.size}")
+        return cls(_tuple(values), _tuple((vectors.T @ direction) ** 2))
+
+    @classmethod
+    def spiked(cls, d: int, kappa: float, overlap: float = 0.0) -> Covariance:
+        """Σ ∝ I + κvvᵀ of trace d, the unit teacher having the overlap v·β⋆ with the spike (0: across it)."""
+        if not (d >= 2 and np.isfinite(kappa) and kappa > -1 and abs(overlap) <= 1):
+            raise InputError(
+                f"a spiked covariance needs d ≥ 2, κ > −1 and an overlap from −1 to 1, got d = {d}, κ = {kappa}, "
+                f"overlap = {overlap}"
+            )
+        values, energies = np.ones(d), np.full(d, (1 - overlap**2) / (d - 1))
+        values[0], energies[0] = 1 + kappa, overlap**2
+        return cls(_tuple(values * d / (d + kappa)), _tuple(energies))
+
+
+def _tuple(values: Array) -> tuple[float, ...]:
+    return tuple(float(v) for v in values)
+
+
+def _numbers(name: str, values: object) -> Float[Array, "d"]:
+    """A list of finite numbers as an array."""
+    try:
+        array = np.asarray(values, float)
+    except (TypeError, ValueError):
+        array = np.empty(0)
+    if array.ndim != 1 or not array.size or not np.isfinite(array).all():
+        raise InputError(f"{name} must be a list of finite numbers, got {_shown(values)}")
+    return array
+
+
+def _shown(values: object) -> str:
+    text = repr(values)
+    return text if len(text) < 80 else f"{text[:77]}…"
 
 
 @dataclass(frozen=True)
 class InputLaw:
-    """A law of x in R^d for every d; `fill(generator, X)` overwrites the rows of X with independent samples of it."""
+    """A law of x in R^d for every d; `fill(generator, X)` overwrites the rows of X with independent samples of it.
+
+    eigenvalues
+        Those of Σ at d; None where the law does not state them: then it can be simulated, and theory refuses it.
+    times
+        Σ applied to the rows of a matrix; None for the identity.
+    freedom
+        Degrees of freedom of the random length ℓ, ℓ² = (f − 2)/χ²_f; None where ℓ = 1.
+    teacher
+        Energies of the teacher along the eigenvectors, where they are fixed.
+    """
 
     name: str
     fill: Fill
+    eigenvalues: Callable[[int], Array] | None = None
+    times: Callable[[Array], Array] | None = None
+    freedom: float | None = None
+    teacher: tuple[float, ...] | None = None
+
+    @property
+    def isotropic(self) -> bool:
+        """Identity covariance and one length: what the theory of Gaussian inputs describes."""
+        return self.eigenvalues is np.ones and self.freedom is None
+
+    def normalised(self, directions: Float[Array, "k d"]) -> Float[Array, "k d"]:
+        """The rows combined so that β_jᵀx are uncorrelated with variance 1: β/√(βᵀΣβ) for one; as they are when Σ = I."""
+        if self.times is None:
+            return directions
+        root = np.linalg.cholesky(directions @ self.times(directions).T)
+        return np.linalg.solve(root, directions)
 
 
 def _gaussian(generator: np.random.Generator, X: Float[Array, "n d"]) -> None:
@@ -54,22 +183,43 @@ def _ar1(generator: np.random.Generator, X: Float[Array, "n d"]) -> None:
         X[:, j] = AR1 * X[:, j - 1] + np.sqrt(1 - AR1**2) * X[:, j]
 
 
+def _ar1_times(B: Float[Array, "k d"]) -> Float[Array, "k d"]:
+    return matmul_toeplitz(AR1 ** np.arange(B.shape[1]), B.T).T
+
+
+@lru_cache(maxsize=16)
+def _ar1_eigenvalues(d: int) -> Float[Array, "d"]:
+    """Decreasing, from the inverse of Σ, which is tridiagonal."""
+    diagonal = np.full(d, 1 + AR1**2)
+    diagonal[[0, -1]] = 1.0 if d > 1 else 1 - AR1**2
+    inverse = eigh_tridiagonal(diagonal / (1 - AR1**2), np.full(d - 1, -AR1 / (1 - AR1**2)), eigvals_only=True)
+    return 1 / inverse
+
+
 def _power(generator: np.random.Generator, X: Float[Array, "n d"]) -> None:
     generator.standard_normal(out=X)
-    eigenvalues = np.arange(1.0, X.shape[1] + 1) ** -POWER
-    X *= np.sqrt(eigenvalues / eigenvalues.mean())
+    X *= np.sqrt(_power_eigenvalues(X.shape[1]))
+
+
+def _power_eigenvalues(d: int) -> Float[Array, "d"]:
+    eigenvalues = np.arange(1.0, d + 1) ** -POWER
+    return eigenvalues / eigenvalues.mean()
+
+
+def _power_times(B: Float[Array, "k d"]) -> Float[Array, "k d"]:
+    return B * _power_eigenvalues(B.shape[1])
 
 
 _REGISTRY: dict[str, InputLaw] = {
     law.name: law
     for law in (
-        InputLaw("gaussian", _gaussian),
-        InputLaw("uniform", _uniform),
-        InputLaw("rademacher", _rademacher),
-        InputLaw("student", _student),
-        InputLaw("ar1", _ar1),
-        InputLaw("power", _power),
-        InputLaw("elliptic", _elliptic),
+        InputLaw("gaussian", _gaussian, np.ones),
+        InputLaw("uniform", _uniform, np.ones),
+        InputLaw("rademacher", _rademacher, np.ones),
+        InputLaw("student", _student, np.ones),
+        InputLaw("ar1", _ar1, _ar1_eigenvalues, _ar1_times),
+        InputLaw("power", _power, _power_eigenvalues, _power_times),
+        InputLaw("elliptic", _elliptic, np.ones, freedom=STUDENT_FREEDOM),
     )
 }
 
@@ -79,12 +229,38 @@ def law_names() -> tuple[str, ...]:
     return tuple(_REGISTRY)
 
 
-def input_law(name: object) -> InputLaw:
-    """The law called `name`."""
-    if not isinstance(name, str) or name not in _REGISTRY:
-        *others, last = map(repr, _REGISTRY)
-        raise InputError(f"inputs must be {', '.join(others)} or {last}, got {name!r}")
-    return _REGISTRY[name]
+def input_law(given: object) -> InputLaw:
+    """The law of that name, or that of a `Covariance`."""
+    if isinstance(given, Covariance):
+        return _law_of(given)
+    if not isinstance(given, str) or given not in _REGISTRY:
+        raise InputError(f"inputs must be {', '.join(map(repr, _REGISTRY))} or a Covariance, got {_shown(given)}")
+    return _REGISTRY[given]
+
+
+@lru_cache(maxsize=64)
+def _law_of(covariance: Covariance) -> InputLaw:
+    values = np.array(covariance.eigenvalues)
+
+    def fill(generator: np.random.Generator, X: Array) -> None:
+        generator.standard_normal(out=X)
+        X *= np.sqrt(values)
+
+    return InputLaw("covariance", fill, lambda d: values, lambda B: B * values, teacher=covariance.teacher)
+
+
+def read_inputs(given: object, d: int) -> str | Covariance:
+    """What `Problem(inputs=…)` was given, checked: a name, a `Covariance` of d eigenvalues or the table it is written as."""
+    if isinstance(given, dict):
+        table = cast("dict[str, Any]", given)
+        if "eigenvalues" in table and set(table) <= {"eigenvalues", "teacher"}:
+            given = Covariance(table["eigenvalues"], table.get("teacher"))
+    law = input_law(cast("object", given))
+    if not isinstance(given, Covariance):
+        return law.name
+    if len(given.eigenvalues) != d:
+        raise InputError(f"inputs must have as many eigenvalues as d = {d}, got {len(given.eigenvalues)}")
+    return given
 
 
 def register(law: InputLaw) -> InputLaw:

@@ -2,7 +2,7 @@
 
 data       x ~ N(0, I_d),  y = σ⋆(β⋆ᵀx) + ε,  |β⋆| = 1,  ε ~ N(0, noise²)
            other laws of x, all with E|x|² = d, and teachers y = g(β₁ᵀx, …, β_kᵀx) + ε of several orthonormal directions:
-           `inputs`, `directions`
+           `inputs`, `directions`; where x has a covariance Σ directions are orthonormal in it, β⋆ᵀΣβ⋆ = 1, so that labels keep their law
 network    f(x) = aᵀσ(Wx),  rows of W₀ on the unit sphere,  a ~ N(0, I_N/N)
 step       W = W₀ + ηG,  G = −∂/∂W (1/2n)‖y − σ(XWᵀ)a‖²,  η = c·n^α;  repeated `steps` times with a kept as it was
 ridge      min_a (1/n)‖ỹ − Fa‖² + λ‖a‖²,  F = σ(X̃Wᵀ),  X̃ fresh, or the samples of the step (`fresh`)
@@ -24,7 +24,7 @@ from onestride import functions
 from onestride._fields import Count, Frozen, NonNegative, Positive, fail
 from onestride._numerics import Array, Float
 from onestride.functions import Function, InputError
-from onestride.inputs import input_law
+from onestride.inputs import Covariance, InputLaw, input_law, read_inputs
 from onestride.step import Schedule as Schedule
 from onestride.step import Step as Step
 from onestride.teachers import Target
@@ -67,8 +67,9 @@ class Problem(Frozen):
         Law of x. Independent entries of mean 0 and variance 1: ``"gaussian"``, ``"uniform"``, ``"rademacher"`` (±1),
         ``"student"`` (5 degrees of freedom). Centred Gaussians whose covariance has trace d: ``"ar1"``
         (Σ_ij = 0.8^|i−j|), ``"power"`` (eigenvalues ∝ k^−½). ``"elliptic"``: a Gaussian vector times one random length
-        for all its entries, the multivariate Student law with 5 degrees of freedom and identity covariance. `inputs.py`
-        has them all and takes more.
+        for all its entries, the multivariate Student law with 5 degrees of freedom and identity covariance. Or a
+        ``Covariance`` of one's own, by its eigenvalues, a matrix or a spike. `inputs.py` has them all and takes more.
+        The teacher's direction is scaled to β⋆ᵀΣβ⋆ = 1, Σ the covariance of the law.
     steps
         First-layer steps W_{t+1} = W_t + η_t G(W_t), all of size η unless `step` is a list, whose length it then is; the
         readout a stays at its initial value.
@@ -97,7 +98,7 @@ class Problem(Frozen):
     readout: Literal["gaussian", "constant", "rademacher"] = "gaussian"
     n_step: Count | None = None
     centred: bool = True
-    inputs: str = "gaussian"
+    inputs: str | Covariance = "gaussian"
     steps: Count = 1
     batch: Literal["fresh", "reused"] = "fresh"
     fresh: bool = True
@@ -141,8 +142,8 @@ class Problem(Frozen):
 
     @field_validator("inputs", mode="before")
     @classmethod
-    def _known_law(cls, name: Any) -> str:
-        return input_law(name).name
+    def _known_law(cls, given: Any, info: ValidationInfo) -> str | Covariance:
+        return read_inputs(given, info.data.get("d", 0))
 
     @field_validator("fresh")
     @classmethod
@@ -209,6 +210,11 @@ class Problem(Frozen):
     def sigma(self) -> Function:
         """The activation σ."""
         return functions.activation(self.activation, centred=self.centred)
+
+    @property
+    def law(self) -> InputLaw:
+        """The law of the inputs x, with their covariance Σ; the teacher's argument has β⋆ᵀΣβ⋆ = 1."""
+        return input_law(self.inputs)
 
     @property
     def target(self) -> Target:

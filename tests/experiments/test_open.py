@@ -23,7 +23,7 @@ from onestride.experiments.probes import (
     steps_problem,
 )
 from onestride.experiments.provenance import provenance
-from onestride.experiments.tables import table, whitened
+from onestride.experiments.tables import components, table
 from onestride.experiments.verdict import FAILS, HOLDS, PARTLY, UNDECIDED, Verdict, listed, of_claims, spoken
 from onestride.problem import Problem, Step
 from onestride.result import Estimate
@@ -156,8 +156,9 @@ def test_inputs_verdict_can_come_out_negative():
     laws = (*inputs.INDEPENDENT, *inputs.DEPENDENT, "table", "gaussian rows")
     wrong = {law: Estimate(50.0 + 1e-3 * deviations(4, 3)) for law in laws}
     wrong["gaussian rows"] = Estimate(wrong["table"].values / 50)
-    theory = (predict_grid(q, inputs.EXPONENTS, [q.ridge]) for q in (p, p.replace(d=20)))
-    assert inputs.judge(inputs.Data(wrong, *theory)).words == FAILS
+    problems = {law: p.replace(inputs=law) for law in ("gaussian", *inputs.DEPENDENT)} | {"table": p.replace(d=20)}
+    theory = {law: predict_grid(q, inputs.EXPONENTS, [q.ridge]) for law, q in problems.items()}
+    assert inputs.judge(inputs.Data(wrong, theory)).words == FAILS
 
 
 # ---------------------------------------------------------------- the parts
@@ -222,13 +223,14 @@ def test_probes_on_exact_constructions():
     assert risk == pytest.approx(((test.signal - p.sigma(test.X @ A.T) @ a) ** 2).mean())
 
 
-def test_tables_are_standardised_and_whitened():
+def test_tables_are_standardised_and_their_components_have_their_variances():
     pytest.importorskip("sklearn")
     X, y = table("digits")
     assert X.shape == (1797, 61)
     np.testing.assert_allclose([X.mean(), X.std(), y.mean(), y.std()], [0, 1, 0, 1], atol=1e-12)
-    Z = whitened(X, 50)
-    np.testing.assert_allclose(Z.T @ Z / Z.shape[0], np.eye(50), atol=1e-10)
+    Z, variances = components(X, 50)
+    np.testing.assert_allclose(Z.T @ Z / Z.shape[0], np.diag(variances), atol=1e-10)
+    assert variances.sum() == pytest.approx(50)
 
 
 def test_seeds_are_stacked_and_told_as_part_of_the_whole():

@@ -118,8 +118,9 @@ def test_inputs_says_of_the_table_what_its_numbers_say(factor, word):
     laws = (*inputs.INDEPENDENT, *inputs.DEPENDENT, "table", "gaussian rows")
     data = {law: 2.0 + 1e-3 * deviations(4, 3) for law in laws}
     data["table"] = factor * data["gaussian rows"] * (1 + 1e-4 * deviations(4, 3))
-    theory = (predict_grid(q, inputs.EXPONENTS, [q.ridge]) for q in (p, p.replace(d=20)))
-    told = inputs.judge(inputs.Data({law: Estimate(values) for law, values in data.items()}, *theory))
+    problems = {law: p.replace(inputs=law) for law in ("gaussian", *inputs.DEPENDENT)} | {"table": p.replace(d=20)}
+    theory = {law: predict_grid(q, inputs.EXPONENTS, [q.ridge]) for law, q in problems.items()}
+    told = inputs.judge(inputs.Data({law: Estimate(values) for law, values in data.items()}, theory))
     (listed,) = re.findall(rf"{word}: ([^;.]*)", told.finding)
     assert "table" in listed
     assert "fails in the same way" not in told.surprise

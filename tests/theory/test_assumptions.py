@@ -1,9 +1,11 @@
 """Every assumption that can fail is named in a sentence, with what was given."""
 
+import numpy as np
 import pytest
 
 import onestride as one
-from onestride.theory.assumptions import LARGEST_SIZE, beyond_the_model, failed_assumption
+from onestride.inputs import InputLaw, input_law, law_names, register
+from onestride.theory.assumptions import LARGEST_SIZE, beyond_the_model, failed_assumption, needs_identity
 
 
 def problem(**changes):
@@ -12,7 +14,6 @@ def problem(**changes):
 
 
 BEYOND = {
-    "Gaussian inputs": {"inputs": "rademacher"},
     "one gradient step": {"steps": 2},
     "at most 3 of them": {"directions": 4},
     "n, d, N and n_step of at most": {"n": 10 * LARGEST_SIZE},
@@ -39,6 +40,28 @@ def test_what_no_theory_describes_is_named(words, changes):
     p = problem(**changes)
     assert words in beyond_the_model(p)
     assert failed_assumption(p) == beyond_the_model(p)
+
+
+def test_a_law_that_does_not_state_its_covariance_is_named(monkeypatch):
+    monkeypatch.setattr("onestride.inputs._REGISTRY", {name: input_law(name) for name in law_names()})
+    register(InputLaw("own", lambda generator, X: generator.standard_normal(out=X)))
+    assert "the law 'own' does not state it" in failed_assumption(problem(inputs="own"))
+    register(InputLaw("own", lambda generator, X: generator.standard_normal(out=X), np.ones))
+    assert failed_assumption(problem(inputs="own")) is None
+
+
+@pytest.mark.parametrize("inputs", ["ar1", "elliptic", one.Covariance.spiked(200, 5.0)])
+def test_what_is_derived_for_the_identity_says_so(inputs):
+    p = problem(inputs=inputs)
+    assert failed_assumption(p) is None
+    assert "identity covariance" in needs_identity(p, "this")
+    assert needs_identity(problem(inputs="rademacher"), "this") is None
+    assert "level='full' needs inputs with identity" in one.predict(p, level="full", throw=False).message
+    assert "identity" in one.predict(p, method="plateau", throw=False).message
+    assert "identity" in one.predict(p, method="finite-step", throw=False).message
+    for refuses in (one.spectrum, one.baselines):
+        with pytest.raises((one.TheoryError, one.InputError), match="needs inputs with identity covariance"):
+            refuses(p)
 
 
 @pytest.mark.parametrize(("words", "changes"), [*FINITE.items()])

@@ -79,7 +79,8 @@ class ProblemOptions:
         given = {name: value for name, value in vars(self).items() if value is not None and name != "problem"}
         step = {name: given.pop(name) for name in ("constant", "exponent") if name in given}
         functions = {name: _function(given[name]) for name in ("activation", "teacher") if name in given}
-        return Problem(**data | given | functions | {"step": read_step(data["step"]).replace(**step)})
+        changed: dict[str, Any] = given | functions | {"step": read_step(data["step"]).replace(**step)}
+        return Problem(**data | changed)
 
 
 AS_IN_README = ProblemOptions()

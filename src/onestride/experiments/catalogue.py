@@ -26,7 +26,7 @@ QUESTIONS = {
     "activations": "How does the gain depend on the activation, and what happens when c₁ = 0 or c₂ = 0?",
     "beyond-half": "What happens when the step is larger than √n?",
     "finite-size": "Does the distance between simulation and theory vanish as n → ∞?",
-    "inputs": "Does the Gaussian theory hold for inputs of other laws, for correlated ones and for a real table?",
+    "inputs": "Does theory hold for inputs of other laws, for correlated ones and for a real table?",
     "several-steps": "What do more first-layer steps learn, and can a reused batch beat the information exponent?",
     "label-noise": "How does the gain fall with label noise, and does anything but the variance of the noise matter?",
     "depth": "What of the picture survives in a three-layer network, with a step on one hidden layer or on both?",

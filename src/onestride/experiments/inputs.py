@@ -1,4 +1,4 @@
-"""`inputs`: other laws of the inputs, correlated inputs and a real table, against the theory for Gaussian inputs."""
+"""`inputs`: other laws of the inputs, correlated inputs and a real table, against the theory for their own covariance."""
 
 from __future__ import annotations
 
@@ -16,16 +16,17 @@ from onestride.comparison import ERROR_TOLERANCE, Agreement, Check, Pair, agree,
 from onestride.experiments.kit import EXPONENT, problem_at, row_of, sideways
 from onestride.experiments.outcome import Figure, Judgement, Progress
 from onestride.experiments.probes import ridge_risk
-from onestride.experiments.tables import table, whitened
+from onestride.experiments.tables import components, table
 from onestride.experiments.verdict import by_name, decide_each, listed, marks
-from onestride.plot import Panel, theory_series
+from onestride.inputs import Covariance
+from onestride.plot import Panel, Series, theory_series
 from onestride.problem import Problem
 from onestride.result import Estimate, PredictionGrid
-from onestride.simulation.network import Batch, draw_network, draw_teacher, gradient, labels
+from onestride.simulation.network import Batch, draw_inputs, draw_network, draw_teacher, gradient, labels
 from onestride.simulation.run import simulate_grid
 from onestride.theory.predict import predict_grid
 
-CLAIM = "The errors are universal: only the mean and the covariance of the inputs matter, not their law."
+CLAIM = "The errors are universal: of independent entries only mean and variance matter, of others their covariance and length."
 SIZES = {"n": (150, 600, 4000), "N": (300, 900, 900), "points": (5, 21, 21), "seeds": (4, 20, 20)}
 INDEPENDENT = {
     "gaussian": "gaussian",
@@ -35,41 +36,41 @@ INDEPENDENT = {
 }
 DEPENDENT = {"ar1": "AR(1)", "power": "power-law spectrum", "elliptic": "elliptic"}
 ROWS = {"table": "rows of the table", "gaussian rows": "as many Gaussian rows"}
-ISOTROPIC = ("uniform", "rademacher", "student", "elliptic", "table")  # identity covariance, not Gaussian
+JUDGED = ("uniform", "rademacher", "student", "ar1", "power", "elliptic", "table")
 EXPONENTS = (0.0, 0.25, 0.5)
-TABLE_DIMS = 50  # principal components of the digits kept; the rest is close to constant
+TABLE_DIMS = 50  # principal components of the digits kept, with their own variances; the rest is close to constant
 
 
 @dataclass(frozen=True)
 class Data:
-    """Test errors at `EXPONENTS` by law, and the theory for Gaussian inputs at the size of the laws and of the table."""
+    """Test errors at `EXPONENTS` by law, and the theory of each law's covariance; rows of a table have that of the table."""
 
     errors: dict[str, Estimate]
-    laws: PredictionGrid
-    table: PredictionGrid
+    theories: dict[str, PredictionGrid]
 
     def theory(self, law: str) -> PredictionGrid:
-        """The theory at the size of this law."""
-        return self.table if law in ROWS else self.laws
+        """The theory of this law: of Gaussian inputs for independent entries."""
+        return self.theories["table" if law in ROWS else "gaussian" if law in INDEPENDENT else law]
 
 
 def measure(size: SimpleNamespace, progress: Progress) -> Data:
-    """Simulate every law on the same problem; rows of a table at their own size, beside Gaussian rows of that size."""
+    """Simulate every law on the same problem; rows of a table at their own size, beside Gaussian rows of its covariance."""
     problem = problem_at(size.n, activation="softplus")
-    small = problem.replace(n=600, d=TABLE_DIMS, N=size.N)
+    digits, values = components(table("digits")[0], TABLE_DIMS)
+    small = problem.replace(n=600, d=TABLE_DIMS, N=size.N, inputs=Covariance(tuple(values.tolist())))
     laws = (*INDEPENDENT, *DEPENDENT)
     errors: dict[str, Estimate] = {}
     for law in laws:
         grid = simulate_grid(problem.replace(inputs=law), EXPONENTS, [problem.ridge], size.seeds, device=size.device)
         errors[law] = grid.test_error[:, 0]
         progress(len(errors) / (len(laws) + 2))
-    digits = whitened(table("digits")[0], TABLE_DIMS)
     for name, rows in zip(ROWS, (digits, None), strict=True):
         found = [on_rows(small, rows, seed, backend=choose(size.device)) for seed in range(size.seeds)]
         errors[name] = Estimate(np.array(found))
         progress(len(errors) / (len(laws) + 2))
     curve = np.linspace(0, 0.5, size.points)
-    return Data(errors, *(predict_grid(p, curve, [p.ridge]) for p in (problem, small)))
+    problems = {law: problem.replace(inputs=law) for law in ("gaussian", *DEPENDENT)} | {"table": small}
+    return Data(errors, {law: predict_grid(p, curve, [p.ridge]) for law, p in problems.items()})
 
 
 def on_rows(problem: Problem, rows: Array | None, seed: int, *, backend: Backend) -> Array:
@@ -78,7 +79,7 @@ def on_rows(problem: Problem, rows: Array | None, seed: int, *, backend: Backend
     Without a table the rows are as many Gaussian ones: what the finite sizes alone do.
     """
     rng, n = stream(seed, "step_inputs"), problem.n
-    pool = rng.standard_normal((1797, problem.d)) if rows is None else rows[rng.permutation(rows.shape[0])]
+    pool = draw_inputs(problem, rng, 1797) if rows is None else rows[rng.permutation(rows.shape[0])]
     beta_star = draw_teacher(problem, seed)[None]
     signal = labels(problem, beta_star, pool)
     y = signal + problem.noise * stream(seed, "step_noise").standard_normal(signal.size)
@@ -91,10 +92,10 @@ def on_rows(problem: Problem, rows: Array | None, seed: int, *, backend: Backend
 
 
 def judge(data: Data) -> Judgement:
-    """A law passes when the errors at all exponents agree with the theory for Gaussian inputs, within ERROR_TOLERANCE.
+    """A law passes when the errors at all exponents agree with the theory of its covariance, within ERROR_TOLERANCE.
 
-    The table is judged by the logarithm of its error over that of as many Gaussian rows, paired by seed: at its size
-    the theory is off for Gaussian rows too, and its errors have heavy tails.
+    The table is judged by the logarithm of its error over that of as many Gaussian rows of its covariance, paired by seed:
+    at its size the theory is off for Gaussian rows too, and its errors have heavy tails.
     """
     among = len(EXPONENTS)
     checks: dict[str, Sequence[Check]] = {}
@@ -110,14 +111,14 @@ def judge(data: Data) -> Judgement:
     checks["table"] = [check(ratio[i], -ERROR_TOLERANCE, ERROR_TOLERANCE, among=among) for i in range(among)]
     told = listed({law: found for law, found in checks.items() if law != "gaussian rows"})
     return Judgement(
-        words=decide_each({law: checks[law] for law in ISOTROPIC}),
+        words=decide_each({law: checks[law] for law in JUDGED}),
         finding=(
-            f"Test error beside the theory for Gaussian inputs at α = {', '.join(f'{a:g}' for a in EXPONENTS)}, largest gap of "
+            f"Test error beside the theory of the inputs' own covariance at α = {', '.join(f'{a:g}' for a in EXPONENTS)}, largest gap of "
             f"measured from predicted: {', '.join(gaps)}. Within {ERROR_TOLERANCE:.0%} at every α ({len(ratio.values)} seeds; "
             f"the table: of Gaussian rows), {told}. At the table's size (α = 1/2) the logarithm of its error over that of "
-            f"Gaussian rows is {ratio.mean[-1]:+.2f} ± {ratio.stderr[-1]:.1g}.{marks(data.laws, data.table)}"
+            f"Gaussian rows is {ratio.mean[-1]:+.2f} ± {ratio.stderr[-1]:.1g}.{marks(*data.theories.values())}"
         ),
-        surprise=_what_matters(checks, data.table.problem),
+        surprise=_what_matters(checks, data.theory("table").problem),
         rows=rows,
     )
 
@@ -132,37 +133,44 @@ def _row(pair: Pair, **where: Any) -> dict[str, Any]:
 def _what_matters(checks: dict[str, Sequence[Check]], small: Problem) -> str:
     """Independent entries of other laws beside one length shared by all entries, and the theory at the table's size."""
     words = {
-        Agreement.AGREES: "agree with the theory for Gaussian ones",
-        Agreement.DIFFERS: "do not follow the theory for Gaussian ones",
+        Agreement.AGREES: "agree with theory",
+        Agreement.DIFFERS: "do not follow theory",
         Agreement.UNDECIDED: "are undecided at these seeds",
     }
-    others = by_name({law: checks[law] for law in INDEPENDENT if law != "gaussian"})
-    entries = "; ".join(f"{', '.join(laws)} {words[outcome]}" for outcome, laws in others.items() if laws)
+
+    def told(laws: Sequence[str]) -> str:
+        found = by_name({law: checks[law] for law in laws})
+        return "; ".join(f"{', '.join(laws)} {words[outcome]}" for outcome, laws in found.items() if laws)
+
     rows = "agrees for" if together(checks["gaussian rows"]) is Agreement.AGREES else "is not shown to hold even for"
     return (
-        f"Of independent entries {entries}. Inputs with one random length shared by all entries (elliptic), whose covariance is still the identity, "
-        f"{words[together(checks['elliptic'])]}. At the table's size (n is {small.n / (small.d**2 / 2):.2g} of d²/2) the theory {rows} Gaussian rows."
+        f"Of independent entries {told([law for law in INDEPENDENT if law != 'gaussian'])}, that of Gaussian ones. Of inputs with a covariance "
+        f"or a random length {told(tuple(DEPENDENT))}, their own. At the table's size (n is {small.n / (small.d**2 / 2):.2g} of d²/2) the theory {rows} "
+        "Gaussian rows of its covariance."
     )
 
 
 def draw(data: Data) -> Figure:
-    """Test errors against α beside the theory for Gaussian inputs: independent entries, dependent ones, the table."""
-    n, small, seeds = data.laws.problem.n, data.table.problem, len(data.errors["table"].values)
+    """Test errors against α beside theory: independent entries, dependent ones each with its own, the table."""
+    n, small, seeds = data.theory("gaussian").problem.n, data.theory("table").problem, len(data.errors["table"].values)
     size = f"n = {n}, d = n/2, N = 3n/2"
     panels = []
     for title, names in (
         (f"independent entries, {size}", INDEPENDENT),
         (f"dependent entries, {size}", DEPENDENT),
-        (f"digits, whitened: n = {small.n}, d = {small.d}, N = {small.N}", ROWS),
+        (f"digits: n = {small.n}, d = {small.d}, N = {small.N}", ROWS),
     ):
-        grid = data.theory(next(iter(names)))
-        theory = theory_series("theory, Gaussian inputs", grid.exponents, grid.test_error[:, 0], grid.status[:, 0])
+        theory: list[Series] = []
+        for law in names if names is DEPENDENT else list(names)[:1]:
+            grid = data.theory(law)
+            label = f"theory, {names[law]}" if names is DEPENDENT else "theory"
+            theory += theory_series(label, grid.exponents, grid.test_error[:, 0], grid.status[:, 0])
         measured = sideways(EXPONENTS, 0.008, {name: data.errors[law] for law, name in names.items()})
         panels.append(Panel(title, EXPONENT, "test error", (*theory, *measured)))
     caption = (
         f"Softplus, teacher H₁ + H₂/√2, noise 0.5, λ = 0.1, η = n^α, literal gradient. AR(1): Σ_ij = 0.8^|i−j|; power-law: "
-        f"eigenvalues ∝ k^−½; both of trace d. Elliptic: multivariate Student law, 5 degrees, identity covariance. Digits: 1,797 "
-        f"images, {TABLE_DIMS} leading principal components scaled to variance 1, disjoint rows for step, ridge and test, labels "
+        f"eigenvalues ∝ k^−½; both of trace d. Elliptic: multivariate Student law, 5 degrees, identity covariance. Each has its own theory. Digits: 1,797 "
+        f"images, {TABLE_DIMS} leading principal components scaled to trace d, theory of their covariance, disjoint rows for step, ridge and test, labels "
         f"from the teacher. Points are shifted sideways. {seeds} seeds, mean ± standard error."
     )
     return Figure(panels, caption, columns=3)

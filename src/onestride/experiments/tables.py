@@ -24,7 +24,8 @@ def table(name: str) -> tuple[Array, Array]:
     return (X - X.mean(0)) / X.std(0), (y - y.mean()) / y.std()
 
 
-def whitened(X: Array, dims: int) -> Array:
-    """The leading principal components scaled to variance 1: rows of mean 0 and identity covariance."""
-    U, _, _ = np.linalg.svd(X - X.mean(0), full_matrices=False)
-    return U[:, :dims] * np.sqrt(X.shape[0])
+def components(X: Array, dims: int) -> tuple[Array, Array]:
+    """The leading principal components scaled together to E|x|² = dims, and their variances: rows of diagonal covariance."""
+    U, values, _ = np.linalg.svd(X - X.mean(0), full_matrices=False)
+    variances = values[:dims] ** 2 * dims / np.sum(values[:dims] ** 2)
+    return U[:, :dims] * np.sqrt(X.shape[0] * variances), variances

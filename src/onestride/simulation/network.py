@@ -15,7 +15,6 @@ import numpy as np
 from onestride._backend import HOST, Backend, DeviceArray, Role, map_tiles, prefetched, row_blocks, stream
 from onestride._errors import InputError
 from onestride._numerics import Array, Float
-from onestride.inputs import input_law
 from onestride.problem import Problem
 
 
@@ -46,18 +45,26 @@ class Gradient:
 
 
 def draw_teacher(problem: Problem, seed: int) -> Float[Array, "d"]:
-    """β⋆, uniform on the unit sphere of R^d; the first of several directions."""
+    """β⋆, the first of several directions: uniform on the unit sphere of R^d, scaled to β⋆ᵀΣβ⋆ = 1 where x has a covariance."""
     g = stream(seed, "teacher").standard_normal(problem.d)
-    return g / np.linalg.norm(g)
+    return problem.law.normalised(_with_energies(problem, g / np.linalg.norm(g))[None])[0]
 
 
 def draw_directions(problem: Problem, seed: int) -> Float[Array, "directions d"]:
-    """The orthonormal directions of the teacher as rows (directions × d); the first is `draw_teacher`'s."""
+    """The directions of the teacher as rows (directions × d), orthonormal in Σ; the first is `draw_teacher`'s."""
     if problem.directions == 1:
         return draw_teacher(problem, seed)[None]
     g = stream(seed, "teacher").standard_normal((problem.directions, problem.d))
     q, r = np.linalg.qr(g.T)
-    return (q * np.sign(np.diag(r))).T
+    rows = (q * np.sign(np.diag(r))).T
+    rows[0] = _with_energies(problem, rows[0])
+    return problem.law.normalised(rows)
+
+
+def _with_energies(problem: Problem, beta: Float[Array, "d"]) -> Float[Array, "d"]:
+    """The direction itself, or its signs with the energies that the law of the inputs fixes."""
+    energies = problem.law.teacher
+    return beta if energies is None else np.sign(beta) * np.sqrt(energies)
 
 
 def labels(problem: Problem, directions: Float[Array, "directions d"], X: Float[Array, "n d"]) -> Float[Array, "n"]:
@@ -119,7 +126,7 @@ def draw_inputs(
 ) -> Float[Array, "n d"]:
     """`rows` samples of the law `problem.inputs`, as rows, where the backend likes them; every law has E|x|² = d."""
     X = backend.host_empty(rows, problem.d)
-    input_law(problem.inputs).fill(generator, X)
+    problem.law.fill(generator, X)
     return X
 
 

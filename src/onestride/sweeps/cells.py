@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from onestride.inputs import input_law
+from onestride.inputs import Covariance
 from onestride.problem import Problem
 from onestride.store import Record, content_key, expect
 from onestride.sweeps.shapes import SHAPES
@@ -133,9 +133,11 @@ def _contents(problem: Problem, pairs: Sequence[Pair]) -> list[dict[str, Any]]:
         prints["activation"] = np.asarray(problem.sigma.raw(_PROBES), float)
     if problem.teacher not in _KNOWN_BY_NAME and isinstance(problem.teacher, str):
         prints["teacher"] = named_values(problem.teacher, _PROBES)
-    if problem.inputs not in _KNOWN_LAWS:
+    if isinstance(problem.inputs, Covariance):
+        shared["inputs"] = problem.to_dict()["inputs"]
+    elif problem.inputs not in _KNOWN_LAWS:
         prints["inputs"] = np.empty(_PROBES.size)
-        input_law(problem.inputs).fill(np.random.default_rng(0), prints["inputs"].reshape(2, 2))
+        problem.law.fill(np.random.default_rng(0), prints["inputs"].reshape(2, 2))
     if prints:
         shared["registered"] = {name: [float(f"{v:.9g}") for v in values] for name, values in prints.items()}
     shared = _without_defaults(shared)

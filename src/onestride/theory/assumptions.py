@@ -13,13 +13,21 @@ LARGEST = 1e60  # of λ, E σ², E σ⋆² and the noise, and one over the least
 
 
 def beyond_the_model(problem: Problem, *, schedules: bool = False) -> str | None:
-    """What no theory describes: other inputs, many directions, overflowing numbers; and what only `schedules` do."""
-    if problem.inputs != "gaussian":
-        return f"the theory needs Gaussian inputs with identity covariance, got inputs={problem.inputs!r}"
+    """What no theory describes: inputs of unknown covariance, many directions, overflow; and what only `schedules` do."""
+    if problem.law.eigenvalues is None:
+        return (
+            f"the theory needs the covariance of the inputs, and the law {problem.law.name!r} does not state it; "
+            "InputLaw(…, eigenvalues=numpy.ones) says that it is the identity"
+        )
     if problem.directions > MOST_DIRECTIONS:
         return (
             f"the theory averages the teacher over its directions and needs at most {MOST_DIRECTIONS} of them, "
             f"got directions={problem.directions}"
+        )
+    if problem.directions > 1 and not problem.law.isotropic:
+        return (
+            f"for inputs with a covariance or random lengths the theory needs a teacher of one direction, got directions="
+            f"{problem.directions} with inputs={problem.inputs!r}"
         )
     if problem.steps > 1 and problem.step.constant > 0:
         if not schedules:
@@ -29,6 +37,8 @@ def beyond_the_model(problem: Problem, *, schedules: bool = False) -> str | None
                 "the theory of several steps needs a teacher of one direction, "
                 f"got directions={problem.directions} with steps={problem.steps}"
             )
+        if not problem.law.isotropic:
+            return needs_identity(problem, "the theory of several steps")
     if not problem.fresh and problem.step.constant > 0:
         return (
             "the theory needs fresh samples for the ridge regression, got fresh=False: a row that the step has seen carries its own "
@@ -47,6 +57,13 @@ def beyond_the_model(problem: Problem, *, schedules: bool = False) -> str | None
         if not size <= LARGEST:
             return f"the theory computes in double precision and needs {name} of at most {LARGEST:g}, got {size:g}"
     return None
+
+
+def needs_identity(problem: Problem, what: str) -> str | None:
+    """Why `what`, which is derived for isotropic inputs, does not apply; None where it does."""
+    if problem.law.isotropic:
+        return None
+    return f"{what} needs inputs with identity covariance and without random lengths, got inputs={problem.inputs!r}"
 
 
 def failed_assumption(problem: Problem, *, schedules: bool = False) -> str | None:

@@ -9,7 +9,7 @@ import numpy as np
 from onestride.functions import InputError
 from onestride.problem import Problem, Step
 from onestride.result import Result, Status
-from onestride.theory.assumptions import beyond_the_model
+from onestride.theory.assumptions import beyond_the_model, needs_identity
 from onestride.theory.density import resolves_degrees
 from onestride.theory.direction import direction
 from onestride.theory.predict import predict
@@ -43,7 +43,9 @@ def baselines(problem: Problem) -> dict[str, Baseline]:
     direction-only    E[y | βᵀx]:                          Σ_k c⋆_k² k! (1 − ϱ^{2k}) + σ_ε²,  ϱ = β⋆ᵀβ/|β|
     bayes             σ⋆(β⋆ᵀx):                            σ_ε²
     """
-    reason = beyond_the_model(problem.replace(step=Step.none()))
+    reason = beyond_the_model(problem.replace(step=Step.none())) or needs_identity(
+        problem, "the theory of the baselines"
+    )
     if reason is not None:
         raise InputError(reason)
     found = direction(problem).overlap

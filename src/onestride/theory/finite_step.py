@@ -17,7 +17,7 @@ from numpy.typing import ArrayLike
 from onestride._numerics import Array
 from onestride.problem import Problem, Step
 from onestride.result import Errors, Status
-from onestride.theory.assumptions import failed_assumption
+from onestride.theory.assumptions import failed_assumption, needs_identity
 from onestride.theory.bulk import Bulk, bulk_errors, bulk_of
 from onestride.theory.profile.build import Verdict, try_model
 from onestride.theory.profile.quadratic_form import mean_gram
@@ -80,5 +80,5 @@ THEORY = Theory(
     errors,
     "finite n with the untrained network's bulk: within 1 % of the profile theory (n = 1,500) for λ ≥ 0.1 and α ≤ 0.25, "
     "within 2 % for λ ≥ 0.1 and α ≤ 0.3, tens of percent off at λ = 0.001 and α = 1/2",
-    failed_assumption,
+    lambda problem: failed_assumption(problem) or needs_identity(problem, "the theory of a frozen bulk"),
 )

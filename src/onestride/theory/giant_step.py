@@ -21,7 +21,7 @@ from onestride._numerics import Array, gauss_density
 from onestride.functions import Function, InputError
 from onestride.problem import Problem
 from onestride.result import Prediction, Status
-from onestride.theory.assumptions import beyond_the_model
+from onestride.theory.assumptions import beyond_the_model, needs_identity
 from onestride.theory.threads import one_thread
 
 _NODES = 60
@@ -59,7 +59,7 @@ def giant_step(problem: Problem) -> Prediction:
             'giant_step needs readout="constant" and gradient="labels", as in Cui et al. 2024; '
             f"got readout={problem.readout!r}, gradient={problem.gradient!r}"
         )
-    reason = beyond_the_model(problem)
+    reason = beyond_the_model(problem) or needs_identity(problem, "the theory of giant steps")
     if reason is not None:
         raise InputError(reason)
     if not isinstance(problem.target, Function):

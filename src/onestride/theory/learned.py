@@ -40,6 +40,7 @@ from onestride.teachers import (
 )
 from onestride.theory.direction import without_a_direction
 from onestride.theory.profile.build import Verdict, try_model
+from onestride.theory.profile.coupled import coupled_answers
 from onestride.theory.profile.equations import Solution, solve
 from onestride.theory.profile.errors import errors_at
 from onestride.theory.profile.quadratic_form import (
@@ -114,19 +115,25 @@ def teacher_degrees(problem: Problem) -> list[int]:
     return [k for k in range(1, DEGREE + 1) if power[k] != 0]
 
 
-def _solved(problem: Problem, level: str) -> tuple[Model, Solution]:
+def _shares(problem: Problem, level: str) -> tuple[Array, Array, float]:
+    """Learned fractions by degree and by direction, and the power of f̂ outside the span of H_0 … H_4."""
     model = try_model(problem, level)
     if isinstance(model, Verdict):
         raise TheoryError(model.message)
-    solution = solve(model, problem.ridge)
+    chances, found = zip(
+        *((p, _of_member(member.at(problem.ridge), problem.ridge)) for p, member in model.members), strict=True
+    )
+    fraction, by_direction, unexplained = (
+        np.tensordot(chances, np.array(part), 1) for part in zip(*found, strict=True)
+    )
+    return fraction, by_direction, float(unexplained)
+
+
+def _of_member(model: Model, ridge: float) -> tuple[Array, Array, float]:
+    """The same of one model."""
+    problem, solution = model.problem, solve(model, ridge)
     if not solution.converged:
         raise TheoryError(f"the profile equations were not solved: residual {solution.residual:.1e}")
-    return model, solution
-
-
-def _shares(problem: Problem, level: str) -> tuple[Array, Array, float]:
-    """Learned fractions by degree and by direction, and the power of f̂ outside the span of H_0 … H_4."""
-    model, solution = _solved(problem, level)
     left_over, target = residual_moments(model, solution), problem.target
     taught = hermite_components(target, DEGREE)
     components = taught - left_over[:-1]
@@ -194,6 +201,10 @@ def _product_of(z: Float[Array, "*m k"], m: int) -> Float[Array, "*m"]:
 
 def _answered_teacher(model: Model, rho: Array, q: Array) -> list[Array]:
     """R y in the special sector (functions of the row) and in every other one: its part along the teacher."""
+    if model.means.coupled is not None:
+        plain, along = coupled_answers(model, rho, q)
+        others = [answered(answers(model, s, s.h, rho, q)) for s in model.sectors[1:]]
+        return [plain, along[:, None], *others]
     wide, known = carrier(model, rho, q)
     plain: Array = np.zeros(rho.size)
     left: list[Array] = [np.zeros_like(sector.h) for sector in model.sectors]

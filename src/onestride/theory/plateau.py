@@ -19,7 +19,7 @@ from numpy.typing import ArrayLike
 from onestride._numerics import Array, Float, monomials_in_hermite
 from onestride.problem import Problem, Step
 from onestride.result import Errors, Status
-from onestride.theory.assumptions import beyond_the_model
+from onestride.theory.assumptions import beyond_the_model, needs_identity
 from onestride.theory.bulk import Bulk, bulk_errors, bulk_of
 from onestride.theory.direction import direction
 from onestride.theory.registry import Theory
@@ -45,7 +45,7 @@ def window_of(step: Step) -> float:
 
 def failed_assumption(problem: Problem) -> str | None:
     """Which assumption of the limit theory fails for this problem, if any."""
-    reason = beyond_the_model(problem)
+    reason = beyond_the_model(problem) or needs_identity(problem, "the theory of n → ∞")
     if reason is not None:
         return reason
     if problem.step.constant > 0 and problem.sigma.coefficients[1] == 0:

@@ -1,8 +1,8 @@
 """Where the profile theory is known to be off by more than 5 %, and the sentence that says why.
 
-Eight things it leaves out. The limits of the first two were set on the problems of benchmarks/reliability.py, those of the next three
-on benchmarks/every_size.py, those of the last two on 52 random problems of several directions; that of degrees is where a block of
-dimension B_l visibly differs from noise. f is the squared length
+Ten things it leaves out. The limits of the first two were set on the problems of benchmarks/reliability.py, those of the next three
+on benchmarks/every_size.py, those of stretched and bent on 52 random problems of several directions, those of the last two on random
+problems of other inputs; that of degrees is where a block of dimension B_l visibly differs from noise. f is the squared length
 η² φ₀ E r² Var σ'/N that the gradient's fluctuations add to a neuron, θ the amplitude of the step, φ₀ = d/n_step:
 
     tails      a nonlinear part of kurtosis κ averages out over min(n, N) rows or neurons only: κ g/min(n, N) > 0.09, g the
@@ -23,6 +23,9 @@ dimension B_l visibly differs from noise. f is the squared length
                is no longer small beside all d inputs, √2 |E/G − 1| > 0.05 d (root mean square over neurons)
     bent       the same directions when the gradient of degree three, 3c₃η T(w, w)/√N with T = E[g H₃(u)], bends neurons towards
                them: 3√2 |c₃| η |T| > 0.15 d
+    covariance (limits set on 46 random problems) fewer than 15 directions, (tr Σ)²/tr Σ² without a resolved spike; with a step, two
+               eigenvalues that each hold a quarter of what is left of tr Σ², one above 2√d, or f λ_max > 5
+    lengths    random lengths of the inputs: f > 0.04, f with their law
 
 The levels of one degree (and finite-step, which stands on one) leave out degrees two and higher and the length of x: the
 untrained network's errors with all of them, relative to theirs, are known, δ, and a step makes them weigh more: δ(1 + 2θ).
@@ -42,6 +45,7 @@ from onestride.theory.assumptions import failed_assumption
 from onestride.theory.direction import direction
 from onestride.theory.profile.errors import errors as profile_errors
 from onestride.theory.profile.harmonics import HIGHEST_DEGREE, degrees_resolved, multiplicity
+from onestride.theory.profile.lengths import step_law
 from onestride.theory.profile.neurons import learned_direction
 from onestride.theory.profile.strength import isotropic_noise, unlearned_stretch
 from onestride.theory.profile.travel import stable, travel
@@ -57,6 +61,8 @@ _CHANCE = 5.0  # of the standard deviations of c⋆₁ in a batch: their square 
 _GROWTH = {"fresh": 30.0, "reused": 6.0}
 _NOT_NOISE = 3.0
 _STRETCHED, _BENT = 0.05, 0.15
+_SPIKE, _DIRECTIONS, _STANDS_OUT, _ALONG = 0.25, 15.0, 2.0, 5.0  # of a covariance
+_BY_FEW = 0.04
 _UNCHECKED = 0.1  # of n or N over d²/2, where the comparison with every degree has no solution
 
 
@@ -86,7 +92,7 @@ def mark(
 
 def known_off(problem: Problem) -> str | None:
     """Why the theory of every degree is known to be off by more than 5 % for this problem; None when it is not."""
-    reason = _unresolved(problem)
+    reason = _unresolved(problem) or _by_covariance(problem)
     if reason is not None:
         return reason
     spread, few = fluctuation(problem), min(problem.n, problem.N)
@@ -100,6 +106,53 @@ def known_off(problem: Problem) -> str | None:
     if problem.eta == 0:
         return None
     return _by_step(problem, spread) if problem.steps == 1 else _by_steps(problem)
+
+
+def _by_covariance(problem: Problem) -> str | None:
+    """Too few directions that count, spikes that are not resolved, or fluctuations that are large along the largest one."""
+    law = problem.law
+    if law.isotropic or law.eigenvalues is None:
+        return None
+    if law.freedom is not None:
+        return _by_lengths(problem)
+    first, second, *_ = np.sort(law.eigenvalues(problem.d))[::-1]
+    squares = np.sum(law.eigenvalues(problem.d) ** 2)
+    left = problem.d**2 / (squares - (first**2 if first**2 > _SPIKE * squares else 0.0))
+    if left < _DIRECTIONS:
+        return f"the covariance of the inputs is that of {left:.2g} directions, (tr Σ)²/tr Σ², too few to average over"
+    if problem.eta == 0:
+        return None
+    if first**2 > _SPIKE * squares and second**2 > _SPIKE * (squares - first**2):
+        return (
+            f"two eigenvalues of the inputs' covariance stand out, {first:.3g} and {second:.3g}, and only one coordinate "
+            "beside the learned one is resolved"
+        )
+    if first > _STANDS_OUT * np.sqrt(problem.d):
+        return (
+            f"the largest eigenvalue of the inputs' covariance is {first:.3g}, more than {_STANDS_OUT:g}√d = "
+            f"{_STANDS_OUT * np.sqrt(problem.d):.3g}"
+        )
+    moved = fluctuation(problem) * first
+    if moved > _ALONG:
+        return (
+            f"along the largest eigenvector of the inputs' covariance the fluctuations of the gradient add {moved:.2g} times a "
+            "neuron's own power and are no longer small beside it"
+        )
+    return None
+
+
+def _by_lengths(problem: Problem) -> str | None:
+    """Random lengths: a few long samples carry the gradient's fluctuations, and their law has no mean to speak of."""
+    law = step_law(problem) if problem.eta else None
+    moved = (
+        0.0 if law is None else problem.eta**2 * problem.d / problem.step_samples * law.power * law.slope / problem.N
+    )
+    if moved <= _BY_FEW:
+        return None
+    return (
+        f"the inputs have random lengths, and a few long ones carry the gradient's fluctuations, which add {moved:.2g} to the "
+        "squared length of a neuron"
+    )
 
 
 def _by_step(problem: Problem, spread: float) -> str | None:

@@ -13,7 +13,7 @@ import numpy as np
 from onestride._numerics import Array, Float
 from onestride.problem import Problem
 from onestride.result import Result, Status, TheoryError
-from onestride.theory.assumptions import failed_assumption
+from onestride.theory.assumptions import failed_assumption, needs_identity
 from onestride.theory.density import Law, atom_at_zero, band_grid, untrained_law
 from onestride.theory.gaps import from_far, from_neighbour
 from onestride.theory.outliers import Outliers, find_outliers, spike_model
@@ -107,7 +107,7 @@ def spectrum(problem: Problem, *, level: str = "isotropic", density: bool = True
     part. For α ≥ 0.45 the real edge is soft: a few eigenvalues lie above the predicted one.
     """
     level = level_name(level)
-    reason = failed_assumption(problem)
+    reason = failed_assumption(problem) or needs_identity(problem, "the theory of the spectrum")
     if reason is not None:
         raise TheoryError(reason)
     untrained = untrained_law(problem)

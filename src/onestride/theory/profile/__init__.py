@@ -17,6 +17,11 @@ In the order of the formulas:
     travel          which of the two, and how large steps may be
     schedule        the builder for several steps, every degree
     schedule_memory what they leave in its mean features
+    lengths         averages over random lengths of the inputs
+    anisotropy      where the directions of a step lie in the spectrum of the inputs' covariance
+    drift           neurons along those directions: their weights and mean features
+    covariance      the builder for inputs with a covariance or random lengths
+    coupled         the special sector when directions of sector 1 hang together
     build           `build_model`: which of the three, and the sentence where there is no model
     equations       `solve` at a real, complex or negative λ
     quadratic_form  Y = yᵀRy and its derivatives, read off a solution

@@ -11,8 +11,8 @@ import numpy as np
 from onestride.functions import Function
 from onestride.problem import Problem
 from onestride.result import Status
-from onestride.theory.assumptions import failed_assumption
-from onestride.theory.profile import classic, degrees, schedule
+from onestride.theory.assumptions import failed_assumption, needs_identity
+from onestride.theory.profile import classic, covariance, degrees, schedule
 from onestride.theory.profile.one_neuron import DIVERGED
 from onestride.theory.profile.sectors import Model
 from onestride.theory.profile.smoothing import LARGEST_REACH
@@ -37,6 +37,8 @@ def build_model(
 def _every_degree(problem: Problem, sigma: Function, target: Function, nodes: int, min_weight: float) -> Model:
     """The model serves every penalty asked for; the functions are named since a registered name may change its meaning."""
     assert (sigma, target) == (problem.sigma, problem.target)
+    if not problem.law.isotropic:
+        return covariance.build(problem, nodes=nodes, min_weight=min_weight)
     build = degrees.build if problem.steps == 1 or problem.eta == 0 else schedule.build
     return build(problem, nodes=nodes, min_weight=min_weight)
 
@@ -54,6 +56,8 @@ def try_model(
     """The model of `problem`, or why it has none: an assumption that fails, numbers out of range."""
     several = problem.steps > 1 and problem.eta > 0
     reason = failed_assumption(problem, schedules=level_name(level) == BEST_LEVEL)
+    if reason is None and level_name(level) != BEST_LEVEL:
+        reason = needs_identity(problem, f"level={level!r}")
     if reason is None and several and not travel(problem).grown <= DIVERGED:
         reason = (
             f"gradient descent diverges: after {problem.steps} steps the residual has more than {DIVERGED:g} times its power "

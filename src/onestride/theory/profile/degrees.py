@@ -115,7 +115,7 @@ def _neurons(
         along, bulk, share = np.ones_like(A), np.ones((A.size, 1)), np.ones(1)
         teacher, frame = bulk, np.eye(problem.directions)[None]
     else:
-        few, along_teacher = gauss(law.bulk), gauss(law.teacher)
+        few, along_teacher = gauss_nodes(law.bulk), gauss_nodes(law.teacher)
         bulk, share, frame = law.on(few, A) / (1 - 1 / d), few.weight, along_teacher.frame
         teacher = law.on(along_teacher, A) / (1 - 1 / d)
         along = np.ones_like(A) if law.learned is None else law.along_learned(A) / (1 - 1 / d)
@@ -133,7 +133,7 @@ def _neurons(
     return Kinds(A, omega, aside, weight, theta, aside * grown, along, along_e, *strengths)
 
 
-def gauss(law: SpectralNodes) -> SpectralNodes:
+def gauss_nodes(law: SpectralNodes) -> SpectralNodes:
     """A law on few nodes that keep its first moments (Lanczos, in blocks where several directions see it), with the mean
     of S kept too.
     """

@@ -193,6 +193,11 @@ def noisy(signal: Signal, extra: Array | float, count: int = 24) -> Signal:
     return Signal(r, u, uu, np.outer(signal.weight, wg / wg.sum()).ravel())
 
 
+def one_direction(r: Array, z: Array, w: Array) -> Signal:
+    """Nodes of r and the coordinate z along β⋆."""
+    return Signal(r, z[:, None], (z * z)[:, None, None], w)
+
+
 def compressed(signal: Signal) -> ResidualLaw:
     """Residuals on few nodes."""
     r, u, uu, w = signal

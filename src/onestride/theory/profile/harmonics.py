@@ -47,26 +47,26 @@ def degrees_resolved(D: int, largest: int, *, most: int = HIGHEST_DEGREE, factor
     return L
 
 
-def radius_rule(D: int, count: int) -> tuple[Float[Array, "r"], Float[Array, "r"]]:
+def radius_rule(D: float, count: int) -> tuple[Float[Array, "r"], Float[Array, "r"]]:
     """Gauss nodes and probabilities for |x|, x ~ N(0, I_D): |x|²/2 is a Gamma(D/2) variable."""
     k, a = np.arange(count), D / 2 - 1  # the three-term recurrence of the Laguerre polynomials (Golub and Welsch)
     y, vectors = eigh_tridiagonal(2 * k + 1 + a, np.sqrt(k[1:] * (k[1:] + a)))
     return np.sqrt(2 * y), vectors[0] ** 2
 
 
-def sphere_rule(D: int, count: int) -> tuple[Float[Array, "u"], Float[Array, "u"]]:
+def sphere_rule(D: float, count: int) -> tuple[Float[Array, "u"], Float[Array, "u"]]:
     """Gauss nodes and probabilities for √D u, u a coordinate of a uniform point of S^{D−1}."""
     g, vectors = eigh_tridiagonal(np.zeros(count), _recurrence(D, count))
     return g, vectors[0] ** 2
 
 
-def _recurrence(D: int, count: int) -> Float[Array, "l"]:
+def _recurrence(D: float, count: int) -> Float[Array, "l"]:
     """c_1 … c_{count−1} of g P_l = c_{l+1} P_{l+1} + c_l P_{l−1}, g = √D u: √l for D → ∞."""
     l = np.arange(1, count)
     return np.sqrt(l * (D / (2 * l + D - 2)) * ((l + D - 3) / (2 * l + D - 4)))
 
 
-def gegenbauer(g: Array, D: int, L: int) -> Float[Array, "degrees *shape"]:
+def gegenbauer(g: Array, D: float, L: int) -> Float[Array, "degrees *shape"]:
     """The orthonormal polynomials P_0 … P_L at g = √D u."""
     c, table = _recurrence(D, L + 2), np.empty((L + 1, *g.shape))
     table[0] = 1.0
@@ -77,7 +77,7 @@ def gegenbauer(g: Array, D: int, L: int) -> Float[Array, "degrees *shape"]:
     return table
 
 
-def resolve(f: Function, t: Array, s: Array, D: int, L: int) -> Float[Array, "parts *shape"]:
+def resolve(f: Function, t: Array, s: Array, D: float, L: int) -> Float[Array, "parts *shape"]:
     """b, k_1 … k_L, the variance of the rest and e of f(t + s u), first axis, at means t and scales s of u."""
     t, s = np.broadcast_arrays(np.asarray(t, float), np.asarray(s, float))
     flat_t, sd = t.ravel(), s.ravel() / np.sqrt(D)  # of s u
@@ -120,7 +120,7 @@ def _barycentric(x: Array, nodes: Array, weight: Array) -> Float[Array, "x nodes
     return part / part.sum(1, keepdims=True)
 
 
-def _table(f: Function, t: Array, sd: Array, D: int, L: int) -> _Table | None:
+def _table(f: Function, t: Array, sd: Array, D: float, L: int) -> _Table | None:
     """A table that reaches all points, where it is smooth enough and takes fewer values than the points."""
     low, high = sd.min(), sd.max()
     if D < 16 or low < 2.0**-10:
@@ -139,7 +139,7 @@ def _table(f: Function, t: Array, sd: Array, D: int, L: int) -> _Table | None:
     return _Table(float(grid[0]), float(distance), log_s, values.reshape(L + 3, count, grid.size))
 
 
-def _directly(f: Function, t: Array, sd: Array, D: int, L: int) -> Float[Array, "parts x"]:
+def _directly(f: Function, t: Array, sd: Array, D: float, L: int) -> Float[Array, "parts x"]:
     """The parts by quadrature at every point."""
     out = np.empty((L + 3, t.size))
     reach = f.rule[1].sum() / 2
@@ -210,7 +210,7 @@ def _unit_panel() -> tuple[Array, Array]:
 
 
 def _window_by_window(
-    f: Function, rule: tuple[Array, Array], t: Array, sd: Array, D: int
+    f: Function, rule: tuple[Array, Array], t: Array, sd: Array, D: float
 ) -> tuple[Array, Array, Array]:
     """The function's own rule, which resolves its kinks, around each t: nodes in units of sd, weights, values."""
     x, weight = rule
@@ -221,7 +221,9 @@ def _window_by_window(
     return (at - t[:, None]) / sd[:, None], weights, values
 
 
-def _from_end_to_end(f: Function, rule: tuple[Array, Array], t: Array, sd: Array, D: int) -> tuple[Array, Array, Array]:
+def _from_end_to_end(
+    f: Function, rule: tuple[Array, Array], t: Array, sd: Array, D: float
+) -> tuple[Array, Array, Array]:
     """The same on a small sphere, where the density ends like (1 − u²)^((D−3)/2): whole panels, and one up to each end."""
     x, weight = (a.reshape(-1, PANEL_NODES) for a in rule)
     left = np.append((x[:, 0] + x[:, -1] - weight.sum(1)) / 2, (x[-1, 0] + x[-1, -1] + weight[-1].sum()) / 2)
@@ -245,7 +247,7 @@ def _from_end_to_end(f: Function, rule: tuple[Array, Array], t: Array, sd: Array
     return (at - t[:, None]) / sd[:, None], weights, values
 
 
-def _by_rule(at: Array, weights: Array, values: Array, D: int, L: int) -> Array:
+def _by_rule(at: Array, weights: Array, values: Array, D: float, L: int) -> Array:
     """The parts from values at √D u = `at` with Lebesgue weights."""
     density = np.square(at)
     density *= -1 / D
@@ -256,17 +258,17 @@ def _by_rule(at: Array, weights: Array, values: Array, D: int, L: int) -> Array:
     return _moments(values, at, weights, D, L)
 
 
-def _locally(f: Function, t: Array, sd: Array, D: int, L: int) -> Array:
+def _locally(f: Function, t: Array, sd: Array, D: float, L: int) -> Array:
     g, p = _sphere_nodes(D)
     return _moments(f(t[:, None] + sd[:, None] * g), np.broadcast_to(g, (t.size, g.size)), p[None, :], D, L)
 
 
 @lru_cache(maxsize=64)
-def _sphere_nodes(D: int) -> tuple[Array, Array]:
+def _sphere_nodes(D: float) -> tuple[Array, Array]:
     return sphere_rule(D, _LOCAL)
 
 
-def _moments(values: Array, g: Array, p: Array, D: int, L: int) -> Array:
+def _moments(values: Array, g: Array, p: Array, D: float, L: int) -> Array:
     """The parts of f from its values at √D u = g with probabilities p."""
     out = np.empty((L + 3, values.shape[0]))
     out[0] = np.einsum("ij,ij->i", values, p)

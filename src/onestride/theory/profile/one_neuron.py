@@ -30,7 +30,7 @@ from scipy.special import roots_hermitenorm
 from onestride._numerics import Array, Float, gauss_density
 from onestride.functions import Function
 from onestride.problem import Problem
-from onestride.theory.profile.gradient_noise import ResidualLaw, Signal, compressed, noisy, signal_of
+from onestride.theory.profile.gradient_noise import ResidualLaw, Signal, compressed, noisy, one_direction, signal_of
 from onestride.theory.profile.neurons import normal_rule, readout_rule
 from onestride.theory.profile.smoothing import smooth
 
@@ -273,8 +273,3 @@ def _residual_law(problem: Problem, shares: Float[Array, "t"], seen: list[Seen])
         law = same or noisy(one_direction(s.R, s.u[:, 0], s.w), s.power - s.R**2, 12)
         pieces.append(law._replace(g=T * share * law.g, weight=law.weight / T))
     return compressed(Signal(*(np.concatenate(part) for part in zip(*pieces, strict=True))))
-
-
-def one_direction(r: Array, z: Array, w: Array) -> Signal:
-    """Nodes of r and the coordinate z along β⋆."""
-    return Signal(r, z[:, None], (z * z)[:, None, None], w)

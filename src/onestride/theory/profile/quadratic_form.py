@@ -14,6 +14,8 @@ When the means reach the teacher's direction in sector 1, that direction is a bl
 U₁ = Σ_p π_p U_1p and its h is h₁. Teachers of several directions have several parts h_l in a sector, and a node of their law
 sees combinations of them: hᵀUh and π_p are matrices then (`Sector.teacher_frame`).
 
+Where the directions of sector 1 hang together (inputs with a covariance) the special sector is that of `coupled`.
+
 Ridge objective λY, training error −λ² ∂Y/∂λ, and by the leave-one-out identity the test error is −∂Y/∂t at
 λ_i = λ + t/ρ_i².
 """
@@ -27,6 +29,7 @@ import numpy as np
 from scipy.linalg import solve_triangular
 
 from onestride._numerics import Array, Float, Inexact, solve
+from onestride.theory.profile.coupled import coupled_form
 from onestride.theory.profile.equations import Solution, block
 from onestride.theory.profile.sectors import Model, Sector
 
@@ -200,6 +203,8 @@ def quadratic_form(model: Model, solution: Solution, tangents: Sequence[Tangent]
     """Y and its derivative along each tangent (dρ, dq) of the solution."""
     rho, q = solution.rho, solution.q
     tail, plain, carrying = model.tail + model.problem.noise**2, model.means.h.size, len(model.means.carried)
+    if model.means.coupled is not None:
+        carrying = 1
     Y: Any = (model.w * rho) @ tail
     derivatives: list[Any] = [(model.w * d_rho) @ tail for d_rho, _ in tangents]
 
@@ -212,6 +217,9 @@ def quadratic_form(model: Model, solution: Solution, tangents: Sequence[Tangent]
 
     for sector in model.sectors[carrying:]:
         add(1.0, sector, sector.h)
+    if model.means.coupled is not None:
+        special, moved = coupled_form(model, rho, q, tangents)
+        return Y + special, [a + b for a, b in zip(derivatives, moved, strict=True)]
     wide, known = carrier(model, rho, q)
     for probability, b in model.means.cases:
         at = special_gram(model, b, rho, q)

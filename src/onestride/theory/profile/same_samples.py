@@ -26,7 +26,7 @@ from scipy.stats import qmc
 
 from onestride._numerics import Array, Float
 from onestride.problem import Problem
-from onestride.theory.profile.gradient_noise import compressed
+from onestride.theory.profile.gradient_noise import compressed, one_direction
 from onestride.theory.profile.one_neuron import (
     DIVERGED,
     Path,
@@ -35,7 +35,6 @@ from onestride.theory.profile.one_neuron import (
     common,
     lost,
     moved,
-    one_direction,
     put_out,
     respond,
     untrained,

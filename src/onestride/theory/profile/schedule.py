@@ -24,7 +24,7 @@ import numpy as np
 
 from onestride._numerics import Array, Complex, Float
 from onestride.problem import Problem
-from onestride.theory.profile.degrees import build_untrained, gauss, higher_sectors, linear_sector, radii_of
+from onestride.theory.profile.degrees import build_untrained, gauss_nodes, higher_sectors, linear_sector, radii_of
 from onestride.theory.profile.gradient_noise import GradientNoise, SpectralNodes, noise_of
 from onestride.theory.profile.harmonics import degrees_resolved, radius_rule, resolve, sphere_rule
 from onestride.theory.profile.memory import Kinds
@@ -192,7 +192,7 @@ def _neurons(
 ) -> tuple[Kinds, Movement]:
     """Nodes (A, ω) of the neurons, and what moved them."""
     end, (E, e, further), growth = path.end, directions, Growth(path, spectrum)
-    laws = gauss(spectrum.noise.bulk_law()), gauss(spectrum.along(e))
+    laws = gauss_nodes(spectrum.noise.bulk_law()), gauss_nodes(spectrum.along(e))
     bulk, teacher = (growth.on(law) for law in laws)
     learned, on_e, on_further = end.L @ E.T, end.L @ e, end.L @ further.T
     lost = (end.L**2).sum(1) - (learned**2).sum(1) - on_e**2 - (on_further**2).sum(1)

@@ -12,6 +12,7 @@ equations, the errors, the spectrum and the learned shares are written for it on
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -27,7 +28,7 @@ from onestride.theory.profile.several import resolve_several
 _NEGLIGIBLE = 1e-8  # singular values of K below this share of the largest: 2e-9 in the errors at worst
 
 
-def split(f: Target, overlap: float, z: Array, r: Array, D: int, L: int) -> list[Array]:
+def split(f: Target, overlap: float, z: Array, r: Array, D: float, L: int) -> list[Array]:
     """The parts of f(ϱz + √(1−ϱ²) r u) on the rows: h_0 (i), h_1 … h_L (i × 1) and the variance of the rest (i).
 
     For a teacher of several directions u are as many coordinates, the first of which is beside z, and h_l has a column for
@@ -39,7 +40,7 @@ def split(f: Target, overlap: float, z: Array, r: Array, D: int, L: int) -> list
     return [parts[0], *(part[:, None] for part in parts[1:-1]), parts[-1]]
 
 
-def split_teacher(target: Target, overlap: float, z: Array, r: Array, w: Array, D: int, L: int) -> list[Array]:
+def split_teacher(target: Target, overlap: float, z: Array, r: Array, w: Array, D: float, L: int) -> list[Array]:
     """The same of the teacher, E σ⋆² imposed: at overlap 1 a kink falls between nodes."""
     h0, *parts, tail = split(target, overlap, z, r, D, L)
     power = w @ (h0**2 + sum((part**2).sum(1) for part in parts) + tail)
@@ -81,6 +82,29 @@ class Sector:
 
 
 @dataclass(frozen=True)
+class Coupled:
+    """Directions of sector 1 that hang together, with the coordinates that are functions of the row (`coupled`).
+
+    rows: how many of the directions, the first, are such coordinates; the others have a block of the means each, the last
+    of them the teacher's. mass: Σ a_p b_p over the coordinates of each node p of the sector's law, for every two directions.
+    norm: the same for the neurons' own covariance, Σ_p norm_p = 1. bases: the columns (rows of B) through which each block is
+    seen: functions of the row, the same times xᵀMx/d, and the directions. less: parts that are independent from neuron to
+    neuron and that sector 1 counts too much.
+    """
+
+    rows: int
+    mass: Float[Array, "a a p"]
+    norm: Float[Array, "p"]
+    bases: tuple[Float[Array, "r i"], ...]
+    less: tuple[Float[Array, "k m"], ...]
+
+    @cached_property
+    def starts(self) -> list[int]:
+        """Where each block begins in a vector of the special sector, and its end."""
+        return [0, *np.cumsum([len(B) for B in self.bases]).tolist()]
+
+
+@dataclass(frozen=True)
 class Means:
     """The mean features: a special sector of low rank, in which the spikes live.
 
@@ -90,6 +114,7 @@ class Means:
     neuron, of which only the squares add up. carried: for sectors 1, 2, …, combinations (orthonormal rows) of the teacher's
     directions there, each a block f(i) times that direction, whose resolvent is that sector's and which holds its h. excess:
     for the same sectors, covariance of a neuron's weights along them that the sector's strengths do not hold, of either sign.
+    coupled: all blocks in few columns, sector 1's h among them, where its directions hang together.
     """
 
     cases: tuple[tuple[float, Float[Array, "k m"]], ...]
@@ -97,6 +122,7 @@ class Means:
     h: Float[Array, "p"]
     carried: tuple[Float[Array, "_ _"], ...] = ()
     excess: tuple[Float[Array, "k _ _"] | None, ...] = ()
+    coupled: Coupled | None = None
 
 
 @dataclass(frozen=True)
@@ -106,13 +132,15 @@ class Model:
     D: dimension of the rest of x. z, r: a sample's coordinate along the learned direction and the rest's length; w:
     probabilities. A, theta,
     weight: a neuron's readout, its weight along the learned direction, probability; v: variance of the rest of its
-    pre-activation. rest (k × i): variance of the features that no sector resolves. tail: the same of the teacher.
+    pre-activation. rest (k × i): variance of the features that no sector resolves. tail: the same of the teacher. adapted:
+    the same for a given penalty, where the law of sector 1 depends on it (`covariance`). draws: probabilities and models over
+    which errors are averaged in its place, where teachers of one law differ too much for one of them.
     """
 
     problem: Problem
     level: str
     learned: LearnedDirection
-    D: int
+    D: float
     z: Float[Array, "i"]
     r: Float[Array, "i"]
     w: Float[Array, "i"]
@@ -124,6 +152,17 @@ class Model:
     rest: Float[Array, "k i"]
     means: Means
     tail: Float[Array, "i"]
+    adapted: Callable[[float], Model] | None = None
+    draws: tuple[tuple[float, Model], ...] = ()
+
+    def at(self, lam: float) -> Model:
+        """The model for this penalty, where its sectors depend on it."""
+        return self if self.adapted is None else self.adapted(lam)
+
+    @property
+    def members(self) -> tuple[tuple[float, Model], ...]:
+        """The models whose errors are averaged: itself alone, as a rule."""
+        return self.draws or ((1.0, self),)
 
     @property
     def N_over_n(self) -> float:

@@ -32,7 +32,7 @@ class Ball(NamedTuple):
 
 
 @lru_cache(maxsize=16)
-def ball(D: int, k: int, L: int, count: int) -> Ball:
+def ball(D: float, k: int, L: int, count: int) -> Ball:
     """c₁ is a coordinate of S^{D−1}, c₂ that of S^{D−2} times √(1 − c₁²), and so on; Gauss's nodes for each."""
     c, weight, left = np.empty((1, 0)), np.ones(1), np.ones(1)
     for j in range(k):
@@ -45,7 +45,7 @@ def ball(D: int, k: int, L: int, count: int) -> Ball:
     return Ball(c, weight, _orthonormal(c, weight, D, L))
 
 
-def _orthonormal(c: Array, weight: Array, D: int, L: int) -> Float[Array, "m parts"]:
+def _orthonormal(c: Array, weight: Array, D: float, L: int) -> Float[Array, "m parts"]:
     """Products of one coordinate's polynomials, each less its parts of lower degree and along those before it."""
     k, table = c.shape[1], gegenbauer(np.sqrt(D) * c, D, L)  # degrees × m × k
     powers = [np.bincount(np.array(p, int), minlength=k) for p in all_products(k, L)]
@@ -60,7 +60,7 @@ def resolve_several(
     overlap: float,
     z: Float[Array, "i"],
     r: Float[Array, "i"],
-    D: int,
+    D: float,
     L: int,
     *,
     few: bool = False,

@@ -1,0 +1,206 @@
+"""The special sector when directions of sector 1 are not independent of each other: inputs with a covariance.
+
+Sector 1 has the precision 𝒜_p = D⁻¹ + V₀_p on coordinate p, U_p = 𝒜_p⁻¹. Means reach it along a few directions: e, the
+unlearned part of the teacher, and others, a, whose weights hang together with a neuron's kind. Coordinates that are
+functions of the row, u, are no part of it: a vector Y_p of sector 1 has S_u = Σ_p u_p Y_p = 0. With
+
+    𝒰_ab = Σ_p a_p b_p U_p,       D̃_ab = 𝒰_ab − 𝒰_au 𝒰_uu⁻¹ 𝒰_ub        the covariance of S_a = Σ_p a_p Y_p.
+
+K = X Y is a product of few columns and rows, and V₀ = YᵀC Y; with P = Y D Yᵀ, T = (I + P C)⁻¹ and W_ab = Σ_p a_p b_p C_p T_p
+
+    U_p = D − D Yᵀ C_p T_p Y D,       D̃_ab = (a·b) D − D Yᵀ(W_ab + W_au P(I − W_uu P)⁻¹ W_ub) Y D.
+
+Features and teacher see a vector of the special sector through few columns B of each block (on functions of the row, on the
+same times xᵀMx/d, and on S_a); those are its coordinates here, B_a D̃_ab B_bᵀ their covariance. Under forces F = Bᵀb the
+minimum has Y_p = U_p(Σ_u u_p μ_u + Σ_a a_p F_a), μ = Yᵀ(I − W_uu P)⁻¹ Σ_a W_ua Y D F_a, and the derivative of FᵀD̃F is that of
+Σ_p (…)ᵀU_p(…) at fixed forces.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from onestride._numerics import Array, Float, Inexact, solve
+from onestride.theory.profile.sectors import Coupled, Model
+
+Tangent = tuple[Array, Array]  # dρ, dq
+
+
+class Resolved(NamedTuple):
+    """C T of sector 1 at every p, W between all directions (flattened over u and its columns), P, and (I − W_uu P)⁻¹."""
+
+    CT: Inexact[Array, "p r r"]
+    W: Inexact[Array, "a a r r"]
+    P: Inexact[Array, "r r"]
+    free: Inexact[Array, "ur ur"]
+
+
+def coupled_of(model: Model) -> Coupled:
+    """The directions, of a model that has them."""
+    assert model.means.coupled is not None
+    return model.means.coupled
+
+
+def resolved(model: Model, rho: Inexact[Array, "i"], q: Inexact[Array, "k"]) -> Resolved:
+    """Sector 1 at a solution, as the directions see it."""
+    linear, coupled = model.sectors[0], coupled_of(model)
+    X, Y = linear.factors
+    P = (Y * (model.w * rho)) @ Y.T
+    weight = (model.weight * q * (model.problem.N / linear.dim))[:, None] * linear.strength
+    C = np.stack([(X.T * column) @ X for column in weight.T])
+    CT = C @ solve(np.eye(P.shape[0]) + P @ C, np.broadcast_to(np.eye(P.shape[0]), C.shape))
+    W = np.tensordot(coupled.mass, CT, axes=(2, 0))
+    rows, size = coupled.rows, P.shape[0]
+    WP = (W[:rows, :rows] @ P).transpose(0, 2, 1, 3).reshape(rows * size, rows * size)
+    return Resolved(CT, W, P, solve(np.eye(rows * size) - WP, np.eye(rows * size)))
+
+
+def _inner(model: Model, at: Resolved) -> Inexact[Array, "a a r r"]:
+    """W_ab + W_au P(I − W_uu P)⁻¹ W_ub for the directions of the blocks."""
+    rows, size = coupled_of(model).rows, at.P.shape[0]
+    count = at.W.shape[0] - rows
+    Wub = at.W[:rows, rows:].transpose(0, 2, 1, 3).reshape(rows * size, count * size)
+    back = np.kron(np.eye(rows), at.P) @ (at.free @ Wub)
+    out = (Wub.T @ back).reshape(count, size, count, size).transpose(0, 2, 1, 3)
+    return at.W[rows:, rows:] + out
+
+
+def coupled_carrier(model: Model, rho: Inexact[Array, "i"], at: Resolved) -> Inexact[Array, "m m"]:
+    """B D̃ Bᵀ: D̃ is D on the first two blocks, then comes that of the directions."""
+    coupled, D, Y = coupled_of(model), model.w * rho, model.sectors[0].factors[1]
+    dots, inner = coupled.mass[coupled.rows :, coupled.rows :].sum(-1), _inner(model, at)
+    seen = [(B * D) @ Y.T for B in coupled.bases[2:]]
+    wide = np.zeros((model.means.h.size,) * 2, inner.dtype)
+    start = coupled.starts
+    for j, B in enumerate(coupled.bases):
+        for l in range(j if j < 2 else 2, j + 1):
+            C = coupled.bases[l]
+            value = (B * D) @ C.T
+            if j >= 2:
+                value = dots[j - 2, l - 2] * value - seen[j - 2] @ inner[j - 2, l - 2] @ seen[l - 2].T
+            wide[start[j] : start[j + 1], start[l] : start[l + 1]] = value
+            wide[start[l] : start[l + 1], start[j] : start[j + 1]] = value.T
+    return wide
+
+
+def _forces(model: Model, rho: Inexact[Array, "i"], at: Resolved, b: Inexact[Array, "m"]) -> tuple[Array, Array]:
+    """Bᵀb on the first two blocks, and on all directions, the rows' coordinates (μ) first."""
+    coupled, Y = coupled_of(model), model.sectors[0].factors[1]
+    start = coupled.starts
+    F = np.stack([b[start[j] : start[j + 1]] @ B for j, B in enumerate(coupled.bases)])
+    seen = np.einsum("uars,as->ur", at.W[: coupled.rows, coupled.rows :], F[2:] @ (Y * (model.w * rho)).T).ravel()
+    return F[:2], np.concatenate([(at.free @ seen).reshape(coupled.rows, -1) @ Y, F[2:]])
+
+
+def coupled_moved(model: Model, rho: Inexact[Array, "i"], at: Resolved, b: Inexact[Array, "m"], along: Tangent) -> Any:
+    """bᵀ dD̃ b."""
+    plain, F = _forces(model, rho, at, b)
+    moved = sum(part @ (model.w * along[0] * part) for part in plain)
+    return moved + _sector_moved(model, rho, at, F, coupled_of(model).mass, along)
+
+
+def _answer(
+    model: Model, rho: Inexact[Array, "i"], at: Resolved, b: Inexact[Array, "m"]
+) -> tuple[Inexact[Array, "i"], Inexact[Array, "i"]]:
+    """D̃Bᵀb itself, on functions of the row and along the teacher's direction."""
+    D, Y = model.w * rho, model.sectors[0].factors[1]
+    plain, F = _forces(model, rho, at, b)
+    x = F - (F @ (Y * D).T) @ at.CT.transpose(0, 2, 1) @ Y  # p a i: D⁻¹U_pF_a
+    return D * plain[0], D * np.einsum("ap,pai->i", coupled_of(model).mass[-1], x)
+
+
+def _sector_moved(
+    model: Model, rho: Inexact[Array, "i"], at: Resolved, F: Inexact[Array, "a i"], mass: Array, along: Tangent
+) -> Any:
+    """Σ_p Σ_ab mass_abp F_aᵀ dU_p F_b."""
+    linear, D = model.sectors[0], model.w * rho
+    X, Y = linear.factors
+    inner = (F @ (Y * D).T) @ at.CT.transpose(0, 2, 1)  # p a r: C T Y D F
+    b = F - inner @ Y  # D⁻¹U_pF
+    weighted = np.einsum("abp,pbi->pai", mass, b)
+    moved = np.einsum("pai,i,pai->", weighted, model.w * along[0], b)
+    Kx = ((b * D) @ Y.T) @ X.T  # p a k
+    weight = (model.weight * along[1] * (model.problem.N / linear.dim))[:, None] * linear.strength
+    return moved - np.einsum("pak,kp,pak->", np.einsum("abp,pbk->pak", mass, Kx), weight, Kx)
+
+
+class _Gram(NamedTuple):
+    """M for mean features b, Y = (Ū⁻¹ − V_aa)⁻¹X and what Ū is applied to in it."""
+
+    b: Float[Array, "k m"]
+    M: Inexact[Array, "m m"]
+    Y: Inexact[Array, "i m"]
+    Z: Inexact[Array, "i m"]
+
+
+def _gram(
+    model: Model, b: Float[Array, "k m"], rho: Inexact[Array, "i"], q: Inexact[Array, "k"], at: Resolved
+) -> _Gram:
+    """N Σ_k w_k q_k b_k b_kᵀ with the independent parts, and what t = Wᵀa adds as in `quadratic_form`: XᵀY."""
+    N, wq, independent, less = model.problem.N, model.weight * q, model.means.independent, coupled_of(model).less
+    many = np.concatenate([b, *independent, *less])
+    signs = np.repeat([1.0, -1.0], [1 + len(independent), len(less)])
+    M = (many.T * np.outer(signs, N * wq).ravel()) @ many
+    X = (model.sectors[0].K.T * (np.sqrt(N) * wq * model.A)) @ b
+    Y, Z = without_output(model, X, rho, q, at)
+    return _Gram(b, M + X.T @ Y, Y, Z)
+
+
+def _gram_moved(model: Model, gram: _Gram, x: Inexact[Array, "m"], rho: Array, at: Resolved, along: Tangent) -> Any:
+    """xᵀ dM x."""
+    N, u, y = model.problem.N, gram.b @ x, model.sectors[0].K @ (gram.Y @ x)
+    each = u * u + sum((part @ x) ** 2 for part in model.means.independent)
+    each = N * (each - sum((part @ x) ** 2 for part in coupled_of(model).less))
+    each = each + 2 * np.sqrt(N) * model.A * u * y + model.A**2 * y * y
+    return (model.weight * along[1]) @ each + norm_moved(model, rho, at, gram.Z @ x, along)
+
+
+def coupled_form(
+    model: Model, rho: Inexact[Array, "i"], q: Inexact[Array, "k"], tangents: Sequence[Tangent]
+) -> tuple[Any, list[Any]]:
+    """What the special sector adds to Y = yᵀRy, and its derivatives."""
+    at, h = resolved(model, rho, q), model.means.h
+    wide = coupled_carrier(model, rho, at)
+    Y: Any = 0.0
+    derivatives: list[Any] = [0.0 for _ in tangents]
+    for probability, b in model.means.cases:
+        gram = _gram(model, b, rho, q, at)
+        x = wide @ solve(np.eye(h.size) + gram.M @ wide, h)
+        Y += probability * (h @ x)
+        for j, along in enumerate(tangents):
+            moved = coupled_moved(model, rho, at, h - gram.M @ x, along)
+            derivatives[j] += probability * (moved - _gram_moved(model, gram, x, rho, at, along))
+    return Y, derivatives
+
+
+def coupled_answers(
+    model: Model, rho: Inexact[Array, "i"], q: Inexact[Array, "k"]
+) -> tuple[Inexact[Array, "i"], Inexact[Array, "i"]]:
+    """R y on functions of the row, and in sector 1 along the teacher's direction."""
+    at, h = resolved(model, rho, q), model.means.h
+    wide, out = coupled_carrier(model, rho, at), np.zeros((2, rho.size))
+    for probability, b in model.means.cases:
+        M = _gram(model, b, rho, q, at).M
+        x = wide @ solve(np.eye(h.size) + M @ wide, h)
+        out = out + probability * np.stack(_answer(model, rho, at, h - M @ x))
+    return out[0], out[1]
+
+
+def without_output(
+    model: Model, X: Inexact[Array, "i m"], rho: Inexact[Array, "i"], q: Inexact[Array, "k"], at: Resolved
+) -> tuple[Inexact[Array, "i m"], Inexact[Array, "i m"]]:
+    """(Ū⁻¹ − V_aa)⁻¹X and what Ū is applied to in it; Ū = Σ_p norm_p U_p is the resolvent in the neurons' own norm."""
+    D, K, norm = model.w * rho, model.sectors[0].K, coupled_of(model).norm
+    YD = model.sectors[0].factors[1] * D
+    U = np.diag(D * norm.sum()) - YD.T @ np.tensordot(norm, at.CT, axes=1) @ YD
+    own = (K.T * (model.weight * q * model.A**2)) @ K
+    answer = solve(np.eye(D.size) - U @ own, U @ X)
+    return answer, X + own @ answer
+
+
+def norm_moved(model: Model, rho: Inexact[Array, "i"], at: Resolved, c: Inexact[Array, "i"], along: Tangent) -> Any:
+    """cᵀ dŪ c."""
+    return _sector_moved(model, rho, at, c[None], coupled_of(model).norm[None, None], along)

@@ -1,0 +1,271 @@
+"""The level "degrees" for inputs with a covariance, x = Σ^{1/2} g: every degree a sector, λ_p its strengths.
+
+A neuron sees ω_j·g, ω_j = Σ^{1/2}w_j. Rows are nodes (z, r): z the coordinates of g that are resolved (along u, the learned
+direction, and along a spike of Σ), r the length of the rest of x; neurons are nodes (A, ξ), θ = |Σ^{1/2}t| A/√N + ω, ω the
+weights along those coordinates, of covariance κ_k/d. A feature is σ(θ·z + s v), v a coordinate of a sphere (`harmonics`); its
+parts of degree l are sectors whose strengths are products of l eigenvalues.
+
+Given ω the other weights have a mean: Σ couples u with Σu, and so does what the step's batch does (`drift`). Besides its
+rank-one part the step does w_j → (1 + ν_jM)w_j + noise, ν_j = 2c₂τ, τ = ηA/√N, M = (1/n)Xᵀdiag(r)X = Σ^{1/2}M_gΣ^{1/2}. On average
+
+    G_k = Σ^{1/2}(1 + ν_kM)²Σ^{1/2} + noise = Σ + x_kΣ² + b F_k bᵀ,     x_k = φ₀E r²(ν_k² + τ²(Var σ' − 4c₂²)),
+
+b the two directions the batch knows. Σ and M_g do not commute. To second order in M a coordinate p feels, beside its mean,
+−4φ₀E r² λ_p² V¹ÛV¹, Û = Σ_p π_p λ_p² U_p (V¹: V₀ weighted with ν_k); nodes m of M's law at strength
+
+    λ_p((1 + ν_k √(λ_pγ_p) m)² + ν_k²λ_p φ₀E r²(1 − γ_p)),     γ_p = Û/(λ_pU_p), at most 1,
+
+have the same mean and, for one number U_p = ρ/(1 + λ_p x), x = ρV₀/λ of the untrained network, the same second order; γ = 1
+for Σ = I, where this is `degrees`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+
+from onestride._numerics import Array, Float
+from onestride.problem import Problem
+from onestride.theory.bulk import bulk_of
+from onestride.theory.profile.anisotropy import Directions, Nodes, Sigma, binned, directions, draws, sigma_of
+from onestride.theory.profile.degrees import gauss_nodes
+from onestride.theory.profile.drift import Weights, in_few_columns, moved_means
+from onestride.theory.profile.gradient_noise import SpectralNodes, gradient_noise
+from onestride.theory.profile.harmonics import HIGHEST_DEGREE, multiplicity, radius_rule, resolve, sphere_rule
+from onestride.theory.profile.lengths import length_rule, moved_law, step_law
+from onestride.theory.profile.neurons import LearnedDirection, normal_rule, readout_rule, resolution
+from onestride.theory.profile.sectors import Coupled, Means, Model, Sector, split, split_teacher
+
+_EIGENVALUES = 10  # bins of log λ in sector 1: 20 move errors by less than 0.1 %
+_HIGHER = 7  # and in the factors of higher degrees
+_PRODUCTS = 12  # bins of their products
+_OFFSETS = {1: (5,), 2: (3, 3)}  # nodes of ω along u, along u and a spike
+_ACROSS = 5  # nodes of z along a spike
+_RADII = 3
+_NOISE = (
+    60.0  # degrees that are noise: multiplicity above this many times max(n, N), by the second moment of the strengths
+)
+
+
+def build(problem: Problem, *, nodes: int = 31, min_weight: float = 1e-7) -> Model:
+    """Set up every degree for a problem whose inputs have a covariance."""
+    sigma = sigma_of(problem)
+    if problem.eta == 0:
+        return build_untrained(problem, sigma)
+    models = [
+        (p, _Builder(problem, directions(problem, one), nodes, min_weight).model) for p, one in draws(problem, sigma)
+    ]
+    return replace(models[0][1], draws=tuple(models)) if len(models) > 1 else models[0][1]
+
+
+def degrees_resolved(D: int, largest: int, second: float) -> int:
+    """The last degree that is not noise: Σ_p (strength)² over the multiplicity is S₂^l/B_l."""
+    L = 1
+    while L < HIGHEST_DEGREE and multiplicity(D, L + 1) < _NOISE * largest * second ** (L + 1):
+        L += 1
+    return L
+
+
+def higher_sector(
+    l: int, D: int, K: Array, h: Array, strength: Array, nodes: Nodes, teacher: Array, weight: Array
+) -> Sector:
+    """Degree l: strengths are products of l of those of degree one, in bins."""
+    G, share, along = strength, nodes.share, teacher
+    for _ in range(l - 1):
+        G = (G[:, :, None] * strength[:, None, :]).reshape(G.shape[0], -1)
+        share, along = np.outer(share, nodes.share).ravel(), np.outer(along, teacher).ravel()
+        bins = binned(weight @ G, share, _PRODUCTS)
+        G, along, share = bins.sum(share * G) / bins.share, bins.sum(along), bins.share
+    return _sector(multiplicity(D, l), K, G, share, h, along)
+
+
+def teacher_length(d: int, second: float, along: float, r2: Array) -> tuple[Array, float]:
+    """Length of the teacher's unlearned coordinate given that of x, and the dimension of the sphere it then lies on.
+
+    ζ = e·g has E[ζ² | r²] = 1 + (r² − 1) κ/S₂ with κ = eᵀΣe; the sphere's dimension dS₂/κ² leaves ζ its fourth moment.
+    """
+    D = max(d * second / along**2, 4.0)
+    return np.sqrt(D * np.maximum(1 + (r2 - 1) * along / second, 0.05)), D
+
+
+def build_untrained(problem: Problem, sigma: Sigma) -> Model:
+    """The network before the step; a spike of Σ is a coordinate of its own."""
+    d, lam, spike = problem.d, sigma.eigenvalues, sigma.spike
+    along = lam * sigma.energy
+    z, wz = (np.zeros(1), np.ones(1)) if spike is None else normal_rule(15)
+    omega, weight = (np.zeros(1), np.ones(1)) if spike is None else sphere_rule(d, 5)
+    top = 0.0 if spike is None else float(lam[spike])
+    overlap = 0.0 if spike is None else min(float(np.sqrt(along[spike])), 1 - 1e-9)
+    second = sigma.moment(2) - top**2 / d
+    if spike is not None:
+        along = np.where(np.arange(d) == spike, 0.0, along) / (1 - overlap**2)
+    sphere = problem.weights == "sphere"
+    aside = 1 - top / d - (sphere and spike is not None) * (omega**2 - 1) / d
+    lengths = length_rule(problem.law.freedom, problem.n)
+    r, wr = radius_rule(d / second, 1 if lengths[0].size > 1 else 7 if spike is None else _RADII)
+    (z, r2, scale), w = _grid([(z, wz), (r**2 * second / d, wr), lengths])
+    L = degrees_resolved(d, max(problem.n, problem.N), second)
+    theta = omega * np.sqrt(top / d)
+    parts = resolve(problem.sigma, theta[:, None] * z * scale, np.sqrt(np.outer(aside, r2 * d)) * scale, d, L)
+    length, D = teacher_length(d, second, max(float(lam @ along), 1e-3), r2)
+    z, length = z * scale, length * scale
+    teacher = _split(problem, overlap, z, length, w, D, L)
+    nodes, few = (sigma.nodes(count, spike=False) for count in (_EIGENVALUES, _HIGHER))
+    off = 1 - top / d  # what is left of the variance of a pre-activation
+    strength, teacher_share = np.tile(nodes.value / off, (weight.size, 1)), nodes.sum(along)
+    sectors = [_sector(float(d), parts[1], strength, nodes.share, teacher[1], teacher_share)]
+    for l in range(2, L + 1):
+        factors = np.tile(few.value / off, (weight.size, 1))
+        sectors.append(higher_sector(l, d, parts[l], teacher[l], factors, few, few.sum(along), weight))
+    spread = np.sqrt(max(2 * (second - sphere) / d, 0.0))
+    means = Means(((1.0, parts[0]),), (spread * parts[-1],) if spread > 1e-9 else (), teacher[0])
+    learned, none = LearnedDirection(0.0, overlap, False, 0.0), np.zeros(weight.size)
+    kinds = (none, theta, weight, aside)
+    return Model(problem, "degrees", learned, D, z, length, w, *kinds, tuple(sectors), parts[-2], means, teacher[-1])
+
+
+@dataclass(frozen=True)
+class _Builder:
+    """The model after the step, part by part."""
+
+    problem: Problem
+    at: Directions
+    nodes: int
+    min_weight: float
+
+    @cached_property
+    def amplitude(self) -> float:
+        """|Σ^{1/2}t|/√N."""
+        return self.at.length / np.sqrt(self.problem.N)
+
+    @cached_property
+    def law(self) -> SpectralNodes | None:
+        """The law of M_g; None where the step has no residual to fluctuate with."""
+        if step_law(self.problem).power == 0:
+            return None
+        if self.problem.law.freedom is not None:
+            return gauss_nodes(moved_law(self.problem))
+        return gauss_nodes(gradient_noise(self.problem).bulk_law())
+
+    def gram(self, power: int) -> Float[Array, "u u"]:
+        """uᵀΣ^power u of the coordinates of the rows."""
+        frame, lam = self.at.frame, self.at.sigma.eigenvalues
+        return np.array([[frame.inner(a, b, lam**power) for b in self.at.rows] for a in self.at.rows])
+
+    @cached_property
+    def aside(self) -> tuple[float, float]:
+        """Tr Σ_c²/d and eᵀΣ_ce of Σ_c = Σ − Σu κ⁻¹ uᵀΣ, the covariance given the weights along the rows' coordinates."""
+        sigma, frame, e, d = self.at.sigma, self.at.frame, self.at.unlearned, self.problem.d
+        first, across = np.linalg.inv(self.gram(1)), self.gram(2)
+        taken = 2 * np.trace(first @ self.gram(3)) - np.trace(first @ across @ first @ across)
+        to_e = np.array([frame.inner(u, e, sigma.eigenvalues) for u in self.at.rows])
+        along = frame.inner(e, e, sigma.eigenvalues) - float(to_e @ first @ to_e)
+        return max(sigma.moment(2) - taken / d, 0.5), max(along, 1e-3)
+
+    @cached_property
+    def rows(self) -> tuple[Array, Array, Array, Array]:
+        """Nodes (z, r², ℓ) and probabilities; z (u × i)."""
+        count, scale = resolution(self.amplitude, self.nodes)
+        second, d, lengths = self.aside[0], self.problem.d, length_rule(self.problem.law.freedom, self.problem.n)
+        radii = 1 if lengths[0].size > 1 else _RADII if len(self.at.rows) == 1 else 2
+        r, wr = radius_rule(d / second, radii)
+        axes = [normal_rule(count, scale), *(sphere_rule(10**12, _ACROSS) for _ in self.at.rows[1:])]
+        values, weight = _grid([*axes, (r**2 * second / d, wr), lengths])
+        kept = weight > 1e-9
+        return values[:-2, kept], values[-2, kept], values[-1, kept], weight[kept] / weight[kept].sum()
+
+    @cached_property
+    def weights(self) -> Weights:
+        """Nodes (A, ξ) of the neurons."""
+        problem, sphere = self.problem, self.problem.weights == "sphere"
+        axes = [readout_rule(problem, self.nodes)]
+        axes += [sphere_rule(problem.d if sphere else 10**12, count) for count in _OFFSETS[len(self.at.rows)]]
+        values, weight = _grid(axes)
+        kept = weight > self.min_weight
+        A, xi, weight = values[0, kept], values[1:, kept].T, weight[kept] / weight[kept].sum()
+        return Weights.after(problem, self.at, A, xi, weight, self.gram)
+
+    def nodes_off(self, count: int) -> Nodes:
+        """Eigenvalues in bins, each with its share of the coordinates that are not along those of the rows."""
+        nodes, d = self.at.sigma.nodes(count), self.problem.d
+        taken = sum(nodes.sum(self.at.frame.dot(u, u)) for u in self.at.rows) / d
+        return replace(nodes, share=np.maximum(nodes.share - taken, 1e-12))
+
+    def strengths(self, nodes: Nodes, x: float | None) -> tuple[Array, Array, Array]:
+        """G_kp relative to its mean, shares, and how often each node of Σ occurs; x as in the head of this file."""
+        w, lam, law, power = self.weights, nodes.value, self.law, step_law(self.problem).power
+        left = w.grown[:, None] * w.off
+        if law is None or x is None:
+            return (lam + w.noise[:, None] * lam**2) / left, nodes.share, np.ones(1)
+        gamma = np.minimum(nodes.share @ (lam**2 / (1 + x * lam)) * (1 + x * lam) / lam, 1.0)
+        p, m = (index.ravel() for index in np.indices((lam.size, law.weight.size)))
+        lam, gamma, nu = lam[p], gamma[p], w.quadratic[:, None]
+        spread = self.problem.d / self.problem.step_samples * power
+        moved = (1 + nu * np.sqrt(lam * gamma) * law.eigenvalue[m]) ** 2 + nu**2 * lam * spread * (1 - gamma)
+        higher = (w.noise - w.quadratic**2 * spread)[:, None] * lam**2 * (law.power[m] / power)
+        return (lam * moved + higher) / left, nodes.share[p] * law.weight[m], law.weight
+
+    @cached_property
+    def model(self) -> Model:
+        """Rows, neurons, sectors and means."""
+        problem, at, D = self.problem, self.at, self.problem.d - 1
+        (z, r2, scale, w), kinds = self.rows, self.weights
+        second, along = self.aside
+        L = degrees_resolved(D, max(problem.n, problem.N), second)
+        parts = resolve(problem.sigma, kinds.theta @ z * scale, np.sqrt(np.outer(kinds.v, r2 * D)) * scale, D, L)
+        length, sphere = teacher_length(problem.d, second, along, r2)
+        overlap = float(np.linalg.norm(at.overlap))
+        towards, length = (at.overlap @ z / overlap if overlap > 0 else z[0]) * scale, length * scale
+        teacher = _split(problem, overlap, towards, length, w, sphere, L)
+        few, e = self.nodes_off(_HIGHER), at.frame.dot(at.unlearned, at.unlearned)
+        factors = self.strengths(few, None)[0]
+        higher = [
+            _in_columns(higher_sector(l, D, parts[l], teacher[l], factors, few, few.sum(e), kinds.weight), w)
+            for l in range(2, L + 1)
+        ]
+        columns = in_few_columns(parts[1], w)
+        means, carried, bases, less = moved_means(problem, at, kinds, parts, (teacher[0], teacher[1][:, 0]), w, columns)
+        nodes, every = self.nodes_off(_EIGENVALUES), [*at.rows, *carried.values()]
+        mass = np.array([[nodes.sum(at.frame.dot(a, b)) for b in every] for a in every])
+
+        def adapted(lam: float) -> Model:
+            bulk = bulk_of(problem, lam)
+            x = float(bulk.rho * bulk.q * problem.sigma.coefficients[1] ** 2 * problem.N / problem.d)
+            strength, share, repeat = self.strengths(nodes, x)
+            norm = np.kron(nodes.share * nodes.value / kinds.off, repeat)
+            coupled = Coupled(len(at.rows), np.kron(mass, repeat), norm, bases, less)
+            linear = _sector(float(D), parts[1], strength, share, teacher[1], share)
+            linear = _in_columns(linear, w, columns)
+            return replace(model, sectors=(linear, *higher), means=replace(means, coupled=coupled), adapted=None)
+
+        learned, shown = LearnedDirection(self.amplitude, overlap, True, 0.0), (kinds.A, kinds.theta[:, 0])
+        fields = (problem, "degrees", learned, sphere, towards, length, w, *shown, kinds.weight, kinds.v)
+        model = Model(*fields, tuple(higher), parts[-2], means, teacher[-1])
+        return replace(adapted(1.0), adapted=adapted)
+
+
+def _grid(axes: list[tuple[Array, Array]]) -> tuple[Float[Array, "axes points"], Float[Array, "points"]]:
+    """All combinations of nodes, and the products of their probabilities."""
+    nodes = np.meshgrid(*(axis for axis, _ in axes), indexing="ij")
+    weight = np.meshgrid(*(weight for _, weight in axes), indexing="ij")
+    return np.stack([x.ravel() for x in nodes]), np.prod([w.ravel() for w in weight], axis=0)
+
+
+def _split(problem: Problem, overlap: float, z: Array, r: Array, w: Array, D: float, L: int) -> list[Array]:
+    """The teacher's parts; its power is the problem's where lengths are not random."""
+    if problem.law.freedom is None:
+        return split_teacher(problem.target, overlap, z, r, w, D, L)
+    return split(problem.target, overlap, z, r, D, L)
+
+
+def _sector(dim: float, K: Array, strength: Array, share: Array, h: Float[Array, "i 1"], along: Array) -> Sector:
+    """A sector whose law the teacher sees with the shares `along`."""
+    return Sector(dim, K, strength, share, h, strength, np.sqrt(along)[:, None, None])
+
+
+def _in_columns(sector: Sector, w: Array, columns: tuple[Array, Array] | None = None) -> Sector:
+    """The sector with K in as few columns as the samples see."""
+    sector.__dict__["factors"] = columns or in_few_columns(sector.K, w)
+    return sector

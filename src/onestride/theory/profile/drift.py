@@ -1,0 +1,238 @@
+"""What neurons do along the directions of a step when the inputs have a covariance: their weights, and the mean features.
+
+Before the step ω = Σ^{1/2}w has covariance Σ/d, after it G_k/d, G_k = Σ + x_kΣ² + b F_k bᵀ (`covariance`), where the batch knows
+two directions b₁ = Σs and b₂ = Σ^{1/2}ν: given ν a sample is x_i = z⋆Σβ⋆ + r_iν/E r² + a fresh part, so
+
+    E M = [Σβ⋆ ν] m [Σβ⋆ ν]ᵀ,   m = [[E r(z⋆² − 1), E r²z⋆/E r²], [·, E r³/(E r²)²]],
+    F_k = 2ν_k m + ν_k² m B m + τ²φ₀ Var σ' S,   B_ab the inner products, S the same moments with r² in the place of r.
+
+Along the coordinates u of the rows weights have covariance κ_k = uᵀG_ku, ω_u = L_kξ/√d with L_kL_kᵀ = κ_k. Given them
+
+    drift    the other weights have mean G_ku κ_k⁻¹ω_u: features K along Σu, Σ²u, b₁ and b₂; sector 1 counts that much too much
+    length   v = wᵀΣw moves with ω_u; its spread is 2(S₂ − 1)/d on the sphere (2S₂/d for Gaussian rows), new for each neuron
+    own      the literal gradient lengthens a neuron: 2τ wᵀΣγ_j, of variance (E r²/n)(S₂²(Eψ² − ψ₀² − ψ₁²) + (S₃ − S₂²)Var σ')
+    mean     2ντ tr(ΣM)/d moves all of them, of variance (E r²/n)(S₂² + 2S₄/d)
+    memory   xᵀMx/d varies over x by 2E r²S₂²/n
+    output   1 + a_jℓ·w_j is a neuron's squared length, ℓ = −2p (sphere) + 12c₃ηS₂Σg: length and weights along Σ^{1/2}ℓ go together
+
+The last four are those of `memory`, for Σ = I the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+
+from onestride._numerics import Array, Float
+from onestride.problem import Problem
+from onestride.theory.profile.anisotropy import Directions, Vector
+from onestride.theory.profile.lengths import step_law
+from onestride.theory.profile.memory import own_slope
+from onestride.theory.profile.sectors import Means
+
+_COLUMNS = 1e-5  # singular values of K and b kept, over the largest: errors change by less than 1e-5
+_LEAST = 0.1  # of the variance left to a neuron: no real one has a_j near 1
+
+
+class Weights(NamedTuple):
+    """Neurons (A, ξ): θ along the coordinates of the rows, v = wᵀΣw off them, probabilities.
+
+    quadratic: ν_k. noise: x_k. grown: tr G_k/d. off: the share of tr Σ that is not along
+    the coordinates of the rows. batch: F_k. spread: L_k⁻ᵀ, so that κ_k⁻¹ω_u = L_k⁻ᵀξ/√d. towards: F_k bᵀu.
+    """
+
+    A: Float[Array, "k"]
+    xi: Float[Array, "k u"]
+    weight: Float[Array, "k"]
+    theta: Float[Array, "k u"]
+    v: Float[Array, "k"]
+    aside: Float[Array, "k"]
+    quadratic: Float[Array, "k"]
+    noise: Float[Array, "k"]
+    grown: Float[Array, "k"]
+    off: float
+    batch: Float[Array, "k 2 2"]
+    spread: Float[Array, "k u u"]
+    towards: Float[Array, "k 2 u"]
+
+    @classmethod
+    def after(
+        cls,
+        problem: Problem,
+        at: Directions,
+        A: Float[Array, "k"],
+        xi: Float[Array, "k u"],
+        weight: Float[Array, "k"],
+        gram: Callable[[int], Float[Array, "u u"]],
+    ) -> Weights:
+        """The neurons after the step."""
+        d, N, law = problem.d, problem.N, step_law(problem)
+        phi0 = d / problem.step_samples
+        a, tau = A / np.sqrt(N), problem.eta * A / np.sqrt(N)
+        nu = law.quadratic * tau
+        noise = phi0 * law.power * (nu**2 + tau**2 * max(law.slope - law.quadratic**2, 0.0))
+        grown = 1 + noise * at.sigma.moment(2)
+        m, B = law.mean, np.diag([at.star_moved, phi0 * law.batch])
+        F = np.multiply.outer(2 * nu, m) + np.multiply.outer(nu**2, m @ B @ m)
+        F = F + np.multiply.outer(tau**2, phi0 * law.slope * law.square)
+        to_batch = np.array([[at.frame.inner(b, u) for u in at.rows] for b in at.batch])
+        towards = F @ to_batch
+        kappa = gram(1) + noise[:, None, None] * gram(2) + to_batch.T @ towards
+        L = np.linalg.cholesky(kappa)
+        spread = np.linalg.inv(L).transpose(0, 2, 1)
+        theta = np.einsum("kab,kb->ka", L, xi) / np.sqrt(d)
+        aside, off = _aside(problem, at, a, xi, gram), 1 - float(np.trace(gram(1))) / d
+        theta[:, 0] += at.length * a
+        return cls(A, xi, weight, theta, aside * grown, aside, nu, noise, grown, off, F, spread, towards)
+
+
+def _aside(
+    problem: Problem, at: Directions, a: Array, xi: Float[Array, "k u"], gram: Callable[[int], Array]
+) -> Float[Array, "k"]:
+    """wᵀΣw off the coordinates of the rows before the step, given the weights along them."""
+    d, sphere = problem.d, problem.weights == "sphere"
+    L = np.linalg.cholesky(gram(1))
+    before = np.linalg.solve(L.T, xi.T)  # κ⁻¹ω_u √d
+    across = np.einsum("ak,ab,bk->k", before, gram(2), before) - np.trace(np.linalg.solve(gram(1), gram(2)))
+    on_sphere = ((xi**2).sum(1) - xi.shape[1]) if sphere else 0.0
+    along = ((xi @ L.T) ** 2).sum(1)
+    pulled = np.array([at.frame.inner(at.pull, u) for u in at.rows]) @ before
+    aside = 1 + (across - on_sphere - along) / d + a * pulled / np.sqrt(d) - sphere * a**2
+    return np.maximum(aside, _LEAST)
+
+
+class _Blocks(NamedTuple):
+    """Vectors of the special sector by name: f of the row, memory (f times xᵀMx/d), directions, and the teacher's, in columns."""
+
+    bases: dict[str, Float[Array, "r i"]]
+    neurons: int
+
+    def vector(self, **parts: Float[Array, "k r"]) -> Float[Array, "k m"]:
+        """Side by side, 0 where nothing is given; a part may leave out the last columns."""
+        out = []
+        for name, B in self.bases.items():
+            part = parts.get(name, np.zeros((self.neurons, 0)))
+            out.append(np.pad(part, ((0, 0), (0, len(B) - part.shape[1]))))
+        return np.concatenate(out, axis=1)
+
+
+def in_few_columns(part: Float[Array, "k i"], w: Float[Array, "i"]) -> tuple[Float[Array, "k r"], Float[Array, "r i"]]:
+    """Part = X Y with few columns, to `_COLUMNS` in the norm of the samples."""
+    root = np.sqrt(w)
+    left, values, right = np.linalg.svd(part * root, full_matrices=False)
+    kept = values > _COLUMNS * values[:1]
+    return left[:, kept] * values[kept], right[kept] / root
+
+
+def moved_means(
+    problem: Problem,
+    at: Directions,
+    kinds: Weights,
+    parts: Float[Array, "parts k i"],
+    teacher: tuple[Float[Array, "i"], Float[Array, "i"]],
+    w: Float[Array, "i"],
+    linear: tuple[Float[Array, "k r"], Float[Array, "r i"]],
+) -> tuple[Means, dict[str, Vector], tuple[Array, ...], tuple[Array, ...]]:
+    """The special sector without its masses; its directions by name, their columns, and what sector 1 counts too much.
+
+    K = X Y as in `linear`.
+    """
+    frame, lam, u = at.frame, at.sigma.eigenvalues, at.rows
+    carried = {"sigma": frame.off(lam * u[0], u), "twice": frame.off(lam**2 * u[0], u)}
+    carried |= {"star": frame.off(at.batch[0], u), "noise": frame.off(at.batch[1], u)}
+    carried |= {"pull": frame.off(at.pull, u), "teacher": at.unlearned}
+    (X, Y), count = linear, kinds.A.size
+    both, B = in_few_columns(np.concatenate([parts[0], parts[-1]]), w)
+    b, e = both[:count], both[count:]
+    bases = {"f": np.vstack([B, teacher[0]]), "memory": B} | dict.fromkeys(carried, Y)
+    blocks = _Blocks(bases | {"teacher": np.vstack([Y, teacher[1]])}, count)
+    column = X / np.sqrt((problem.d - 1) * kinds.off * kinds.grown)[:, None]  # K per unit of ω_j √d
+    drifts = _drifts(at, kinds)
+    less = [blocks.vector(**{name: column * c[:, j, None] for name, c in drifts.items()}) for j in range(len(u))]
+    drift = sum(kinds.xi[:, j, None] * part for j, part in enumerate(less))
+    added, taken = _batch_parts(kinds, blocks, column)
+    with_pull, pulled = _pulled(problem, at, kinds, blocks, e, column)
+    independent = [*(blocks.vector(f=part) for part in _lengths(problem, at, kinds, e)), *added, *with_pull]
+    cases = [
+        (p, blocks.vector(f=b + mean, memory=memory) + drift)
+        for p, mean, memory in _of_the_batch(problem, at, kinds, e)
+    ]
+    h = np.zeros(cases[0][1].shape[1])
+    h[len(B)] = h[-1] = 1.0
+    means = Means(tuple(cases), tuple(independent), h)
+    return means, carried, tuple(blocks.bases.values()), (*less, *taken, *pulled)
+
+
+def _drifts(at: Directions, kinds: Weights) -> dict[str, Float[Array, "k u"]]:
+    """G_ku L_k⁻ᵀ along the carried directions; off the rows' coordinates Σ of a spike's is along Σu."""
+    frame, lam, u = at.frame, at.sigma.eigenvalues, at.rows
+    shares = np.ones(len(u))
+    if len(u) > 1:  # v = αu + βu₂ is an eigenvector: (Σu₂)_⊥ = −(α/β)(Σu)_⊥
+        first = frame.off(lam * u[0], u)
+        norm = frame.inner(first, first)
+        shares[1] = frame.inner(frame.off(lam * u[1], u), first) / norm if norm > 1e-12 else 0.0
+    sigma = np.einsum("a,kab->kb", shares, kinds.spread)
+    batch = kinds.towards @ kinds.spread
+    return {"sigma": sigma, "twice": kinds.noise[:, None] * sigma, "star": batch[:, 0], "noise": batch[:, 1]}
+
+
+def _batch_parts(kinds: Weights, blocks: _Blocks, column: Array) -> tuple[list[Array], list[Array]]:
+    """F_k as squares, those that add and those that take away."""
+    values, vectors = np.linalg.eigh(kinds.batch)
+    out: tuple[list[Array], list[Array]] = ([], [])
+    for j in range(2):
+        for sign, parts in zip((1, -1), out, strict=True):
+            size = np.sqrt(np.maximum(sign * values[:, j], 0.0))
+            if size.any():
+                star, noise = (column * (size * vectors[:, i, j])[:, None] for i in range(2))
+                parts.append(blocks.vector(star=star, noise=noise))
+    return out
+
+
+def _lengths(problem: Problem, at: Directions, kinds: Weights, e: Float[Array, "k r"]) -> list[Float[Array, "k r"]]:
+    """What is new for each neuron in its squared length: before the step, and by its own gradient."""
+    d, sphere, sigma, S = problem.d, problem.weights == "sphere", problem.sigma, at.sigma.moment
+    gram = [
+        np.array([[at.frame.inner(a, b, at.sigma.eigenvalues**k) for b in at.rows] for a in at.rows]) for k in (1, 2)
+    ]
+    known = np.linalg.solve(*gram) - sphere * np.eye(len(at.rows))
+    spread = 2 * (S(2) - sphere) / d - 2 * float(np.sum(known * known.T)) / d**2
+    slope = S(2) ** 2 * own_slope(sigma) + (S(3) - S(2) ** 2) * sigma.derivative_variance
+    noise = step_law(problem).power / problem.step_samples
+    tau = problem.eta * kinds.A / np.sqrt(problem.N)
+    own = np.sqrt(noise * slope) * 2 * tau * kinds.aside / kinds.v
+    return [size * e for size in (np.sqrt(max(spread, 0.0)), own[:, None])]
+
+
+def _of_the_batch(
+    problem: Problem, at: Directions, kinds: Weights, e: Float[Array, "k r"]
+) -> list[tuple[float, Array, Array]]:
+    """(probability, what tr(ΣM)/d adds, what xᵀMx/d multiplies) at three values of the former."""
+    noise, S = step_law(problem).power / problem.step_samples, at.sigma.moment
+    shared = e * (2 * kinds.quadratic * kinds.aside / kinds.v)[:, None]
+    memory = np.sqrt(2 * noise) * S(2) * shared
+    root = np.sqrt(3 * noise * (S(2) ** 2 + 2 * S(4) / problem.d))
+    if root == 0 or not kinds.quadratic.any():
+        return [(1.0, 0 * shared, memory)]
+    return [(p, mean * shared, memory) for mean, p in ((0.0, 2 / 3), (root, 1 / 6), (-root, 1 / 6))]
+
+
+def _pulled(
+    problem: Problem, at: Directions, kinds: Weights, blocks: _Blocks, e: Float[Array, "k r"], column: Array
+) -> tuple[list[Array], list[Array]]:
+    """Length and weights along Σ^{1/2}ℓ, given ω_u: one variable in both; sector 1 has the latter already."""
+    frame, u, lam = at.frame, at.rows, at.sigma.eigenvalues
+    kappa = np.array([[frame.inner(a, b, lam) for b in u] for a in u])
+    to_u = np.array([frame.inner(at.pull, x) for x in u])
+    known = np.linalg.solve(kappa, to_u)
+    left = at.own - float(to_u @ known)
+    if left <= 1e-12:
+        return [], []
+    first = frame.off(lam * u[0], u)
+    norm = frame.inner(first, first)
+    shares = [1.0, *(frame.inner(frame.off(lam * x, u), first) / norm if norm > 1e-12 else 0.0 for x in u[1:])]
+    along = {"pull": column / np.sqrt(left), "sigma": -column * float(known @ shares) / np.sqrt(left)}
+    size = kinds.A / np.sqrt(float(problem.N) * problem.d) * np.sqrt(left) / kinds.aside
+    return [blocks.vector(f=e * size[:, None], **along)], [blocks.vector(**along)]
