@@ -160,7 +160,7 @@ def drawn_step(p: Problem, rng: np.random.Generator):
     return W + p.eta * G, a, beta
 
 
-@pytest.mark.statistical(rate=false_alarm_rate(12, 4))
+@pytest.mark.statistical(rate=1.7e-3)
 @pytest.mark.parametrize("inputs", ["ar1", two(300)])
 def test_learned_direction_and_weights_along_it_are_those_of_a_drawn_step(inputs, seed):
     """Length of t, overlap with the teacher, and the spread of the neurons' weights along u off a_j|Σ^{1/2}t|."""
