@@ -138,7 +138,7 @@ _OF_SEVERAL = (
 )
 _SEVERAL = {
     "fresh": (
-        "finite n, several steps on fresh batches: of 2,046 numbers simulated for 41 problems (2 to 10 steps, n from 600 to 2,000, α ≤ "
+        "finite n, several steps on fresh batches: of 2,046 numbers simulated for 40 problems (2 to 10 steps, n from 600 to 2,000, α ≤ "
         "1/2, λ from 0.001 to 1) and not marked as inaccurate 96.9 % lie within 3 standard errors or 2 %"
     ),
     "reused": (
