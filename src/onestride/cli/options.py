@@ -79,8 +79,8 @@ class ProblemOptions:
         given = {name: value for name, value in vars(self).items() if value is not None and name != "problem"}
         step = {name: given.pop(name) for name in ("constant", "exponent") if name in given}
         functions = {name: _function(given[name]) for name in ("activation", "teacher") if name in given}
-        changed: dict[str, Any] = given | functions | {"step": read_step(data["step"]).replace(**step)}
-        return Problem(**data | changed)
+        data |= given | functions | {"step": read_step(data["step"]).replace(**step)}
+        return Problem(**data)
 
 
 AS_IN_README = ProblemOptions()
