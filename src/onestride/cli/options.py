@@ -55,6 +55,10 @@ class ProblemOptions:
     "gaussian, constant or rademacher [gaussian]."
     n_step: int | None = None
     "Samples of the gradient step [n]."
+    steps: int | None = None
+    "First-layer steps; sizes that differ are a list in the file [1]."
+    batch: str | None = None
+    "fresh or reused: the samples of further steps [fresh]."
     directions: int | None = None
     "Directions of the teacher [1]."
     mix: str | None = None
