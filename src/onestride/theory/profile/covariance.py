@@ -33,7 +33,7 @@ from onestride.problem import Problem
 from onestride.theory.bulk import bulk_of
 from onestride.theory.profile.anisotropy import Directions, Nodes, Sigma, binned, directions, draws, sigma_of
 from onestride.theory.profile.degrees import gauss_nodes
-from onestride.theory.profile.drift import Weights, in_few_columns, moved_means
+from onestride.theory.profile.drift import LEAST, Weights, in_few_columns, moved_means
 from onestride.theory.profile.gradient_noise import SpectralNodes, gradient_noise
 from onestride.theory.profile.harmonics import HIGHEST_DEGREE, multiplicity, radius_rule, resolve, sphere_rule
 from onestride.theory.profile.lengths import length_rule, moved_law, step_law
@@ -103,7 +103,7 @@ def build_untrained(problem: Problem, sigma: Sigma) -> Model:
     if spike is not None:
         along = np.where(np.arange(d) == spike, 0.0, along) / (1 - overlap**2)
     sphere = problem.weights == "sphere"
-    aside = 1 - top / d - (sphere and spike is not None) * (omega**2 - 1) / d
+    aside = np.maximum(1 - top / d - (sphere and spike is not None) * (omega**2 - 1) / d, LEAST)
     lengths = length_rule(problem.law.freedom, problem.n)
     r, wr = radius_rule(d / second, 1 if lengths[0].size > 1 else 7 if spike is None else _RADII)
     (z, r2, scale), w = _grid([(z, wz), (r**2 * second / d, wr), lengths])
