@@ -7,12 +7,14 @@ import pytest
 
 import onestride as one
 from onestride import Covariance, Problem, Step
+from onestride.theory.direction import direction
 from onestride.theory.profile import covariance
 from onestride.theory.profile.anisotropy import directions, sigma_of, teachers
 from onestride.theory.profile.build import build_model
 from onestride.theory.profile.coupled import coupled_carrier, resolved
 from onestride.theory.profile.equations import newton, solve
 from onestride.theory.profile.errors import errors_at
+from onestride.theory.profile.lengths import length_rule, step_law
 from onestride.theory.profile.quadratic_form import quadratic_form
 from tolerances import assert_agrees, assert_close, false_alarm_rate
 
@@ -88,10 +90,10 @@ KINDS = [
 def test_derivatives_of_the_quadratic_form_match_finite_differences(changes):
     model = covariance.build(problem(**changes), nodes=13).at(0.05)
     at = solve(model, 0.05)
-    for direction in (np.ones(model.w.size), 1 / at.rho**2):
-        Y, (found,) = quadratic_form(model, at, [at.tangent(direction)])
-        step = 1e-6 / np.abs(direction).max()
-        plus, minus = (newton(model, 0.05 + s * step * direction, at.rho, at.q) for s in (1, -1))
+    for row in (np.ones(model.w.size), 1 / at.rho**2):
+        Y, (found,) = quadratic_form(model, at, [at.tangent(row)])
+        step = 1e-6 / np.abs(row).max()
+        plus, minus = (newton(model, 0.05 + s * step * row, at.rho, at.q) for s in (1, -1))
         expected = (quadratic_form(model, plus)[0] - quadratic_form(model, minus)[0]) / (2 * step)
         assert_close(found, expected, rel=1e-5, abs_=1e-7 * abs(Y))
 
@@ -198,6 +200,48 @@ def test_direct_simulation_agrees(inputs, seed):
     for j in range(2):
         assert_agrees(grid.test_error[0, j], measured.test_error.values[:, 0, j], floor=0.03)
         assert_agrees(grid.train_loss[0, j], measured.train_loss.values[:, 0, j], floor=0.03)
+
+
+def test_one_length_gives_the_coefficients_of_the_step():
+    for gradient in ("full", "labels"):
+        p = problem(gradient=gradient, activation="softplus", inputs="ar1")
+        law, sigma = step_law(p), p.sigma
+        power = direction(p).residual_power
+        found = (law.star, law.own, law.batch, law.power, law.quadratic, law.slope)
+        own = sigma.coefficients[1] if gradient == "full" else 0.0
+        expected = (1.0, own, power, power, 2 * sigma.coefficients[2], sigma.derivative_variance)
+        assert_close(np.array(found), np.array(expected), rel=1e-9, abs_=1e-12)
+
+
+def test_random_lengths_have_their_moments():
+    lengths, chances = length_rule(5, 100_000)
+    assert chances.sum() == pytest.approx(1)
+    assert chances @ lengths**2 == pytest.approx(1, abs=0.01)
+    slopes = step_law(problem(inputs="elliptic", activation=(0, 1.0), teacher=[0, 1], noise=0.0, gradient="labels"))
+    assert slopes.power == pytest.approx(1, abs=0.02)  # E ℓ²z²
+    assert 2 < slopes.batch < 3  # E ℓ⁴z² = 3, of which 600 samples see 2.2: the tail of ℓ⁴ goes with its power −5/4
+
+
+@pytest.mark.statistical(rate=false_alarm_rate(16, 8))
+@pytest.mark.parametrize("step", [Step.none(), Step(exponent=0.2)], ids=["untrained", "after a weak step"])
+def test_random_lengths_agree_with_simulation(step, seed):
+    p = problem(n=240, d=120, N=360, inputs="elliptic", teacher=[0, 1], step=step)
+    measured = one.simulate_grid(p, [step.exponent], [0.01, 0.1], range(1000 * seed, 1000 * seed + 16))
+    grid = one.predict_grid(p, [step.exponent], [0.01, 0.1])
+    for j in range(2):
+        assert_agrees(grid.test_error[0, j], measured.test_error.values[:, 0, j], floor=0.05)
+        assert_agrees(grid.train_loss[0, j], measured.train_loss.values[:, 0, j], floor=0.05)
+
+
+@pytest.mark.parametrize("inputs", ["ar1", "power", "elliptic", Covariance.spiked(300, 10.0, 0.5)])
+def test_learned_fractions_fit_the_errors(inputs):
+    """E f̂² ≥ Σ_k E[f̂ h_k]², and with the fractions near 1 for weak noise and many samples."""
+    p = problem(inputs=inputs, n=3000, d=300, N=3000, noise=0.1, ridge=0.001)
+    found = one.learned(p)
+    assert found.degrees == (1, 2)
+    assert 0.5 < found.fraction[0] < 1.1
+    assert found.fraction[1] > found.untrained.fraction[1] - 0.05
+    assert found.unexplained >= 0
 
 
 # (problem, constant) → {α: ((test error, standard error) at λ = 0.001, 0.1)}, 48 seeds of a simulator that shares no code with this

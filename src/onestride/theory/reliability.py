@@ -132,6 +132,16 @@ def _by_covariance(problem: Problem) -> str | None:
             f"the largest eigenvalue of the inputs' covariance is {first:.3g}, more than {_STANDS_OUT:g}√d = "
             f"{_STANDS_OUT * np.sqrt(problem.d):.3g}"
         )
+    own = 2 * problem.sigma.coefficients[2] ** 2 * squares * problem.N / problem.d**2
+    if (
+        problem.readout == "constant"
+        and problem.gradient == "full"
+        and own > KNOWN_OFF * direction(problem).residual_power
+    ):
+        return (
+            "the quadratic parts of neurons with equal readouts add up to an output that follows the inputs' covariance, which "
+            "is not described"
+        )
     moved = fluctuation(problem) * first
     if moved > _ALONG:
         return (

@@ -33,7 +33,7 @@ from onestride.theory.profile.memory import own_slope
 from onestride.theory.profile.sectors import Means
 
 _COLUMNS = 1e-5  # singular values of K and b kept, over the largest: errors change by less than 1e-5
-_LEAST = 0.1  # of the variance left to a neuron: no real one has a_j near 1
+LEAST = 0.1  # of the variance left to a neuron: no real one has a_j near 1
 
 
 class Weights(NamedTuple):
@@ -100,7 +100,7 @@ def _aside(
     along = ((xi @ L.T) ** 2).sum(1)
     pulled = np.array([at.frame.inner(at.pull, u) for u in at.rows]) @ before
     aside = 1 + (across - on_sphere - along) / d + a * pulled / np.sqrt(d) - sphere * a**2
-    return np.maximum(aside, _LEAST)
+    return np.maximum(aside, LEAST)
 
 
 class _Blocks(NamedTuple):
