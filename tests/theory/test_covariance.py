@@ -16,7 +16,7 @@ from onestride.theory.profile.equations import newton, solve
 from onestride.theory.profile.errors import errors_at
 from onestride.theory.profile.lengths import length_rule, step_law
 from onestride.theory.profile.quadratic_form import quadratic_form
-from tolerances import assert_agrees, assert_close, false_alarm_rate
+from tolerances import assert_agrees, assert_close
 
 RIDGES = (0.001, 0.01, 0.1, 1.0)
 ROOT = 0.7071067811865475
@@ -188,7 +188,7 @@ def test_learned_direction_and_weights_along_it_are_those_of_a_drawn_step(inputs
 # ---------------------------------------------------------------- simulation
 
 
-@pytest.mark.statistical(rate=false_alarm_rate(16, 8))
+@pytest.mark.statistical(rate=1.3e-3)
 @pytest.mark.parametrize(
     "inputs", [two(120), Covariance.spiked(120, 10.0, 0.5)], ids=["two eigenvalues", "a spike along the teacher"]
 )
@@ -222,7 +222,7 @@ def test_random_lengths_have_their_moments():
     assert 2 < slopes.batch < 3  # E ℓ⁴z² = 3, of which 600 samples see 2.2: the tail of ℓ⁴ goes with its power −5/4
 
 
-@pytest.mark.statistical(rate=false_alarm_rate(16, 8))
+@pytest.mark.statistical(rate=1.3e-3)
 @pytest.mark.parametrize("step", [Step.none(), Step(exponent=0.2)], ids=["untrained", "after a weak step"])
 def test_random_lengths_agree_with_simulation(step, seed):
     p = problem(n=240, d=120, N=360, inputs="elliptic", teacher=[0, 1], step=step)
