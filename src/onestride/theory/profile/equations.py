@@ -29,6 +29,7 @@ from onestride.theory.profile.sectors import Model, Sector
 
 TOLERANCE = 1e-10  # on the scaled residual
 MOST_STEPS = 300  # of Newton's method on the way to one λ; a continuation that needs more has gone astray
+_LARGE = 350  # rows and neurons from which on half of them must do
 
 
 @dataclass(frozen=True)
@@ -155,12 +156,12 @@ def solve(model: Model, lam: complex, start: Solution | None = None) -> Solution
             if found.converged:
                 return found
             taken = found.iterations
-        path = _path(lam)
+        path, most = _path(lam), MOST_STEPS // (1 if model.w.size + model.theta.size < _LARGE else 2)
         kind = complex if np.iscomplexobj(path) else float
         found = newton(model, path[0], np.full(model.w.size, 1 / path[0], kind), np.ones(model.theta.size, kind))
         for value in path[1:]:
             taken += found.iterations
-            if taken > MOST_STEPS or not np.isfinite(found.residual):
+            if taken > most or not np.isfinite(found.residual):
                 return replace(found, lam=lam, converged=False, iterations=taken)
             found = newton(model, value, found.rho, found.q, cap=min(cap, 0.7), tolerance=1e-6, steps=100)
         taken += found.iterations

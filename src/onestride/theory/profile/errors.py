@@ -26,6 +26,7 @@ from onestride.theory.registry import Theory
 
 STRONG = 3.1  # of a row's length: for weaker steps the default nodes are accurate to 1e-4 or much better
 NODE_TOLERANCE = 0.01
+_ROUNDING = 1e-3  # what it may do to errors of very different sizes
 
 
 def errors(
@@ -93,7 +94,22 @@ def _walk_one(model: Model, lam: Array) -> tuple[Array, Array, Array, Array]:
                 f"{Status.NOT_CONVERGED.value}: residual {solution.residual:.1e} after "
                 f"{solution.iterations} steps at λ = {lam[j]:g}"
             )
+        elif not _consistent(*values[:, j], model.problem.noise):
+            message[j] = (
+                f"{Status.NOT_CONVERGED.value}: in double precision its errors contradict each other at λ = {lam[j]:g} (ridge "
+                f"objective {values[0, j]:.3g}, training error {values[1, j]:.3g}, test error {values[2, j]:.3g})"
+            )
+            values[:, j] = np.nan
+        else:
+            values[1, j] = min(max(values[1, j], 0.0), values[0, j])  # rounding
     return values, residual, iterations, message
+
+
+def _consistent(train_loss: float, train_mse: float, test_error: float, noise: float) -> bool:
+    """0 ≤ training error ≤ ridge objective and test error ≥ σ_ε², up to rounding."""
+    return -_ROUNDING * train_loss <= train_mse <= train_loss * (1 + _ROUNDING) and test_error >= noise**2 * (
+        1 - _ROUNDING
+    )
 
 
 def errors_at(model: Model, solution: Solution) -> tuple[float, float, float]:

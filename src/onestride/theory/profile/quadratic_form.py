@@ -171,7 +171,10 @@ def special_answer(
     # for λ > 0 in a form whose matrix has eigenvalues ≥ 1, block by block of D̃ = RRᵀ
     plain = slice(0, model.means.h.size)
     root = np.sqrt(np.diag(wide)[plain])
-    lower = [(at, np.linalg.cholesky((wide[at, at] + wide[at, at].T) / 2)) for _, at, _ in _carried(model)]
+    try:
+        lower = [(at, np.linalg.cholesky((wide[at, at] + wide[at, at].T) / 2)) for _, at, _ in _carried(model)]
+    except np.linalg.LinAlgError:  # rounding has made it singular
+        return solve(np.eye(known.size) + wide @ M, known)
 
     def times_root(A: Array) -> Array:
         out = np.empty_like(A)

@@ -25,7 +25,7 @@ from onestride.theory.profile.harmonics import resolve
 from onestride.theory.profile.neurons import LearnedDirection
 from onestride.theory.profile.several import resolve_several
 
-_NEGLIGIBLE = 1e-8  # singular values of K below this share of the largest: 2e-9 in the errors at worst
+_NEGLIGIBLE = 1e-10  # singular values of K below this share of the largest
 
 
 def split(f: Target, overlap: float, z: Array, r: Array, D: float, L: int) -> list[Array]:
