@@ -195,3 +195,12 @@ def test_a_public_function_stays_when_the_module_of_its_name_is_imported():
     for name in {part_of(path) for path in FILES} & set(onestride._HOME):
         module = importlib.import_module(f"onestride.{name}")
         assert getattr(onestride, name) is (module if name in MODULES else getattr(module, name))
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda p: str(p.relative_to(ROOT)))
+def test_shapes_stand_in_signatures_only(path):
+    """Float[Array, …] outside an annotation is evaluated at import, where newer releases of NumPy refuse it."""
+    for node in ast.parse(path.read_text(encoding="utf-8")).body:
+        if isinstance(node, ast.Assign | ast.AnnAssign) and node.value is not None:
+            names = {inner.id for inner in ast.walk(node.value) if isinstance(inner, ast.Name)}
+            assert not names & {"Float", "Int", "Inexact"}, ast.unparse(node)

@@ -24,7 +24,7 @@ from onestride._errors import InputError
 from onestride._numerics import Array, Float, gauss_density, hermite_table, root_factorials
 from onestride.functions import Function, ScalarMap
 
-JointMap = Callable[[Float[Array, "m k"]], Float[Array, "m"]]
+JointMap = Callable[[Array], Array]  # (m, k) → (m)
 
 MOST_DIRECTIONS = 3  # of a function of all coordinates, and of the theory: it is averaged on a grid of them
 _ROUNDING = 1e-7  # of a teacher's size: what is smaller is the error of that grid

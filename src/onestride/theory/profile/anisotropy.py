@@ -124,7 +124,7 @@ def teachers(problem: Problem, sigma: Sigma) -> list[tuple[float, Sigma]]:
     return out
 
 
-Vector = Float[Array, "4 d"]  # coefficients on β⋆, p, ν and on the spike's own unit vector
+Vector = Array  # 4 × d: coefficients on β⋆, p, ν and on the spike's own unit vector
 
 
 @dataclass(frozen=True)
