@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from onestride._backend import Backend, choose, stream
+from onestride._backend import HOST, Backend, choose, stream
 from onestride._numerics import Array
 from onestride.comparison import ERROR_TOLERANCE, Agreement, Check, Pair, agree, check, together
 from onestride.experiments.kit import EXPONENT, problem_at, row_of, sideways
@@ -79,7 +79,7 @@ def on_rows(problem: Problem, rows: Array | None, seed: int, *, backend: Backend
     Without a table the rows are as many Gaussian ones: what the finite sizes alone do.
     """
     rng, n = stream(seed, "step_inputs"), problem.n
-    pool = draw_inputs(problem, rng, 1797) if rows is None else rows[rng.permutation(rows.shape[0])]
+    pool = draw_inputs(problem, rng, 1797, backend=HOST) if rows is None else rows[rng.permutation(rows.shape[0])]
     beta_star = draw_teacher(problem, seed)[None]
     signal = labels(problem, beta_star, pool)
     y = signal + problem.noise * stream(seed, "step_noise").standard_normal(signal.size)

@@ -135,7 +135,7 @@ def _contents(problem: Problem, pairs: Sequence[Pair]) -> list[dict[str, Any]]:
         prints["teacher"] = named_values(problem.teacher, _PROBES)
     if isinstance(problem.inputs, Covariance):
         shared["inputs"] = problem.to_dict()["inputs"]
-    elif problem.inputs not in _KNOWN_LAWS:
+    elif problem.inputs not in _KNOWN_LAWS or problem.law.times is not None:  # before, β⋆ᵀΣβ⋆ was not 1: other numbers
         prints["inputs"] = np.empty(_PROBES.size)
         problem.law.fill(np.random.default_rng(0), prints["inputs"].reshape(2, 2))
     if prints:

@@ -46,7 +46,7 @@ _LEAST = 1e-7  # squared weights on a direction below which it goes to v
 
 
 @dataclass(frozen=True)
-class Rows:
+class BatchRows:
     """The rows of the batch: labels y, n_i, coordinates u, the functions ĝ, m = Σ_s η_s r_s; and what neurons hold on dropped ĝ."""
 
     labels: Float[Array, "q"]
@@ -71,7 +71,7 @@ def travel_again(problem: Problem, nodes: int) -> Path:
     labels = problem.target(normals[:, 0]) + problem.noise * normals[:, 2]
     state, powers, bends, residuals, shares = untrained(problem, nodes), list[float](), [], [], []
     none = np.zeros((0, _ROWS))
-    rows = Rows(labels, normals[:, 3], normals[:, :2], none, np.zeros(_ROWS), np.zeros_like(state.A))
+    rows = BatchRows(labels, normals[:, 3], normals[:, :2], none, np.zeros(_ROWS), np.zeros_like(state.A))
     for step, eta in enumerate(problem.etas):
         seen = look_again(problem, state, rows)
         powers.append(float(np.mean(seen.power)))
@@ -91,7 +91,7 @@ def travel_again(problem: Problem, nodes: int) -> Path:
     return Path(replace(state, noise=noise), problem.etas, tuple(powers), each, own, shared, phi0, law)
 
 
-def look_again(problem: Problem, state: State, rows: Rows) -> Seen:
+def look_again(problem: Problem, state: State, rows: BatchRows) -> Seen:
     """What the batch shows when it comes again."""
     answer, r, longer = respond(problem, state, rows.u), rows.labels, np.zeros(_ROWS)
     shift = problem.d / problem.step_samples * rows.followed  # φ₀ m
@@ -104,8 +104,8 @@ def look_again(problem: Problem, state: State, rows: Rows) -> Seen:
 
 
 def step_again(
-    problem: Problem, state: State, seen: Seen, rows: Rows, eta: float, fresh: Float[Array, "q new"]
-) -> tuple[State, Rows]:
+    problem: Problem, state: State, seen: Seen, rows: BatchRows, eta: float, fresh: Float[Array, "q new"]
+) -> tuple[State, BatchRows]:
     """Neurons and rows after a step of size η on the batch."""
     phi0, a = problem.d / problem.step_samples, state.A / np.sqrt(problem.N)
     g = seen.response.k * seen.R

@@ -121,7 +121,7 @@ class Growth:
         return self.on(law) @ law.weight
 
 
-class Rows(NamedTuple):
+class RowNodes(NamedTuple):
     """Nodes (z, r) of the rows and probabilities."""
 
     z: Float[Array, "i m"]
@@ -156,7 +156,7 @@ def build(problem: Problem, *, nodes: int = 31, min_weight: float = 1e-7) -> Mod
     )  # fmt: skip
 
 
-def _rows(problem: Problem, amplitude: float, learned: int, nodes: int) -> Rows:
+def _rows(problem: Problem, amplitude: float, learned: int, nodes: int) -> RowNodes:
     """Nodes of z along the first learned direction as for one step, few along the second."""
     z, w = normal_rule(*resolution(amplitude, nodes))
     kept = w > 1e-9
@@ -168,7 +168,7 @@ def _rows(problem: Problem, amplitude: float, learned: int, nodes: int) -> Rows:
         kept = w > 1e-8
         z, w = z[kept], w[kept] / w[kept].sum()
     r, share = radius_rule(problem.d - learned, _LENGTHS if learned == 2 else radii_of(problem.d))
-    return Rows(np.repeat(z, r.size, axis=0), np.tile(r, len(z)), np.outer(w, share).ravel())
+    return RowNodes(np.repeat(z, r.size, axis=0), np.tile(r, len(z)), np.outer(w, share).ravel())
 
 
 def _offsets(problem: Problem, learned: int) -> tuple[Float[Array, "o m"], Float[Array, "o"], Float[Array, "o"]]:
