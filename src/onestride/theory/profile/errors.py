@@ -11,7 +11,7 @@ from functools import partial
 import numpy as np
 from numpy.typing import ArrayLike
 
-from onestride._numerics import Array, relative_gap
+from onestride._numerics import Array, Float, relative_gap
 from onestride.problem import Problem, Step
 from onestride.result import Errors, Status
 from onestride.theory.assumptions import failed_assumption
@@ -94,7 +94,7 @@ def _walk_one(model: Model, lam: Array) -> tuple[Array, Array, Array, Array]:
                 f"{Status.NOT_CONVERGED.value}: residual {solution.residual:.1e} after "
                 f"{solution.iterations} steps at λ = {lam[j]:g}"
             )
-        elif not _consistent(*values[:, j], model.problem.noise):
+        elif not _consistent(values[:, j], model.problem.noise):
             message[j] = (
                 f"{Status.NOT_CONVERGED.value}: in double precision its errors contradict each other at λ = {lam[j]:g} (ridge "
                 f"objective {values[0, j]:.3g}, training error {values[1, j]:.3g}, test error {values[2, j]:.3g})"
@@ -105,11 +105,11 @@ def _walk_one(model: Model, lam: Array) -> tuple[Array, Array, Array, Array]:
     return values, residual, iterations, message
 
 
-def _consistent(train_loss: float, train_mse: float, test_error: float, noise: float) -> bool:
+def _consistent(errors: Float[Array, "3"], noise: float) -> bool:
     """0 ≤ training error ≤ ridge objective and test error ≥ σ_ε², up to rounding."""
-    return -_ROUNDING * train_loss <= train_mse <= train_loss * (1 + _ROUNDING) and test_error >= noise**2 * (
-        1 - _ROUNDING
-    )
+    train_loss, train_mse, test_error = errors
+    fits = -_ROUNDING * train_loss <= train_mse <= train_loss * (1 + _ROUNDING)
+    return bool(fits and test_error >= noise**2 * (1 - _ROUNDING))
 
 
 def errors_at(model: Model, solution: Solution) -> tuple[float, float, float]:
