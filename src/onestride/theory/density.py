@@ -72,7 +72,8 @@ class Law:
             return 0.0 * E + 1.0
         steps = np.diff(self.grid) * (self.density[1:] + self.density[:-1]) / 2
         total = np.concatenate([[0.0], np.cumsum(steps)])
-        return self.atom + (1 - self.atom) * np.interp(E, self.grid, total / total[-1])
+        share: Array = total / total[-1]
+        return self.atom + (1 - self.atom) * np.interp(E, self.grid, share)
 
 
 def resolves_degrees(problem: Problem) -> bool:

@@ -179,7 +179,7 @@ def _joint_moments(model: Model, target: Teacher, fitted: list[Array], rho: Arra
             sum(_each_row(p, x) @ (1 / rho) for p, x in zip(parts[: L + 1], fitted, strict=True)) + model.w @ rest
         )
 
-    out = []
+    out: list[float] = []
     for m in range(index_of(k, DEGREE).stop):
         parts = resolve_several(lambda u, m=m: _product_of(u @ target.rotation, m), k, *rows, few=True)[:-1]
         rest = sum((_each_row(p, g) for p, g in zip(parts[L + 1 :], taught[L + 1 :], strict=True)), np.zeros_like(rho))

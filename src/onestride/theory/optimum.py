@@ -8,13 +8,15 @@ B = n + n_step the budget of the problem given. A scan finds the valley: steps f
 falls at the end of what the theory describes, `at_boundary` names the variable.
 """
 
+# pyright: reportMissingTypeStubs=false
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any, cast
 
 import numpy as np
-from scipy.optimize import Bounds, OptimizeResult, minimize  # pyright: ignore[reportMissingTypeStubs]
+from scipy.optimize import Bounds, minimize  # pyright: ignore[reportUnknownVariableType]
 
 from onestride._errors import InputError
 from onestride._numerics import Array
@@ -147,12 +149,18 @@ class _Search:
         def problem_at(x: Array) -> Problem:
             return self.at(**{name: _value(name, float(v)) for name, v in zip(start, x, strict=True)})
 
-        found: OptimizeResult = minimize(
-            lambda x: np.log(min(self.error(problem_at(x)), 1e300)),
-            x0,
-            method="COBYQA",
-            bounds=Bounds(low, high),
-            options={"initial_tr_radius": 0.5, "final_tr_radius": _CLOSE, "maxfev": _MOST * size},
+        def loss(x: Array) -> float:
+            return np.log(min(self.error(problem_at(x)), 1e300))
+
+        found = cast(
+            "Any",
+            minimize(
+                loss,
+                x0,
+                method="COBYQA",
+                bounds=Bounds(low, high),
+                options={"initial_tr_radius": 0.5, "final_tr_radius": _CLOSE, "maxfev": _MOST * size},
+            ),
         )
         x = np.clip(np.asarray(found["x"], float), low, high)
         names_at = [name for name, v, a, b in zip(names, x, low, high, strict=True) if min(v - a, b - v) < 2 * _CLOSE]
@@ -161,7 +169,7 @@ class _Search:
 
     def _scan(self, names: tuple[str, ...]) -> dict[str, tuple[float, tuple[float, float]]]:
         """By variable, in the order of `names`: where to start, and the ends of the search."""
-        root = np.sqrt(self.problem.n)
+        root: float = np.sqrt(self.problem.n)
         etas = np.array([self.problem.eta])
         ridges = _PENALTIES if "ridge" in names else np.array([self.problem.ridge])
         if "step" in names:
@@ -219,7 +227,7 @@ def _sentence(
     alone: dict[str, float],
     ends: tuple[str, ...],
 ) -> str:
-    parts = []
+    parts: list[str] = []
     if "step" in names:
         parts.append(f"η = {best.eta:.3g}" if best.eta else "no step")
     if "ridge" in names:

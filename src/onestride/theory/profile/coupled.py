@@ -16,6 +16,7 @@ minimum has Y_p = U_p(Σ_u u_p μ_u + Σ_a a_p F_a), μ = Yᵀ(I − W_uu P)⁻�
 Σ_p (…)ᵀU_p(…) at fixed forces.
 """
 
+# pyright: reportConstantRedefinition=false
 from __future__ import annotations
 
 from collections.abc import Sequence

@@ -21,6 +21,7 @@ second order; γ = 1 for Σ = I, where this is `degrees`.
 With random lengths, x = ℓ Σ^{1/2} g, ℓ is one more label of a row, and the step's coefficients are those of `lengths`.
 """
 
+# pyright: reportConstantRedefinition=false
 from __future__ import annotations
 
 from dataclasses import dataclass, replace

@@ -11,6 +11,7 @@ In the linear sector the neurons' covariance follows the spectrum of M (`strengt
 What the step's own batch, the network's output and the length of the rows leave in the means is in `memory`.
 """
 
+# pyright: reportConstantRedefinition=false
 from __future__ import annotations
 
 import numpy as np
@@ -165,7 +166,7 @@ def linear_sector(D: int, K: Array, h: Array, neurons: Kinds) -> Sector:
 
 def higher_sectors(problem: Problem, D: int, parts: Array, teacher: list[Array], neurons: Kinds) -> list[Sector]:
     """Degrees 2 … L."""
-    sectors = []
+    sectors: list[Sector] = []
     for l in range(2, parts.shape[0] - 2):
         paired = l == 2 and multiplicity(D, 2) < _PAIRS * max(problem.n, problem.N)
         sectors.append(_higher(multiplicity(D, l), parts[l], teacher[l], neurons, paired=paired))

@@ -18,6 +18,7 @@ Along the coordinates u of the rows weights have covariance κ_k = uᵀG_ku, ω_
 The last four are those of `memory`, for Σ = I the same.
 """
 
+# pyright: reportConstantRedefinition=false
 from __future__ import annotations
 
 from collections.abc import Callable
@@ -79,7 +80,7 @@ class Weights(NamedTuple):
         F = F + np.multiply.outer(tau**2, phi0 * law.slope * law.square)
         to_batch = np.array([[at.frame.inner(b, u) for u in at.rows] for b in at.batch])
         towards = F @ to_batch
-        kappa = gram(1) + noise[:, None, None] * gram(2) + to_batch.T @ towards
+        kappa: Array = gram(1) + noise[:, None, None] * gram(2) + to_batch.T @ towards
         L = np.linalg.cholesky(kappa)
         spread = np.linalg.inv(L).transpose(0, 2, 1)
         theta = np.einsum("kab,kb->ka", L, xi) / np.sqrt(d)
@@ -111,7 +112,7 @@ class _Blocks(NamedTuple):
 
     def vector(self, **parts: Float[Array, "k r"]) -> Float[Array, "k m"]:
         """Side by side, 0 where nothing is given; a part may leave out the last columns."""
-        out = []
+        out: list[Array] = []
         for name, B in self.bases.items():
             part = parts.get(name, np.zeros((self.neurons, 0)))
             out.append(np.pad(part, ((0, 0), (0, len(B) - part.shape[1]))))

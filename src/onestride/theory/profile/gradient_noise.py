@@ -17,6 +17,7 @@ The higher orders have covariance ∝ S = (1/n) Xᵀ diag(r²) X, which is large
 with eigenvalue x its mean is Im[m E r²/(1 + φ₀ r m)]/Im m.
 """
 
+# pyright: reportMissingTypeStubs=false
 from __future__ import annotations
 
 from collections.abc import Sequence
@@ -217,7 +218,7 @@ def noise_of(law: ResidualLaw, power: float, taught: float, phi: float) -> Gradi
     sd = float(np.sqrt(phi * power))
     length = np.hypot(taught, sd)
     # β⋆ᵀMβ⋆ ≤ √(3 E r²) lies far out when φ₀ is small; so do the φ₀ r_i, one for each sample, when φ₀ is large
-    far = np.arcsinh(40 * (14 + 4 / np.sqrt(phi) + 1.5 * phi * np.abs(law.r).max() / sd))
+    far: float = np.arcsinh(40 * (14 + 4 / np.sqrt(phi) + 1.5 * phi * np.abs(law.r).max() / sd))
     x = sd * np.sinh(np.linspace(-far, far, _GRID)) / 40
     m = _stieltjes(x, law, phi, sd)
     for _ in range(40):  # refine where β⋆'s law changes fast: an eigenvalue of M that sticks out along the teacher
@@ -267,9 +268,9 @@ def _stieltjes(x: Array, law: ResidualLaw, phi: float, sd: float) -> Array:
     """m(x + i0) of the bulk, every point continued by itself from far above the real axis."""
     r, w = law.r[:, None], law.weight
     heights = np.geomspace(50 * sd, _HEIGHT * sd, 30)
-    m = -1 / (x + 1j * heights[0])
+    m: Array = -1 / (x + 1j * heights[0])
     for height in heights:
-        target = x + 1j * height
+        target: Array = x + 1j * height
         for _ in range(40):
             part = r / (1 + phi * r * m)
             mean = w @ part

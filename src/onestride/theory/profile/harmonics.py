@@ -227,7 +227,8 @@ def _from_end_to_end(
     """The same on a small sphere, where the density ends like (1 − u²)^((D−3)/2): whole panels, and one up to each end."""
     x, weight = (a.reshape(-1, PANEL_NODES) for a in rule)
     left = np.append((x[:, 0] + x[:, -1] - weight.sum(1)) / 2, (x[-1, 0] + x[-1, -1] + weight[-1].sum()) / 2)
-    low, high = t - np.sqrt(D) * sd, t + np.sqrt(D) * sd
+    low: Array = t - np.sqrt(D) * sd
+    high: Array = t + np.sqrt(D) * sd
     first = np.minimum(np.searchsorted(left, low), left.size - 1)
     last = np.maximum(np.searchsorted(left, high, side="right") - 1, first)  # whole panels are first … last − 1
     chosen = first[:, None] + np.arange(int((last - first).max()))

@@ -11,6 +11,7 @@ in the places of r, c₁c⋆₁, c₁², r, 2c₂, r² and Var σ', which they a
 mid-quantiles of their law, in bins of log ℓ.
 """
 
+# pyright: reportMissingTypeStubs=false
 from __future__ import annotations
 
 from functools import lru_cache
@@ -50,7 +51,7 @@ def length_rule(freedom: float | None, n: int) -> tuple[Float[Array, "l"], Float
     """Nodes and probabilities of ℓ, ℓ² = (f − 2)/χ²_f, as n samples see it; ℓ = 1 without freedom."""
     if freedom is None:
         return np.ones(1), np.ones(1)
-    square = (freedom - 2) / chi2.ppf((np.arange(n) + 0.5) / n, freedom)
+    square: Array = (freedom - 2) / chi2.ppf((np.arange(n) + 0.5) / n, freedom)  # pyright: ignore[reportUnknownMemberType]
     x = np.log(square)
     group = np.minimum((x - x.min()) / np.ptp(x) * _BINS, _BINS - 1).astype(int)
     group = np.unique(group, return_inverse=True)[1]
@@ -90,7 +91,7 @@ def moved_law(problem: Problem) -> SpectralNodes:
 
 @lru_cache(maxsize=16)
 def _moved_law(problem: Problem, sigma: Function, target: Function) -> SpectralNodes:
-    law, samples = step_law(problem), []
+    law, samples = step_law(problem), list[tuple[Array, Array, Array]]()
     lengths, weights = length_rule(problem.law.freedom, problem.step_samples)
     g, wg = roots_hermitenorm(12)
     for length, weight in zip(lengths, weights, strict=True):
@@ -111,7 +112,7 @@ def _moved_law(problem: Problem, sigma: Function, target: Function) -> SpectralN
 def _step_law(problem: Problem, sigma: Function, target: Function) -> StepLaw:
     c1, full = sigma.coefficients[1], problem.gradient == "full"
     lengths, weights = length_rule(problem.law.freedom, problem.step_samples)
-    rows = []
+    rows: list[Array] = []
     for length, weight in zip(lengths, weights, strict=True):
         power, k0, k2, variance = _slopes(sigma, float(length))
         z, w = target.rule

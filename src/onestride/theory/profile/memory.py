@@ -61,7 +61,7 @@ def remembered(
 ) -> tuple[Means, Sector]:
     """The special sector on f, f·xᵀMx/d and f·ζ, averaged over r̄ by three points; and sector 1 less what is in it."""
     zero, k = np.zeros_like(parts[0]), problem.directions
-    cases, independent = [(1.0, zero, zero)], []
+    cases, independent = [(1.0, zero, zero)], list[Array]()
     C = coupling(problem, learned, law, kinds.A)
     weight_e = C * (kinds.omega / np.sqrt(kinds.along))[:, None]
     if law is not None:

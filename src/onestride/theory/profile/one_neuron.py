@@ -17,6 +17,7 @@ is the neuron's own share of the output, whose linear part is in F through p = W
 the rest has no component along a. After each step the leading directions over the neurons are kept, what others hold goes to v.
 """
 
+# pyright: reportConstantRedefinition=false, reportMissingTypeStubs=false
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
@@ -267,7 +268,7 @@ def _own_share(problem: Problem, a: Array) -> Array | float:
 
 def _residual_law(problem: Problem, shares: Float[Array, "t"], seen: list[Seen]) -> ResidualLaw:
     """The law of T η_tκ_t r_t/Σ ηκ, every step with the same probability."""
-    T, pieces = problem.steps, []
+    T, pieces = problem.steps, list[Signal]()
     same = noisy(signal_of(problem.target), problem.noise**2) if problem.gradient == "labels" else None
     for share, s in zip(shares, seen, strict=True):
         law = same or noisy(one_direction(s.R, s.u[:, 0], s.w), s.power - s.R**2, 12)

@@ -20,6 +20,7 @@ Ridge objective λY, training error −λ² ∂Y/∂λ, and by the leave-one-out
 λ_i = λ + t/ρ_i².
 """
 
+# pyright: reportConstantRedefinition=false
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
@@ -119,7 +120,7 @@ def answers(
     """U h for every node of the law along the teacher, from D⁻¹U = I − Yᵀ(C T)Y D."""
     D, Y = model.w * rho, sector.factors[1]
     P = (Y * D) @ Y.T
-    out = []
+    out: list[Answer] = []
     for frame, g in zip(sector.teacher_frame, sector.teacher_strength.T, strict=True):
         seen = h @ frame.T
         b = seen - Y.T @ (block(model, sector, P, q, g).CT @ ((Y * D) @ seen))

@@ -16,6 +16,7 @@ T n_step samples whose residuals are the mixture of η_tκ_t r_t (κ_t the size 
 v and b from the map. With T = 1 this is `degrees.build` but for the neuron's own share of the output, left out there.
 """
 
+# pyright: reportConstantRedefinition=false
 from __future__ import annotations
 
 from typing import NamedTuple
