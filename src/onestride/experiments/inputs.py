@@ -161,10 +161,10 @@ def draw(data: Data) -> Figure:
         (f"digits: n = {small.n}, d = {small.d}, N = {small.N}", ROWS),
     ):
         theory: list[Series] = []
-        for law in names if names is DEPENDENT else list(names)[:1]:
+        for colour, law in enumerate(names if names is DEPENDENT else list(names)[:1]):
             grid = data.theory(law)
             label = f"theory, {names[law]}" if names is DEPENDENT else "theory"
-            theory += theory_series(label, grid.exponents, grid.test_error[:, 0], grid.status[:, 0])
+            theory += theory_series(label, grid.exponents, grid.test_error[:, 0], grid.status[:, 0], colour)
         measured = sideways(EXPONENTS, 0.008, {name: data.errors[law] for law, name in names.items()})
         panels.append(Panel(title, EXPONENT, "test error", (*theory, *measured)))
     caption = (
