@@ -21,7 +21,7 @@ from functools import cached_property
 
 import numpy as np
 
-from onestride._numerics import Array, Float
+from onestride._numerics import Array, Float, Int
 from onestride.problem import Problem
 from onestride.theory.profile.lengths import step_law
 
@@ -36,7 +36,7 @@ class Nodes:
 
     value: Float[Array, "p"]
     share: Float[Array, "p"]
-    index: Float[Array, "d"]
+    index: Int[Array, "d"]
 
     def sum(self, values: Float[Array, "... d"]) -> Float[Array, "... p"]:
         """Σ over each bin."""

@@ -110,7 +110,7 @@ class _Blocks(NamedTuple):
     bases: dict[str, Float[Array, "r i"]]
     neurons: int
 
-    def vector(self, **parts: Float[Array, "k r"]) -> Float[Array, "k m"]:
+    def vector(self, **parts: Array) -> Float[Array, "k m"]:
         """Side by side, 0 where nothing is given; a part may leave out the last columns."""
         out: list[Array] = []
         for name, B in self.bases.items():

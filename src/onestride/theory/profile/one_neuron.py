@@ -56,7 +56,7 @@ class State:
     b: Float[Array, "a"]
     star: Float[Array, "a"]
     output: Float[Array, "dirs"]
-    noise: Float[Array, "dirs"]
+    noise: Float[Array, "_"]
     pull: Float[Array, "a dirs"]
 
 

@@ -195,7 +195,7 @@ def special_answer(
     return x
 
 
-def left_in_sectors(model: Model, M: Inexact[Array, "m m"], x: Inexact[Array, "m"]) -> list[Inexact[Array, "i m"]]:
+def left_in_sectors(model: Model, M: Inexact[Array, "m m"], x: Inexact[Array, "m"]) -> list[Inexact[Array, "i _"]]:
     """H − Mx in every sector: what the special sector leaves of the teacher's parts there."""
     out: list[Array] = [sector.h for sector in model.sectors]
     for l, (_, at, _) in enumerate(_carried(model)):

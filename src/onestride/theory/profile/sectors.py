@@ -95,7 +95,7 @@ class Coupled:
     rows: int
     mass: Float[Array, "a a p"]
     norm: Float[Array, "p"]
-    bases: tuple[Float[Array, "r i"], ...]
+    bases: tuple[Float[Array, "_ i"], ...]
     less: tuple[Float[Array, "k m"], ...]
 
     @cached_property
