@@ -84,10 +84,10 @@ def test_predict_says_when_its_numbers_are_not_to_be_relied_on(capsys):
 
 
 @pytest.mark.parametrize(
-    "command", ["predict", "simulate", "compare", "spectrum", "diagnose", "plan", "optimum", "scaling"]
+    "command", ["predict", "simulate", "compare", "spectrum", "diagnose", "plan", "optimum --over ridge", "scaling"]
 )
 def test_every_command_begins_with_the_problem_it_solves(capsys, command):
-    _, out, _ = run(capsys, command, *SMALL, "--exponent", "0.2", "--readout", "constant", "--n-step", "70")
+    _, out, _ = run(capsys, *command.split(), *SMALL, "--exponent", "0.2", "--readout", "constant", "--n-step", "70")
     first = " ".join(out.split())
     assert first.startswith("n = 60, d = 30, N = 90; relu, teacher [0, 1, 0.7071], noise 0.5, λ = 0.1, η = 1·n^0.2 = ")
     assert "full gradient, readout constant, n_step 70 " in first

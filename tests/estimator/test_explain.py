@@ -135,6 +135,7 @@ def test_explanation_says_that_there_is_no_linear_signal(seed):
     )  # theory: the twin's step gains nothing
 
 
+@pytest.mark.long
 def test_explanation_of_a_linear_target_says_that_the_skip_connection_has_it(seed):
     """A useless step passes one standard error now and then, at no cost: 34 of 360 tables took it.
 

@@ -112,6 +112,7 @@ def test_several_steps_counts_the_steps_that_were_taken(steps):
     assert "ten" not in text.lower().split()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("factor", "word"), [(1.0, "agrees"), (3.0, "differs")])
 def test_inputs_says_of_the_table_what_its_numbers_say(factor, word):
     p = Problem(n=60, d=30, N=90, activation="softplus", ridge=0.1, step=Step())

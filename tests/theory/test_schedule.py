@@ -88,6 +88,7 @@ def test_simulated_schedules_agree(changes, seed):
         assert_agrees(getattr(predicted, name), getattr(measured, name).values, floor=0.03)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("gradient", "alpha", "measured"),
     [
