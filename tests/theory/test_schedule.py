@@ -92,13 +92,14 @@ def test_simulated_schedules_agree(changes, seed):
 @pytest.mark.parametrize(
     ("gradient", "alpha", "measured"),
     [
-        ("labels", 0.3, (1.13, 1.25, 1.46)),
-        ("labels", 0.5, (1.23, 1.51, 2.02)),
+        ("labels", 0.3, (1.132, 1.255, 1.46)),
+        ("labels", 0.5, (1.240, 1.520, 2.02)),
         ("full", 0.2, (1.10, 1.06, 1.16)),
     ],
 )
 def test_a_reused_batch_costs_what_another_simulator_measured(gradient, alpha, measured):
-    """Test error on one batch over that on fresh ones, 2, 3 and 5 steps; 64 seeds of an independent program, given to 0.01."""
+    """Test error on one batch over that on fresh ones, 2, 3 and 5 steps, by an independent program: 160 seeds where three digits
+    are given (standard errors 0.005 to 0.009), else 64."""
     p = problem(n=1000, d=500, N=1500, teacher=(0, 1, 2**-0.5), gradient=gradient, ridge=0.1)
     for T, ratio in zip((2, 3, 5), measured, strict=True):
         schedules = [p.replace(steps=T, step=Step(constant=1, exponent=alpha), batch=b) for b in ("reused", "fresh")]

@@ -7,12 +7,13 @@ problems of other inputs; that of degrees is where a block of dimension B_l visi
 
     tails      a nonlinear part of kurtosis κ averages out over min(n, N) rows or neurons only: κ g/min(n, N) > 0.09, g the
                factor by which its power grows with f
-    noise      f > 8: the fluctuations are three times as long as the neurons were, and no longer small
+    noise      f > 8: the fluctuations are three times as long as the neurons were, and no longer small; f κ_r > 40 with residuals of
+               kurtosis κ_r: a few samples carry them
     batch      with fewer than 500 and than 1.25 d samples in the step M's law at n → ∞ is not yet that of the batch, which
                matters when M moves neurons by 2|c₂|η√(φ₀E r²/N) > 0.7 √(n_step/500) of their length
     output     with a_j = 1/√N the neurons' quadratic parts add up, and the network's own output in the literal gradient has
-               more than twice the power of the labels: the step follows it, not them
-    exact      labels that are a linear function of x, a step, and a test error below 0.5 % of their power: all that is left of
+               more than twice the power of the labels, or 2c₂²N/d more than 0.3 of it and θ > 0.5: the step follows it, not them
+    exact      labels that are a linear function of x, a step, and a test error below 1 % of their power: all that is left of
                it is small terms
     growth     with several steps of the literal gradient, a residual whose power grows more than 30-fold from step to step (6-fold on
                one batch): descent beyond its stability bound multiplies whatever is left out
@@ -46,6 +47,7 @@ from onestride.result import QUANTITIES, Errors, Status
 from onestride.theory.assumptions import failed_assumption
 from onestride.theory.direction import direction
 from onestride.theory.profile.errors import errors as profile_errors
+from onestride.theory.profile.gradient_noise import signal_of
 from onestride.theory.profile.harmonics import HIGHEST_DEGREE, degrees_resolved, multiplicity
 from onestride.theory.profile.lengths import step_law
 from onestride.theory.profile.neurons import learned_direction
@@ -55,11 +57,11 @@ from onestride.theory.profile.travel import stable, travel
 KNOWN_OFF = 0.05
 _WITH_STEP = 2.0  # how a step of amplitude 1 multiplies what the unresolved degrees are worth, beside 1
 _TAILS = 0.09
-_NOISE = 8.0
+_NOISE, _BY_TAILS = 8.0, 40.0
 _FEW_SAMPLES, _FOR_INPUTS, _MOVED = 500, 0.8, 0.7
-_OUTPUT = 2.0
+_OUTPUT, _ADDED, _FAR = 2.0, 0.3, 0.5
 _AMPLIFIED = 0.15
-_EXACT, _LITTLE = 0.02, 0.005  # shares of the labels' power: what is not linear in it, and the test error
+_EXACT, _LITTLE = 0.02, 0.01  # shares of the labels' power: what is not linear in it, and the test error
 _CHANCE = 5.0  # of the standard deviations of c⋆₁ in a batch: their square is 4 % of its own then
 _GROWTH = {"fresh": 30.0, "reused": 6.0}
 _NOT_NOISE = 3.0
@@ -174,6 +176,12 @@ def _by_step(problem: Problem, spread: float) -> str | None:
             f"the step is so strong that the fluctuations of the gradient, {np.sqrt(spread):.2g} times as long as a neuron "
             "was, are no longer small beside it"
         )
+    tails = residual_kurtosis(problem)
+    if spread * tails > _BY_TAILS:
+        return (
+            f"the fluctuations of the gradient add {spread:.2g} to the squared length of a neuron, and residuals of kurtosis "
+            f"{tails:.3g} leave them to a few samples"
+        )
     power, phi0 = direction(problem).residual_power, problem.d / problem.step_samples
     moved = 2 * abs(problem.sigma.coefficients[2]) * problem.eta * np.sqrt(phi0 * power / problem.N)
     return _loud(problem) or _few(problem, moved)
@@ -218,10 +226,13 @@ def _found_by_chance(problem: Problem) -> float:
 
 def _loud(problem: Problem) -> str | None:
     output, labels = direction(problem).output_power, problem.target.second_moment + problem.noise**2
-    if problem.gradient == "full" and output > _OUTPUT * labels and problem.readout == "constant":
+    if problem.gradient != "full" or problem.readout != "constant":
+        return None
+    added = 2 * problem.sigma.coefficients[2] ** 2 / problem.psi
+    if output > _OUTPUT * labels or (added > _ADDED * labels and _amplitude(problem) > _FAR):
         return (
-            f"the network's own output has {output / labels:.2g} times the power of the labels (constant readout), and "
-            "the step follows it"
+            f"with a constant readout the network's own output has {output / labels:.2g} times the power of the labels, and the step "
+            "follows it"
         )
     return None
 
@@ -325,6 +336,14 @@ def nonlinear_tails(sigma: Function, spread: float) -> tuple[float, float]:
         return 0.0, 1.0
     wide, grown = nonlinear(1 + spread)
     return float(p @ (s / np.sqrt(power)) ** 4), float(wide @ grown**2) / power
+
+
+def residual_kurtosis(problem: Problem) -> float:
+    """E r⁴/(E r²)² of labels plus a Gaussian output and noise."""
+    signal = signal_of(problem.target)
+    g, w = signal.g, signal.weight
+    square, other = float(w @ g**2), direction(problem).residual_power - float(w @ g**2)
+    return float(w @ g**4 + 6 * square * other + 3 * other**2) / (square + other) ** 2 if square + other > 0 else 3.0
 
 
 def fluctuation(problem: Problem) -> float:

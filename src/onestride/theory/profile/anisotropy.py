@@ -184,10 +184,11 @@ def directions(problem: Problem, sigma: Sigma) -> Directions:
     star_moved = float(lam**2 @ sigma.energy)
     g = np.zeros((4, d))
     g[0], g[1] = law.star, -own
-    t = eta * c1 * lam * g + eta * c3 * 6 * lam**2 * g / d
+    beta = lam * g  # Xᵀr/n: its mean, and ν
+    beta[2] = 1.0
+    t = eta * (c1 + 6 * c3 * lam / d) * beta
     t[0] += eta * c3 * 18 * star3 * star_moved * lam / d
     t[1] += 1 - (eta * 18 * c3**2 * lam / d if own else 0.0)
-    t[2] = eta * c1
     if sigma.spike is not None:
         energy[1:, sigma.spike] *= sigma.chance
     frame = _frame(energy, t, sigma.spike)
@@ -203,7 +204,7 @@ def directions(problem: Problem, sigma: Sigma) -> Directions:
     e /= np.sqrt(1 - overlap @ overlap)
     noise = np.zeros((4, d))
     noise[2] = root
-    pull = 12 * c3 * eta * sigma.moment(2) * lam * g
+    pull = 12 * c3 * eta * sigma.moment(2) * beta
     if problem.weights == "sphere":
         pull[1] -= 2.0
     squared = frame.inner(pull, pull)

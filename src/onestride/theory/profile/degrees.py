@@ -120,7 +120,8 @@ def _neurons(
         bulk, share, frame = law.on(few, A) / (1 - 1 / d), few.weight, along_teacher.frame
         teacher = law.on(along_teacher, A) / (1 - 1 / d)
         along = np.ones_like(A) if law.learned is None else law.along_learned(A) / (1 - 1 / d)
-    before, a = omega / np.sqrt(along), A / np.sqrt(problem.N)  # what w·t̂ was, as far as ω tells
+    kept = np.ones_like(A) if law is None else np.clip(law.kept_along_learned(A) / np.sqrt(along), -1, 1)
+    before, a = omega * kept, A / np.sqrt(problem.N)  # what w·t̂ was, as far as ω tells
     if problem.weights == "sphere":  # |w_j| = 1, of which w_j − a_j p is left off t̂; no real neuron has a_j near 1
         aside = np.maximum(1 - omega**2 - 2 * learned.tilt * a * before - learned.through_output * a**2, 0.1)
     if law is not None:

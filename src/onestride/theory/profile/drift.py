@@ -13,7 +13,7 @@ Along the coordinates u of the rows weights have covariance κ_k = uᵀG_ku, ω_
     own      the literal gradient lengthens a neuron: 2τ wᵀΣγ_j, of variance (E r²/n)(S₂²(Eψ² − ψ₀² − ψ₁²) + (S₃ − S₂²)Var σ')
     mean     2ντ tr(ΣM)/d moves all of them, of variance (E r²/n)(S₂² + 2S₄/d)
     memory   xᵀMx/d varies over x by 2E r²S₂²/n
-    output   1 + a_jℓ·w_j is a neuron's squared length, ℓ = −2p (sphere) + 12c₃ηS₂Σg: length and weights along Σ^{1/2}ℓ go together
+    output   1 + a_jℓ·w_j is a neuron's squared length, ℓ = −2p (sphere) + 12c₃ηS₂Xᵀr/n: length and weights along Σ^{1/2}ℓ go together
 
 The last four are those of `memory`, for Σ = I the same.
 """

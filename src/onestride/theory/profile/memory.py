@@ -10,7 +10,8 @@ changes the variance of every pre-activation, and ζ = e·x, the unlearned part 
     kick      M couples t̂ and e: given ω the mean of w·e is C ω/√G_t, G_t the strength along t̂, C = 2ντ t̂ᵀMe + ν²τ² t̂ᵀM²e
     output    t = Wᵀa holds p = W₀ᵀa, and |w_j| = 1 makes w_j − a_j p shorter by 2a_j w_j·p: its length and its weight along
               ζ vary together where t̂, and with it e, has a part along p
-    cubic     E[r 3c₃H₂(w·x)x] = 6c₃(w·g)w + 18c₃(c⋆₃(w·β⋆)²β⋆ − c₃p/d), g = c⋆₁β⋆ − c₁p: neurons grow along themselves
+    cubic     the gradient of degree three holds 6c₃(w·β)w, β = Xᵀr/n with the luck of its batch: neurons grow along themselves;
+              and 18c₃(c⋆₃(w·β⋆)²β⋆ − c₃p/d)
 
 A teacher of k directions, turned so that E[g u] = (C, 0, …), has β⋆ for its mean direction, C for c⋆₁, and k unlearned
 directions e, u₂ … u_k with a block f·ζ for each: M couples t̂ to all of them, the output and a neuron's length to e alone.
@@ -74,7 +75,7 @@ def remembered(
     excess = np.zeros_like(E)
     lengths = length(problem, learned, literal=law is not None)
     if lengths.across > 0 and learned.overlap**2 < 1 - 1e-9:
-        moved, on_e = _with_the_length(problem, lengths, kinds, C, E)
+        moved, on_e = _with_the_length(problem, learned, law, lengths, kinds, C, E)
         along_e = on_e * np.sqrt(kinds.aside / kinds.v / linear.dim)[:, None]
         own = [parts[-1] * moved[:, None], zero, *_on_directions(linear.K, along_e)]
         independent.append(np.concatenate(own, axis=1))
@@ -139,16 +140,24 @@ def _of_the_batch(
 
 
 def _with_the_length(
-    problem: Problem, lengths: Length, kinds: Kinds, C: Array, E: Float[Array, "k e e"]
+    problem: Problem, learned: LearnedDirection, law: Strength | None, lengths: Length, kinds: Kinds, C: Array, E: Array
 ) -> tuple[Float[Array, "k"], Float[Array, "k e"]]:
-    """Given ω: the relative spread of |w|² by ℓ·w, and the covariance of w·e with it; M does not turn p, p̂ᵀMe = 0.
+    """Given ω: the relative spread of |w|² by ℓ·w, and the covariance of w·e with it.
 
-    ℓ lies in the plane of β⋆ and p: across t̂ it has a part along e and none along u₂ … u_k.
+    With T = 1 + ντM, w·t̂ and w·e after the step are t̂ᵀTw and eᵀTw: their covariances with ℓ·w are ℓᵀTt̂ and ℓᵀTe over d. ℓ lies
+    in the plane of β⋆ and p: across t̂ it has a part along e and none along u₂ … u_k; M does not turn p, p̂ᵀMe = 0.
     """
-    spread = np.sqrt(np.maximum(lengths.along**2 * (1 - 1 / kinds.along) + lengths.across**2, 1e-300))
+    with_t, with_e = np.full(kinds.A.size, lengths.along), np.zeros((kinds.A.size, problem.directions))
+    with_e[:, 0] = lengths.on_e
+    if law is not None and law.learned is not None:
+        tau = problem.eta * kinds.A / np.sqrt(problem.N)
+        first, _ = gradient_noise(problem).coupling(learned.tilt, learned.overlap)
+        moved = np.einsum("t,tca,tcb->ab", law.teacher.eigenvalue + law.shift, law.teacher.frame, law.teacher.frame)
+        with_t = lengths.along * law.kept_along_learned(kinds.A) + lengths.on_e * law.quadratic * tau * first[0]
+        with_e = with_e + law.quadratic * tau[:, None] * (lengths.along * first + lengths.on_e * moved[0])
+    spread = np.sqrt(np.maximum(lengths.along**2 + lengths.across**2 - with_t**2 / kinds.along, 1e-300))
     most = np.sqrt(np.maximum(np.einsum("kee->ke", E), 0.0))
-    on_e = -C * (lengths.along / kinds.along)[:, None]
-    on_e[:, 0] += lengths.across * lengths.cosine
+    on_e = with_e - C * (with_t / kinds.along)[:, None]
     on_e = np.clip(on_e / spread[:, None], -most, most)
     on_e = on_e / np.sqrt(np.maximum(_told(E, on_e), 1.0))[:, None]  # no more than there is
     return kinds.A / np.sqrt(float(problem.N) * problem.d) * spread / kinds.aside, on_e
@@ -166,22 +175,21 @@ def coupling(problem: Problem, learned: LearnedDirection, law: Strength | None, 
 def cubic(problem: Problem, learned: LearnedDirection, omega: Float[Array, "k"]) -> tuple[Array, Array]:
     """What degree three of σ adds to the mean gradient of a neuron along t̂, and along e and u₂ … u_k, the mean over w·e taken.
 
-    E[r 3c₃H₂(w·x)x] = 6c₃(w·g)w + 18c₃(c⋆₃(w·β⋆)²β⋆ − c₃p/d),   g = c⋆₁β⋆ − c₁p (full) or c⋆₁β⋆ (labels);
+    (1/n) Σ_i r_i 3c₃H₂(w·x_i)x_i = 6c₃(w·β)w + 18c₃(c⋆₃(w·β⋆)²β⋆ − c₃p/d (full)) + new for each neuron,   β = Xᵀr/n;
 
     with several directions 6c⋆₃(w·β⋆)²β⋆ is the tensor E[g H₃(u)] applied to w twice.
     """
-    c1, c3 = problem.sigma.coefficients[[1, 3]] if problem.gradient == "full" else (0.0, problem.sigma.coefficients[3])
-    star1, star3 = problem.target.coefficients[1], problem.target.tensor(3)
-    overlap, tilt, d = learned.overlap, learned.tilt, problem.d
+    c3, star3 = problem.sigma.coefficients[3], problem.target.tensor(3)
+    overlap, d = learned.overlap, problem.d
     unlearned = np.sqrt(max(1 - overlap**2, 0.0))
-    p_on_e = -overlap * tilt / unlearned if unlearned > 1e-5 else 0.0
+    beta = _vector(problem, learned, *_gradient_direction(problem))
+    output = _vector(problem, learned, 0.0, 3 * c3 if problem.gradient == "full" else 0.0, 0.0)
     square = np.full((omega.size, problem.directions), 1 / d)  # E (w·u)² given ω
     square[:, 0] = overlap**2 * omega**2 + unlearned**2 / d
     pulled = np.einsum("ka,aac->kc", square, star3)
-    own = 3 * c3 if c1 else 0.0
-    along = 6 * (star1 * overlap - c1 * tilt) * omega**2 + 3 * pulled[:, 0] * overlap - 6 * own * tilt / d
+    along = 6 * beta.along * omega**2 + 3 * pulled[:, 0] * overlap - 6 * output.along / d
     across = 3 * pulled
-    across[:, 0] = 6 * (star1 * unlearned - c1 * p_on_e) / d + 3 * pulled[:, 0] * unlearned - 6 * own * p_on_e / d
+    across[:, 0] = 6 * (beta.on_e - output.on_e) / d + 3 * pulled[:, 0] * unlearned
     return c3 * along, c3 * across
 
 
@@ -195,31 +203,45 @@ class Length(NamedTuple):
     cosine: float
     star: float
     output: float
+    luck: float
+
+    @property
+    def on_e(self) -> float:
+        """ℓ·e."""
+        return self.across * self.cosine
 
 
 def pull(problem: Problem, learned: LearnedDirection) -> Length:
-    """ℓ = 12 c₃η g: the literal gradient's part along w_j itself, 6c₃(w·g)w."""
+    """ℓ = 12 c₃η β: the literal gradient's part along w_j itself, 6c₃(w·β)w, β = Xᵀr/n with the luck of its batch."""
     strength = 12 * problem.sigma.coefficients[3] * problem.eta
-    output = strength * problem.sigma.coefficients[1] if problem.gradient == "full" else 0.0
-    return _vector(learned, strength * problem.target.coefficients[1], -output)
+    return _vector(problem, learned, *(strength * part for part in _gradient_direction(problem)))
 
 
 def length(problem: Problem, learned: LearnedDirection, *, literal: bool) -> Length:
     """ℓ = −2p, as |w_j| = 1 (rows on the sphere), and what the literal gradient adds."""
     unit = -2.0 if problem.weights == "sphere" and learned.through_output else 0.0
-    added = pull(problem, learned) if literal else _vector(learned, 0.0, 0.0)
-    return _vector(learned, added.star, added.output + unit)
+    added = pull(problem, learned) if literal else _vector(problem, learned, 0.0, 0.0, 0.0)
+    return _vector(problem, learned, added.star, added.output + unit, added.luck)
 
 
-def _vector(learned: LearnedDirection, star: float, output: float) -> Length:
-    """ℓ = star β⋆ + output p; p and β⋆ are orthogonal."""
+def _gradient_direction(problem: Problem) -> tuple[float, float, float]:
+    """β = Xᵀr/n along β⋆, p and what is new in the batch: c⋆₁, −c₁ (full) and √(φ₀ E r²)."""
+    star, output = problem.target.coefficients[1], 0.0
+    if problem.gradient == "full":
+        output = -problem.sigma.coefficients[1]
+    return star, output, np.sqrt(max(direction(problem).s ** 2 - star**2 - output**2, 0.0))
+
+
+def _vector(problem: Problem, learned: LearnedDirection, star: float, output: float, luck: float) -> Length:
+    """ℓ = star β⋆ + output p + luck b, b the direction of what is new in β: orthogonal, and t̂ in their span."""
     overlap, tilt = learned.overlap, learned.tilt
-    along = star * overlap + output * tilt
-    across = np.sqrt(max(star**2 + output**2 - along**2, 0.0))
+    rest = np.sign(problem.sigma.coefficients[1]) * np.sqrt(max(1 - overlap**2 - tilt**2, 0.0))
+    along = star * overlap + output * tilt + luck * rest
+    across = np.sqrt(max(star**2 + output**2 + luck**2 - along**2, 0.0))
     unlearned = np.sqrt(max(1 - overlap**2, 0.0))
-    on_e = star * unlearned - output * overlap * tilt / unlearned if unlearned > 1e-5 else 0.0
+    on_e = (star - overlap * along) / unlearned if unlearned > 1e-5 else 0.0
     cosine = float(np.clip(on_e / across, -1, 1)) if across > 0 else 0.0
-    return Length(along, float(across), cosine, star, output)
+    return Length(float(along), float(across), cosine, star, output, luck)
 
 
 def own_slope(sigma: Function) -> float:

@@ -45,8 +45,8 @@ _SPLINE = 0.2  # distance of the nodes of a smoothed function, in standard devia
 class State:
     """The neurons of readout A (probability `weight`): L, v, b, s = star.
 
-    On the directions of L also output: p = W₀ᵀa; noise: that of M̂'s Xᵀr/n (`Path`; on the way Σ ηκν); pull: Σ τ E[R k'' u],
-    by which a neuron's weights along it make it grow.
+    On the directions of L also output: p = W₀ᵀa; noise: that of M̂'s Xᵀr/n (`Path`; on the way Σ ηκν); pull: Σ τ E[R k'' u]
+    and √φ₀ r k'' along the first batch's noise, by which a neuron's weights along it make it grow (those that it began with).
     """
 
     A: Float[Array, "a"]
@@ -123,7 +123,7 @@ def travel_fresh(problem: Problem, nodes: int) -> Path:
         powers.append(float(seen[-1].w @ seen[-1].power))
         if not powers[-1] <= DIVERGED * powers[0]:
             return lost(problem, state, powers)
-        state = advance(problem, state, seen[-1], eta)
+        state = advance(problem, state, seen[-1], eta, first=len(seen) == 1)
     bends = np.stack([eta * s.bending for eta, s in zip(problem.etas, seen, strict=True)], axis=1)
     shares = np.array([eta * common(state, s) for eta, s in zip(problem.etas, seen, strict=True)])
     state, shares = replace(state, noise=state.noise / shares.sum()), shares / shares.sum()
@@ -197,7 +197,7 @@ def moved(problem: Problem, state: State, seen: Seen, eta: float) -> State:
     )
 
 
-def advance(problem: Problem, state: State, seen: Seen, eta: float) -> State:
+def advance(problem: Problem, state: State, seen: Seen, eta: float, *, first: bool) -> State:
     """The neurons after a step of size η on the fresh batch seen."""
     phi0, tau = problem.d / problem.step_samples, eta * state.A / np.sqrt(problem.N)
     after, wr = moved(problem, state, seen, eta), seen.w * seen.power
@@ -209,13 +209,14 @@ def advance(problem: Problem, state: State, seen: Seen, eta: float) -> State:
     turn = np.linalg.svd(np.sqrt(state.weight)[:, None] * noises, full_matrices=False)[2][:_NOISES]
     old, new = turn[:, : state.L.shape[1] - 1], turn[:, state.L.shape[1] - 1 :]
     L = np.concatenate([after.L[:, :1], noises @ turn.T], axis=1)
+    own = first * tau[:, None] * seen.response.twisted * root
     return replace(
         after,
         L=L,
         v=v + (noises**2).sum(1) - (L[:, 1:] ** 2).sum(1),
         output=np.concatenate([state.output[:1], old @ state.output[1:]]),
         noise=np.concatenate([state.noise[:1], old @ state.noise[1:] + eta * common(state, seen) * (new @ root)]),
-        pull=np.concatenate([after.pull[:, :1], after.pull[:, 1:] @ old.T], axis=1),
+        pull=np.concatenate([after.pull[:, :1], after.pull[:, 1:] @ old.T + own @ new.T], axis=1),
     )
 
 

@@ -111,8 +111,10 @@ def step_again(
 ) -> tuple[State, BatchRows]:
     """Neurons and rows after a step of size η on the batch."""
     phi0, a = problem.d / problem.step_samples, state.A / np.sqrt(problem.N)
-    g = seen.response.k * seen.R
-    new = (eta * a)[:, None] * (g - (g @ rows.seen.T / _ROWS) @ rows.seen) * np.sqrt(phi0 / _ROWS)
+    new, pull = (
+        (eta * a)[:, None] * (g - (g @ rows.seen.T / _ROWS) @ rows.seen) * np.sqrt(phi0 / _ROWS)
+        for g in (seen.response.k * seen.R, seen.response.twisted * seen.R)
+    )
     values, right = np.linalg.svd(np.sqrt(state.weight)[:, None] * new, full_matrices=False)[1:]
     right = right[:_NEW][values[:_NEW] ** 2 > _LEAST]
     held, count = new @ right.T, len(right)
@@ -126,7 +128,7 @@ def step_again(
         L=np.concatenate([after.L, held], axis=1),
         v=after.b**2 + private + dropped,
         output=np.concatenate([state.output, np.zeros(count)]),
-        pull=np.concatenate([after.pull, np.zeros_like(held)], axis=1),
+        pull=np.concatenate([after.pull, pull @ right.T * (not rows.followed.any())], axis=1),
     )
     u = np.concatenate([rows.u, fresh[:, :count] + np.sqrt(phi0) * functions.T], axis=1)
     return after, replace(rows, u=u, seen=np.concatenate([rows.seen, functions]), followed=followed, dropped=dropped)

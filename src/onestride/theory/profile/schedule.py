@@ -202,9 +202,12 @@ def _neurons(
     weight, length = np.outer(end.weight, share).ravel(), np.tile(length, end.A.size)
     kept = weight > min_weight
     at, omega, length, weight = at[kept], omega[kept], length[kept], weight[kept] / weight[kept].sum()
-    along = np.stack([growth.mean(spectrum.along(direction)) for direction in E], axis=1)[at]
+    seen_along = [spectrum.along(direction) for direction in (*E, e)]
+    along = np.stack([growth.mean(law) for law in seen_along[:-1]], axis=1)[at]
+    means = np.array([law.weight @ law.eigenvalue for law in seen_along])
     A, a = end.A[at], end.A[at] / np.sqrt(problem.N)
-    before = omega * end.b[at, None] / np.sqrt(along)  # what w·E was, as far as ω tells
+    kept = end.b[at, None] + path.bends.sum(1)[at, None] * means[:-1]
+    before = omega * np.clip(kept / np.sqrt(along), -1, 1)  # what w·E was, as far as ω tells
     aside = length
     if problem.weights == "sphere":  # |w_j| = 1, of which w_j − a_j p is left off E; no real neuron has a_j near 1
         aside = np.maximum(1 - (omega**2).sum(1) - 2 * a * (before @ (E @ end.output)) - a**2, 0.1)
@@ -215,4 +218,4 @@ def _neurons(
     along_e = (teacher @ laws[1].weight)[at][:, None, None]
     kinds = Kinds(A, omega[:, 0], aside, weight, theta[:, 0], v, along[:, 0], along_e, *strengths)
     cross = np.array([spectrum.moments(direction, e) for direction in E])
-    return kinds, Movement(path, directions.E, e, at, theta, omega, along, on_e[at], on_further[at], cross)
+    return kinds, Movement(path, directions.E, e, at, theta, omega, along, on_e[at], on_further[at], cross, means)

@@ -26,7 +26,7 @@ from onestride.theory.profile.sectors import Means, Sector
 
 class Movement(NamedTuple):
     """The path, its learned directions E and e, and the neurons' nodes: which A (`at`), θ and ω on E, G along E, mean weights on
-    e and on further directions; cross: E_mᵀM̂e and E_mᵀM̂²e.
+    e and on further directions; cross: E_mᵀM̂e and E_mᵀM̂²e; means: E_mᵀM̂E_m and eᵀM̂e.
     """
 
     path: Path
@@ -39,6 +39,7 @@ class Movement(NamedTuple):
     on_e: Float[Array, "k"]
     on_further: Float[Array, "k f"]
     cross: Float[Array, "m 2"]
+    means: Float[Array, "m+1"]
 
     @property
     def bend(self) -> Float[Array, "k"]:
@@ -113,9 +114,11 @@ def _with_the_length(
     pull = 2 * end.pull[movement.at]
     ell = unit[:, None] * end.output + pull
     squared = unit**2 + (pull**2).sum(1) + 2 * unit * (pull @ end.output)  # |p| = 1, also where directions were dropped
-    along = ell @ movement.E[0]
-    spread = np.sqrt(np.maximum(squared - along**2 / G, 1e-300))
+    along, on_e, y, b = ell @ movement.E[0], ell @ movement.e, movement.bend, end.b[movement.at]
+    with_t = along * (b + y * movement.means[0]) + on_e * y * movement.cross[0, 0]  # ℓᵀTE₁ with T = b + Y M̂, and ℓᵀTe
+    with_e = along * y * movement.cross[0, 0] + on_e * (b + y * movement.means[-1])
+    spread = np.sqrt(np.maximum(squared - with_t**2 / G, 1e-300))
     left = np.maximum(kinds.along_e[:, 0, 0] - (C**2 / movement.along).sum(1), 0.0)
     most = np.sqrt(left)
-    with_e = np.clip((ell @ movement.e - C[:, 0] * along / G) / spread, -most, most)
+    with_e = np.clip((with_e - C[:, 0] * with_t / G) / spread, -most, most)
     return spread / np.sqrt(problem.d) / kinds.aside, with_e if movement.e.any() else 0 * with_e

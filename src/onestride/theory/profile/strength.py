@@ -63,6 +63,11 @@ class Strength:
         """The factor by which the step changes the variance of θ at fixed A."""
         return np.ones_like(A) if self.learned is None else self.on(self.learned, A) @ self.learned.weight
 
+    def kept_along_learned(self, A: Float[Array, "k"]) -> Float[Array, "k"]:
+        """1 + 2c₂τ t̂ᵀMt̂: what becomes of a weight along t̂, apart from what M brings from others."""
+        mean = 0.0 if self.learned is None else self.learned.weight @ self.learned.eigenvalue + self.shift
+        return 1 + self.quadratic * mean * self.problem.eta * A / np.sqrt(self.problem.N)
+
 
 def isotropic_noise(problem: Problem) -> float:
     """φ₀ E r² Var σ': what the gradient's fluctuations add to the squared length of a neuron, over τ²."""
