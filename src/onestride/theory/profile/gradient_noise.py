@@ -231,7 +231,7 @@ def noise_of(law: ResidualLaw, power: float, taught: float, phi: float) -> Gradi
             break
         new = (x[:-1][wide] + x[1:][wide]) / 2
         at = np.searchsorted(x, new)
-        x, m = np.insert(x, at, new), np.insert(m, at, _stieltjes(new, law, phi, sd))
+        x, m = np.insert(x, at, new), np.insert(m, at, _stieltjes(new, law, phi, sd, (m[:-1][wide] + m[1:][wide]) / 2))
     A00, A01, A11 = _resolvent_means(m, law, phi)
     star = _star(x, A11, sd)
     answered = np.einsum("xab,xb->xa", star, A01)
@@ -264,26 +264,45 @@ def _resolvent_means(m: Array, law: ResidualLaw, phi: float) -> tuple[Array, Arr
     return part @ law.r, part @ law.ru, np.tensordot(part, law.ruu, 1)
 
 
-def _stieltjes(x: Array, law: ResidualLaw, phi: float, sd: float) -> Array:
-    """m(x + i0) of the bulk, every point continued by itself from far above the real axis."""
-    r, w = law.r[:, None], law.weight
-    heights = np.geomspace(50 * sd, _HEIGHT * sd, 30)
-    m: Array = -1 / (x + 1j * heights[0])
-    for height in heights:
-        target: Array = x + 1j * height
-        for _ in range(40):
-            part = r / (1 + phi * r * m)
-            mean = w @ part
-            step = -(1 / m + target - mean) / (-1 / m**2 + phi * (w @ part**2))
-            step *= np.minimum(1, 0.5 * np.abs(m) / np.maximum(np.abs(step), 1e-300))
-            new = m + step
-            fixed = (m + 1 / (mean - target)) / 2  # keeps Im m > 0
-            new = np.where(new.imag > 0, new, fixed)
-            change = np.abs(new - m) / np.abs(new)
-            m = new
-            if change.max() < (1e-10 if height == heights[-1] else 1e-3):
-                break
+def _stieltjes(x: Array, law: ResidualLaw, phi: float, sd: float, near: Array | None = None) -> Array:
+    """m(x + i0) of the bulk, the one root with Im m > 0: of its equation 1/m = E[r/(1 + φ₀rm)] − x the right-hand side, as
+    a map of m, takes the upper half-plane into itself.
+
+    By Newton's method from `near`, by default from a few heights above the real axis; a point that this does not solve is
+    continued from far above it in small steps.
+    """
+    start = _continued(x, law, phi, sd, heights=7) if near is None else near
+    m, unsolved = _newton(start, x + 1j * _HEIGHT * sd, law, phi, 1e-10)
+    if unsolved.size:
+        m[unsolved] = _continued(x[unsolved], law, phi, sd, heights=30)
     return m
+
+
+def _continued(x: Array, law: ResidualLaw, phi: float, sd: float, heights: int) -> Array:
+    """m down to _HEIGHT, every point by itself."""
+    *above, last = np.geomspace(50 * sd, _HEIGHT * sd, heights)
+    m: Array = -1 / (x + 1j * above[0])
+    for height in above:
+        m, _ = _newton(m, x + 1j * height, law, phi, 1e-3)
+    return _newton(m, x + 1j * last, law, phi, 1e-10)[0]
+
+
+def _newton(m: Array, z: Array, law: ResidualLaw, phi: float, tolerance: float) -> tuple[Array, Array]:
+    """Newton's method at the points z, half a step of the map where it leaves the upper half-plane; and what is unsolved."""
+    m, left = m.copy(), np.arange(m.size)
+    r, first, second = phi * law.r[:, None], law.weight * law.r, law.weight * law.r**2
+    for _ in range(40):
+        at, target = m[left], z[left]
+        part = 1 / (1 + r * at)
+        mean = first @ part
+        step = -(1 / at + target - mean) / (-1 / at**2 + phi * (second @ np.square(part, out=part)))
+        step *= np.minimum(1, 0.5 * np.abs(at) / np.maximum(np.abs(step), 1e-300))
+        new = at + step
+        m[left] = new = np.where(new.imag > 0, new, (at + 1 / (mean - target)) / 2)
+        left = left[~(np.abs(new - at) < tolerance * np.abs(new))]
+        if not left.size:
+            break
+    return m, left
 
 
 def _bins(x: Array, density: Float[Array, "x k k"], power: Array, sd: float, nodes: int = 20) -> SpectralNodes:
