@@ -47,7 +47,7 @@ from onestride.theory.profile.quadratic_form import (
     answered,
     answers,
     carrier,
-    left_in_sectors,
+    left_by_means,
     special_answer,
     special_gram,
 )
@@ -205,14 +205,14 @@ def _answered_teacher(model: Model, rho: Array, q: Array) -> list[Array]:
         plain, along = coupled_answers(model, rho, q)
         others = [answered(answers(model, s, s.h, rho, q)) for s in model.sectors[1:]]
         return [plain, along[:, None], *others]
-    wide, known = carrier(model, rho, q)
+    few, (wide, known) = model.few, carrier(model, rho, q)
     plain: Array = np.zeros(rho.size)
     left: list[Array] = [np.zeros_like(sector.h) for sector in model.sectors]
-    for probability, b in model.means.cases:
-        M = special_gram(model, b, rho, q).M
-        x = special_answer(model, M, wide, known)
-        plain = plain + probability * x[: rho.size]
-        left = [a + probability * b for a, b in zip(left, left_in_sectors(model, M, x), strict=True)]
+    for probability, b in few.cases:
+        M = special_gram(model, b, rho, q, few).M
+        on_rows, beside = left_by_means(model, M, special_answer(model, M, wide, known))
+        plain = plain + probability * (model.w * rho * on_rows[0])
+        left = [a + probability * b for a, b in zip(left, beside, strict=True)]
     return [plain, *(answered(answers(model, s, h, rho, q)) for s, h in zip(model.sectors, left, strict=True))]
 
 

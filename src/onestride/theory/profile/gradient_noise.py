@@ -279,7 +279,7 @@ def _stieltjes(x: Array, law: ResidualLaw, phi: float, sd: float, near: Array | 
 
 
 def _continued(x: Array, law: ResidualLaw, phi: float, sd: float, heights: int) -> Array:
-    """m down to _HEIGHT, every point by itself."""
+    """Down to _HEIGHT, every point by itself."""
     *above, last = np.geomspace(50 * sd, _HEIGHT * sd, heights)
     m: Array = -1 / (x + 1j * above[0])
     for height in above:

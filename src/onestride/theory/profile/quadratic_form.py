@@ -14,6 +14,9 @@ When the means reach the teacher's direction in sector 1, that direction is a bl
 U₁ = Σ_p π_p U_1p and its h is h₁. Teachers of several directions have several parts h_l in a sector, and a node of their law
 sees combinations of them: hᵀUh and π_p are matrices then (`Sector.teacher_frame`).
 
+Means and teacher lie in few columns of each block, b = b̂B and h = ĥB (`Model.few`), so that this is done in those:
+hᵀ(D̃⁻¹ + BᵀM̂B)⁻¹h = ĥᵀ(D̂⁻¹ + M̂)⁻¹ĥ with D̂ = BD̃Bᵀ.
+
 Where the directions of sector 1 hang together (inputs with a covariance) the special sector is that of `coupled`.
 
 Ridge objective λY, training error −λ² ∂Y/∂λ, and by the leave-one-out identity the test error is −∂Y/∂t at
@@ -24,7 +27,7 @@ Ridge objective λY, training error −λ² ∂Y/∂λ, and by the leave-one-out
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 from scipy.linalg import solve_triangular
@@ -32,74 +35,97 @@ from scipy.linalg import solve_triangular
 from onestride._numerics import Array, Float, Inexact, solve
 from onestride.theory.profile.coupled import coupled_form
 from onestride.theory.profile.equations import Solution, block
-from onestride.theory.profile.sectors import Model, Sector
+from onestride.theory.profile.sectors import FewColumns, Model, Sector
 
 Tangent = tuple[Array, Array]  # dρ, dq
 
 
-def mean_gram(model: Model, b: Float[Array, "k m"], q: Inexact[Array, "k"]) -> Inexact[Array, "m m"]:
-    """N Σ_k w_k q_k b_k b_kᵀ, with the parts that are independent from neuron to neuron."""
-    weight, means = model.problem.N * model.weight * q, model.means
+def mean_gram(
+    model: Model, b: Float[Array, "k m"], q: Inexact[Array, "k"], few: FewColumns | None = None
+) -> Inexact[Array, "m m"]:
+    """N Σ_k w_k q_k b_k b_kᵀ, with the parts that are independent from neuron to neuron; in few columns, if given."""
+    weight, means = model.problem.N * model.weight * q, model.means if few is None else few
     M = sum(((part.T * weight) @ part for part in means.independent), (b.T * weight) @ b)
-    for sector, at, excess in _carried(model):
+    for _, blocks, K, excess in _carried(model, few):
         if excess is not None:
-            K, count = sector.K, range(excess.shape[1])
-            blocks = [[(K.T * (weight * excess[:, a, c])) @ K for c in count] for a in count]
-            M[at, at] += np.block(blocks)
+            for a, left in enumerate(blocks):
+                for c, right in enumerate(blocks):
+                    M[left, right] += (K[a].T * (weight * excess[:, a, c])) @ K[c]
     return M
 
 
-def _carried(model: Model) -> Iterator[tuple[Sector, slice, Float[Array, "k _ _"] | None]]:
-    """The sectors that carry blocks of the special sector: where those are, and their excess."""
-    means, start = model.means, model.means.h.size
+class _Carried(NamedTuple):
+    """A sector that carries blocks of the special sector: where those are, its K in the coordinates of each, its excess."""
+
+    sector: Sector
+    blocks: Sequence[slice]
+    K: Sequence[Array]
+    excess: Float[Array, "k _ _"] | None
+
+
+def _carried(model: Model, few: FewColumns | None) -> Iterator[_Carried]:
+    means, size = model.means, model.w.size
+    first = means.h.size // size
     for sector, combined, excess in zip(model.sectors, means.carried, means.excess, strict=False):
-        stop = start + combined.shape[0] * model.w.size
-        yield sector, slice(start, stop), excess
-        start = stop
+        each = range(first, first + combined.shape[0])
+        if few is None:
+            yield _Carried(sector, [slice(j * size, (j + 1) * size) for j in each], [sector.K for _ in each], excess)
+        else:
+            K = [] if excess is None else [few.K[j] for j in each]
+            yield _Carried(sector, [few.blocks[j] for j in each], cast("list[Array]", K), excess)
+        first = each.stop
 
 
 class Gram(NamedTuple):
-    """M of the special sector for mean features b, and what the direction a adds to it, XᵀY = Zᵀ D Z (t = Wᵀa only)."""
+    """M of the special sector for mean features b, and what the direction a adds to it, XᵀDZ (t = Wᵀa only): K D Z = right @ y."""
 
     b: Float[Array, "k m"]
     M: Inexact[Array, "m m"]
-    K: Float[Array, "k i"] | None = None
-    Y: Inexact[Array, "i m"] | None = None
+    right: Float[Array, "k r"] | None = None
+    y: Inexact[Array, "r m"] | None = None
     Z: Inexact[Array, "i m"] | None = None
 
 
-def special_gram(model: Model, b: Float[Array, "k m"], rho: Inexact[Array, "i"], q: Inexact[Array, "k"]) -> Gram:
-    """M with Z = (I + (V₀ − V_aa) D)⁻¹X and Y = D Z."""
-    M = mean_gram(model, b, q)
+def special_gram(
+    model: Model,
+    b: Float[Array, "k m"],
+    rho: Inexact[Array, "i"],
+    q: Inexact[Array, "k"],
+    few: FewColumns | None = None,
+) -> Gram:
+    """M with Z = (I + (V₀ − V_aa) D)⁻¹X; with K = right·Y, V₀ − V_aa = YᵀC Y and X = Yᵀc this is Yᵀ(I + C P)⁻¹c."""
+    M = mean_gram(model, b, q, few)
     if not model.learned.through_output:
         return Gram(b, M)
-    N, wq, linear, D = model.problem.N, model.weight * q, model.sectors[0], model.w * rho
-    K = linear.K * np.sqrt(linear.mean_strength)[:, None]
-    X = (K.T * (np.sqrt(N) * wq * model.A)) @ b
-    rest = (K.T * (wq * (N / linear.dim - model.A**2))) @ K  # V₀ − V_aa
-    Z = solve(np.eye(D.size) + rest * D, X)
-    Y = D[:, None] * Z
-    return Gram(b, M + X.T @ Y, K, Y, Z)
+    N, wq, linear = model.problem.N, model.weight * q, model.sectors[0]
+    right, Y = linear.factors
+    right = right * np.sqrt(linear.mean_strength)[:, None]
+    P = (Y * (model.w * rho)) @ Y.T
+    c = (right.T * (np.sqrt(N) * wq * model.A)) @ b
+    C = (right.T * (wq * (N / linear.dim - model.A**2))) @ right
+    inner = solve(np.eye(P.shape[0]) + C @ P, c)
+    y = P @ inner
+    return Gram(b, M + c.T @ y, right, y, Y.T @ inner)
 
 
-def gram_moved(model: Model, at: Gram, x: Inexact[Array, "m"], along: Tangent) -> Any:
-    """xᵀ dM x: Σ_k w_k dq_k (N (b_k·x)² + 2√N A_k (b_k·x) y_k − (N/B − A_k²) y_k²) + (Zx)ᵀ dD (Zx) with y = K Y x."""
+def gram_moved(model: Model, at: Gram, x: Inexact[Array, "m"], along: Tangent, few: FewColumns | None = None) -> Any:
+    """xᵀ dM x: Σ_k w_k dq_k (N (b_k·x)² + 2√N A_k (b_k·x) y_k − (N/B − A_k²) y_k²) + (Zx)ᵀ dD (Zx) with y = K D Z x."""
     d_rho, d_q = along
-    N, u = model.problem.N, at.b @ x
-    each = N * (u * u + sum((part @ x) ** 2 for part in model.means.independent) + _excess_form(model, x))
-    if at.K is None or at.Y is None or at.Z is None:
+    N, u, means = model.problem.N, at.b @ x, model.means if few is None else few
+    each = N * (u * u + sum((part @ x) ** 2 for part in means.independent) + _excess_form(model, x, few))
+    if at.right is None or at.y is None or at.Z is None:
         return (model.weight * d_q) @ each
-    y, z = at.K @ (at.Y @ x), at.Z @ x
+    y, z = at.right @ (at.y @ x), at.Z @ x
     each = each + 2 * np.sqrt(N) * model.A * u * y - (N / model.sectors[0].dim - model.A**2) * y * y
     return (model.weight * d_q) @ each + z @ (model.w * d_rho * z)
 
 
-def _excess_form(model: Model, x: Inexact[Array, "m"]) -> Any:
+def _excess_form(model: Model, x: Inexact[Array, "m"], few: FewColumns | None) -> Any:
     """Σ_ab excess_ab (K x_a)_k (K x_b)_k on the carried blocks of x."""
     form: Any = 0.0
-    for sector, at, excess in _carried(model):
+    for _, blocks, K, excess in _carried(model, few):
         if excess is not None:
-            Kx = sector.K @ x[at].reshape(-1, model.w.size).T
+            Kx = np.stack([part @ x[at] for part, at in zip(K, blocks, strict=True)], axis=1)
             form = form + np.einsum("ka,kab,kb->k", Kx, excess, Kx)
     return form
 
@@ -144,69 +170,64 @@ def _moved(model: Model, sector: Sector, answer: Answer, along: Tangent) -> Any:
 def carrier(
     model: Model, rho: Inexact[Array, "i"], q: Inexact[Array, "k"]
 ) -> tuple[Inexact[Array, "m m"], Inexact[Array, "m"]]:
-    """D̃ of the special sector and D̃h: D, and Σ_t frame_tᵀframe_t ⊗ U_t on the blocks that sectors carry."""
-    D, means = model.w * rho, model.means
-    size = sum((combined.shape[0] * D.size for combined in means.carried), means.h.size)
+    """B D̃ Bᵀ and B D̃h in few columns: D̃ is D, and Σ_t frame_tᵀframe_t ⊗ U_t on the blocks that sectors carry."""
+    D, few = model.w * rho, model.few
+    size = few.blocks[-1].stop
     wide, known = np.zeros((size, size), D.dtype), np.zeros(size, D.dtype)
-    plain = np.tile(D, means.h.size // D.size)
-    wide[: plain.size, : plain.size], known[: plain.size] = np.diag(plain), plain * means.h
-    for (sector, at, _), combined in zip(_carried(model), means.carried, strict=True):
-        Y = sector.factors[1]
-        YD = Y * D
-        inner = [block(model, sector, YD @ Y.T, q, g).CT for g in sector.teacher_strength.T]
+    for at, B, h in zip(few.blocks, few.bases, model.means.h.reshape(-1, D.size), strict=False):
+        wide[at, at], known[at] = (B * D) @ B.T, B @ (D * h)
+    start = model.means.h.size // D.size
+    for (sector, blocks, _, _), combined in zip(_carried(model, few), model.means.carried, strict=True):
+        Y, bases = sector.factors[1], few.bases[start : start + len(blocks)]
+        inner = [block(model, sector, (Y * D) @ Y.T, q, g).CT for g in sector.teacher_strength.T]
         seen = sector.teacher_frame @ combined.T
         shares = np.einsum("tca,tcb->tab", seen, seen)
-        # U_t = D − (Y D)ᵀ(C T)_t (Y D)
-        less = np.einsum("abij->aibj", YD.T @ np.tensordot(shares, np.stack(inner), ((0,), (0,))) @ YD)
-        wide[at, at] = np.kron(shares.sum(0), np.diag(D)) - less.reshape(wide[at, at].shape)
-        known[at] = (answered(answers(model, sector, sector.h, rho, q)) @ combined.T).T.ravel()
+        less = np.tensordot(shares, np.stack(inner), ((0,), (0,)))
+        h = answered(answers(model, sector, sector.h, rho, q)) @ combined.T
+        for a, left in enumerate(blocks):
+            BD = bases[a] * D
+            for c, right in enumerate(blocks):  # U_t = D − (Y D)ᵀ(C T)_t (Y D)
+                wide[left, right] = shares[:, a, c].sum() * (BD @ bases[c].T) - (BD @ Y.T) @ less[a, c] @ (
+                    (Y * D) @ bases[c].T
+                )
+            known[left] = bases[a] @ h[:, a]
+        start += len(blocks)
     return wide, known
 
 
 def special_answer(
     model: Model, M: Inexact[Array, "m m"], wide: Inexact[Array, "m m"], known: Inexact[Array, "m"]
 ) -> Inexact[Array, "m"]:
-    """X = (I + D̃M)⁻¹D̃h, which is (D̃⁻¹ + M)⁻¹h."""
-    if np.iscomplexobj(wide) or np.diag(wide).min() <= 0:
-        return solve(np.eye(known.size) + wide @ M, known)
-    # for λ > 0 in a form whose matrix has eigenvalues ≥ 1, block by block of D̃ = RRᵀ
-    plain = slice(0, model.means.h.size)
-    root = np.sqrt(np.diag(wide)[plain])
+    """x̂ = B x, x = (D̃⁻¹ + M)⁻¹h: (I + BD̃Bᵀ M)⁻¹ BD̃h."""
     try:
-        lower = [(at, np.linalg.cholesky((wide[at, at] + wide[at, at].T) / 2)) for _, at, _ in _carried(model)]
-    except np.linalg.LinAlgError:  # rounding has made it singular
+        if np.iscomplexobj(wide):
+            raise np.linalg.LinAlgError
+        root = np.linalg.cholesky((wide + wide.T) / 2)  # for λ > 0: in a form whose matrix has eigenvalues ≥ 1
+    except np.linalg.LinAlgError:
         return solve(np.eye(known.size) + wide @ M, known)
-
-    def times_root(A: Array) -> Array:
-        out = np.empty_like(A)
-        out[..., plain] = A[..., plain] * root
-        for at, R in lower:
-            out[..., at] = A[..., at] @ R
-        return out
-
-    start = known.copy()
-    start[plain] /= root
-    for at, R in lower:
-        start[at] = solve_triangular(R, known[at], lower=True)
-    x = solve(np.eye(known.size) + times_root(times_root(M).T), start)
-    x[plain] *= root
-    for at, R in lower:
-        x[at] = R @ x[at]
-    return x
+    start = solve_triangular(root, known, lower=True)
+    return root @ solve(np.eye(known.size) + root.T @ M @ root, start)
 
 
-def left_in_sectors(model: Model, M: Inexact[Array, "m m"], x: Inexact[Array, "m"]) -> list[Inexact[Array, "i _"]]:
-    """H − Mx in every sector: what the special sector leaves of the teacher's parts there."""
+def left_by_means(
+    model: Model, M: Inexact[Array, "m m"], x: Inexact[Array, "m"]
+) -> tuple[Inexact[Array, "_ i"], list[Inexact[Array, "i _"]]]:
+    """H − Mx in the plain blocks and in every sector: what the special sector leaves of the teacher's parts there."""
+    few, force = model.few, M @ x
+    plain = model.means.h.reshape(-1, model.w.size)
+    forces = np.stack([force[at] @ B for at, B in zip(few.blocks, few.bases, strict=True)])
     out: list[Array] = [sector.h for sector in model.sectors]
-    for l, (_, at, _) in enumerate(_carried(model)):
-        out[l] = out[l] - (M[at] @ x).reshape(-1, model.w.size).T @ model.means.carried[l]
-    return out
+    start = plain.shape[0]
+    for l, combined in enumerate(model.means.carried):
+        out[l] = out[l] - forces[start : start + combined.shape[0]].T @ combined
+        start += combined.shape[0]
+    return plain - forces[: plain.shape[0]], out
 
 
 def quadratic_form(model: Model, solution: Solution, tangents: Sequence[Tangent] = ()) -> tuple[Any, list[Any]]:
     """Y and its derivative along each tangent (dρ, dq) of the solution."""
     rho, q = solution.rho, solution.q
-    tail, plain, carrying = model.tail + model.problem.noise**2, model.means.h.size, len(model.means.carried)
+    tail, carrying = model.tail + model.problem.noise**2, len(model.means.carried)
     if model.means.coupled is not None:
         carrying = 1
     Y: Any = (model.w * rho) @ tail
@@ -224,15 +245,15 @@ def quadratic_form(model: Model, solution: Solution, tangents: Sequence[Tangent]
     if model.means.coupled is not None:
         special, moved = coupled_form(model, rho, q, tangents)
         return Y + special, [a + b for a, b in zip(derivatives, moved, strict=True)]
-    wide, known = carrier(model, rho, q)
-    for probability, b in model.means.cases:
-        at = special_gram(model, b, rho, q)
+    few, (wide, known) = model.few, carrier(model, rho, q)
+    for probability, b in few.cases:
+        at = special_gram(model, b, rho, q, few)
         x = special_answer(model, at.M, wide, known)
-        Y += probability * (model.means.h @ x[:plain])
-        left = (model.means.h - at.M[:plain] @ x).reshape(-1, rho.size)
+        Y += probability * (few.h @ x[: few.h.size])
+        left, beside = left_by_means(model, at.M, x)
         for j, along in enumerate(tangents):
             moved = np.sum(left * left * (model.w * along[0]))
-            derivatives[j] += probability * (moved - gram_moved(model, at, x, along))
-        for sector, rest in zip(model.sectors[:carrying], left_in_sectors(model, at.M, x), strict=False):
+            derivatives[j] += probability * (moved - gram_moved(model, at, x, along, few))
+        for sector, rest in zip(model.sectors[:carrying], beside, strict=False):
             add(probability, sector, rest)
     return Y, derivatives

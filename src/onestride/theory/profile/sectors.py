@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 
@@ -26,6 +27,7 @@ from onestride.theory.profile.neurons import LearnedDirection
 from onestride.theory.profile.several import resolve_several
 
 _NEGLIGIBLE = 1e-10  # singular values of K below this share of the largest
+_LOST = 1e-13  # the same of the means, where it is rounding
 
 
 def split(f: Target, overlap: float, z: Array, r: Array, D: float, L: int) -> list[Array]:
@@ -125,6 +127,27 @@ class Means:
     coupled: Coupled | None = None
 
 
+class FewColumns(NamedTuple):
+    """The special sector as means and teacher see it: what they are in block j is a combination b̂ of the few rows of B_j.
+
+    bases: B_j of every block (r_j × i), orthonormal under the weights w. blocks: where each is in vectors of length Σ r_j.
+    cases, independent, h: those of `Means`, in these coordinates. K: that of the sector which carries a block, where it has excess.
+    """
+
+    bases: tuple[Float[Array, "_ i"], ...]
+    blocks: tuple[slice, ...]
+    cases: tuple[tuple[float, Float[Array, "k m"]], ...]
+    independent: tuple[Float[Array, "k m"], ...]
+    h: Float[Array, "p"]
+    K: tuple[Float[Array, "k _"] | None, ...]
+
+
+def _row_space(rows: Float[Array, "_ i"], w: Float[Array, "i"]) -> Float[Array, "_ i"]:
+    """Few rows, orthonormal under w, of which all are combinations."""
+    _, values, right = np.linalg.svd(np.linalg.qr(rows * np.sqrt(w), mode="r"), full_matrices=False)
+    return right[values > _LOST * values[0]] / np.sqrt(w)
+
+
 @dataclass(frozen=True)
 class Model:
     """Rows, neurons, sectors and means of one problem.
@@ -163,6 +186,33 @@ class Model:
     def members(self) -> tuple[tuple[float, Model], ...]:
         """The models whose errors are averaged: itself alone, as a rule."""
         return self.draws or ((1.0, self),)
+
+    @cached_property
+    def few(self) -> FewColumns:
+        """The special sector in few columns (20 to 100 a block): its means, like K, are smooth in the nodes."""
+        means, size = self.means, self.w.size
+        parts = [b for _, b in means.cases] + list(means.independent)
+        every = [slice(start, start + size) for start in range(0, parts[0].shape[1], size)]
+        own: list[list[Array]] = [[h[None]] for h in means.h.reshape(-1, size)]
+        for sector, combined, excess in zip(self.sectors, means.carried, means.excess, strict=False):
+            own += [[] if excess is None else [sector.K]] * combined.shape[0]
+        bases = tuple(
+            _row_space(np.concatenate([part[:, at] for part in parts] + more), self.w)
+            for at, more in zip(every, own, strict=True)
+        )
+
+        def seen(b: Array) -> Array:
+            return np.concatenate([(b[..., at] * self.w) @ B.T for at, B in zip(every, bases, strict=True)], axis=-1)
+
+        stops = [int(stop) for stop in np.cumsum([len(B) for B in bases])]
+        return FewColumns(
+            bases,
+            tuple(slice(stop - len(B), stop) for B, stop in zip(bases, stops, strict=True)),
+            tuple((p, seen(b)) for p, b in means.cases),
+            tuple(seen(b) for b in means.independent),
+            np.concatenate([B @ (self.w * h[0][0]) for B, h in zip(bases, own[: means.h.size // size], strict=False)]),
+            tuple((more[0] * self.w) @ B.T if more else None for B, more in zip(bases, own, strict=True)),
+        )
 
     @property
     def N_over_n(self) -> float:
