@@ -156,8 +156,7 @@ def test_inputs_verdict_can_come_out_negative():
     laws = (*inputs.INDEPENDENT, *inputs.DEPENDENT, "table", "gaussian rows")
     wrong = {law: Estimate(50.0 + 1e-3 * deviations(4, 3)) for law in laws}
     wrong["gaussian rows"] = Estimate(wrong["table"].values / 50)
-    problems = {law: p.replace(inputs=law) for law in ("gaussian", *inputs.DEPENDENT)} | {"table": p.replace(d=20)}
-    theory = {law: predict_grid(q, inputs.EXPONENTS, [q.ridge]) for law, q in problems.items()}
+    theory = dict.fromkeys(("gaussian", *inputs.DEPENDENT, "table"), predict_grid(p, inputs.EXPONENTS, [p.ridge]))
     assert inputs.judge(inputs.Data(wrong, theory)).words == FAILS
 
 

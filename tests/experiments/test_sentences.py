@@ -112,15 +112,13 @@ def test_several_steps_counts_the_steps_that_were_taken(steps):
     assert "ten" not in text.lower().split()
 
 
-@pytest.mark.long
 @pytest.mark.parametrize(("factor", "word"), [(1.0, "agrees"), (3.0, "differs")])
 def test_inputs_says_of_the_table_what_its_numbers_say(factor, word):
     p = Problem(n=60, d=30, N=90, activation="softplus", ridge=0.1, step=Step())
     laws = (*inputs.INDEPENDENT, *inputs.DEPENDENT, "table", "gaussian rows")
     data = {law: 2.0 + 1e-3 * deviations(4, 3) for law in laws}
     data["table"] = factor * data["gaussian rows"] * (1 + 1e-4 * deviations(4, 3))
-    problems = {law: p.replace(inputs=law) for law in ("gaussian", *inputs.DEPENDENT)} | {"table": p.replace(d=20)}
-    theory = {law: predict_grid(q, inputs.EXPONENTS, [q.ridge]) for law, q in problems.items()}
+    theory = dict.fromkeys(("gaussian", *inputs.DEPENDENT, "table"), predict_grid(p, inputs.EXPONENTS, [p.ridge]))
     told = inputs.judge(inputs.Data({law: Estimate(values) for law, values in data.items()}, theory))
     (listed,) = re.findall(rf"{word}: ([^;.]*)", told.finding)
     assert "table" in listed
