@@ -18,7 +18,7 @@ import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
-from scipy.stats import t as student
+from scipy.special import stdtrit
 
 from onestride.functions import InputError
 from onestride.problem import Problem
@@ -44,7 +44,7 @@ class Agreement(enum.Enum):
 
 def quantile(seeds: float, among: int = 1) -> float:
     """The factor t of a two-sided interval from `seeds` values, one of `among` that hold together with 95 %."""
-    return float(student.ppf(1 - (1 - CONFIDENCE) / (2 * among), seeds - 1))
+    return float(stdtrit(seeds - 1, 1 - (1 - CONFIDENCE) / (2 * among)))
 
 
 @dataclass(frozen=True)

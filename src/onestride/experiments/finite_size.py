@@ -8,7 +8,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
-from scipy.stats import chi2
+from scipy.special import chdtrc
 
 from onestride.comparison import ERROR_TOLERANCE, Agreement, Check
 from onestride.experiments.kit import problem_at
@@ -112,7 +112,7 @@ def extrapolate(ns: Sequence[int], values: Sequence[tuple[float, float]]) -> Fit
     intercept, slope = covariance @ design.T @ (y / error)
     misfit = float(((y / error - design @ np.array([intercept, slope])) ** 2).sum())
     errors = np.sqrt(np.diag(covariance))
-    return Fit(float(intercept), float(errors[0]), float(slope), float(errors[1]), float(chi2.sf(misfit, len(ns) - 2)))
+    return Fit(float(intercept), float(errors[0]), float(slope), float(errors[1]), float(chdtrc(len(ns) - 2, misfit)))
 
 
 def judge(data: Gaps) -> Judgement:

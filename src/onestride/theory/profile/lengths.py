@@ -18,8 +18,7 @@ from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
-from scipy.special import roots_hermitenorm
-from scipy.stats import chi2
+from scipy.special import gammaincinv, roots_hermitenorm
 
 from onestride._numerics import Array, Float, adapted_rule, gauss_density
 from onestride.functions import Function
@@ -51,7 +50,7 @@ def length_rule(freedom: float | None, n: int) -> tuple[Float[Array, "l"], Float
     """Nodes and probabilities of ℓ, ℓ² = (f − 2)/χ²_f, as n samples see it; ℓ = 1 without freedom."""
     if freedom is None:
         return np.ones(1), np.ones(1)
-    square: Array = (freedom - 2) / chi2.ppf((np.arange(n) + 0.5) / n, freedom)  # pyright: ignore[reportUnknownMemberType]
+    square: Array = (freedom - 2) / (2 * gammaincinv(freedom / 2, (np.arange(n) + 0.5) / n))
     x = np.log(square)
     group = np.minimum((x - x.min()) / np.ptp(x) * _BINS, _BINS - 1).astype(int)
     group = np.unique(group, return_inverse=True)[1]

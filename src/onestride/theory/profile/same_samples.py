@@ -23,7 +23,6 @@ from functools import lru_cache
 
 import numpy as np
 from scipy.special import ndtri
-from scipy.stats import qmc
 
 from onestride._numerics import Array, Float
 from onestride.problem import Problem
@@ -61,6 +60,8 @@ class BatchRows:
 @lru_cache(maxsize=2)
 def _normals(dims: int) -> Float[Array, "q dims"]:
     """Sobol's points as normal variables of mean 0 and covariance 1."""
+    from scipy.stats import qmc  # takes longer to load than most predictions
+
     points: Array = ndtri((qmc.Sobol(dims, scramble=False).random(_ROWS) + 0.5 / _ROWS) % 1)
     points -= points.mean(0)
     return np.linalg.solve(np.linalg.cholesky(points.T @ points / _ROWS), points.T).T
