@@ -53,19 +53,19 @@ class Solution:
 
 
 class Block(NamedTuple):
-    """A sector at one p of its law: T = (I + P C)⁻¹ and C T, in the few columns of K."""
+    """A sector at one p of its law, or at several: T = (I + P C)⁻¹ and C T, in the few columns of K."""
 
-    T: Inexact[Array, "r r"]
-    CT: Inexact[Array, "r r"]
+    T: Inexact[Array, "*p r r"]
+    CT: Inexact[Array, "*p r r"]
 
 
 def block(
-    model: Model, sector: Sector, P: Inexact[Array, "r r"], q: Inexact[Array, "k"], strength: Float[Array, "k"]
+    model: Model, sector: Sector, P: Inexact[Array, "r r"], q: Inexact[Array, "k"], strength: Float[Array, "*p k"]
 ) -> Block:
     """The sector where the neurons' law is `strength`."""
     X = sector.factors[0]
-    C = (X.T * (model.weight * q * strength * (model.problem.N / sector.dim))) @ X
-    T = linear_solve(np.eye(C.shape[0]) + P @ C, np.eye(C.shape[0]))
+    C = (X.T * (model.weight * q * strength * (model.problem.N / sector.dim))[..., None, :]) @ X
+    T = linear_solve(np.eye(C.shape[-1]) + P @ C, np.broadcast_to(np.eye(C.shape[-1]), C.shape))
     return Block(T, C @ T)
 
 
@@ -84,18 +84,19 @@ def residual_and_jacobian(
         X, Y = sector.factors
         YD = Y * D
         P = YD @ Y.T
-        for g, share in zip(sector.strength.T, sector.share, strict=True):
-            part = block(model, sector, P, q, g)
-            V = Y.T @ (part.CT @ Y)
-            row = row - (share * sector.dim / n) * np.diag(V)
-            KE = (X @ part.T) @ Y
-            XTP = X @ (part.T @ P)
-            column = column - share * g * np.einsum("kr,kr->k", XTP, X)
-            VV += (share * sector.dim / n) * np.square(V, out=V)
-            H += (share * g)[:, None] * np.square(KE, out=KE)
-            root = np.sqrt(g * np.sqrt(share * N / sector.dim))[:, None]
-            S = (root * XTP) @ (root * X).T
-            SS += np.square(S, out=S)
+        laws, rows = sector.strength.T, sector.share * sector.dim / n
+        part = block(model, sector, P, q, laws)
+        right, left = part.CT @ Y, X @ part.T
+        row = row - rows @ np.einsum("ri,pri->pi", Y, right)
+        answer = left @ P
+        column = column - sector.share @ (laws * np.einsum("pkr,kr->pk", answer, X))
+        # V, K E and K U Kᵀ at each p, squared: the factors are weighted by the roots of what the squares are weighted by
+        right = np.sqrt(rows)[:, None, None] * right
+        left = np.sqrt(sector.share[:, None] * laws)[:, :, None] * left
+        root = np.sqrt(laws * np.sqrt(sector.share * N / sector.dim)[:, None])[:, :, None]
+        for p in range(rows.size):
+            for total, value in (VV, Y.T @ right[p]), (H, left[p] @ Y), (SS, (root[p] * answer[p]) @ (root[p] * X).T):
+                total += np.square(value, out=value)
     jacobian = np.empty((size + q.size, size + q.size), dtype)
     jacobian[:size, :size] = rho[:, None] * VV * D
     jacobian[:size, size:] = -model.N_over_n * rho[:, None] * H.T * wq
