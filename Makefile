@@ -11,6 +11,8 @@ SEEDS ?= 1:100
 ONE_THREAD := OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 MKL_NUM_THREADS=1
 # one process more than cores: some tests wait for a browser or a program
 PARALLEL := -n $$(( $$(getconf _NPROCESSORS_ONLN) + 1 )) --dist worksteal
+# compiled modules and tests are kept, wherever that is switched off: half of what a process takes to start
+export PYTHONDONTWRITEBYTECODE :=
 INSTALL := install --quiet --disable-pip-version-check
 
 .PHONY: reproduce test quick shapes oldest newest devices browser seeds slow lint style types suite docs clean
@@ -24,7 +26,7 @@ test: $(READY) browser style
 
 # the loop of a developer: no browser, no program, no experiment, no long simulation
 quick: $(READY)
-	$(ONE_THREAD) $(BIN)/pytest $(PARALLEL) -m "not slow and not long"
+	$(ONE_THREAD) $(BIN)/pytest -n auto --dist worksteal -m "not slow and not long"
 
 # the same with the shapes in signatures checked at run time, a sixth slower
 shapes: $(READY)

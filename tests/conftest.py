@@ -4,6 +4,7 @@ import os
 import threading
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import pytest
@@ -55,6 +56,41 @@ LONG = {  # files and tests with the marker `long`
     "theory/test_spectrum.py::test_measured_outliers_and_overlaps_are_the_predicted_ones",
     "theory/test_spectrum.py::test_measured_seed_does_not_depend_on_the_batch",
     "theory/test_spectrum.py::test_trained_density_integrates_to_one",
+    "estimator/test_estimator.py::test_package_is_whole_without_scikit_learn_and_the_other_extras",
+    "estimator/test_explain.py::test_explanation_of_a_step_that_helps_names_what_was_measured",
+    "estimator/test_explain.py::test_explanation_says_that_there_is_no_linear_signal",
+    "simulation/test_features.py::test_a_device_too_small_for_everything_gives_the_same_numbers",
+    "simulation/test_spectrum.py::test_measured_density_is_the_smoothed_spectrum",
+    "sweeps/test_drive.py::test_a_store_of_the_first_schema_is_known_work",
+    "sweeps/test_marked.py::test_plots_draw_marked_theory_dashed_and_name_it",
+    "test_architecture.py::test_theory_and_simulation_do_not_load_each_other",
+    "test_learning_curves.py::test_tuned_points_have_the_best_penalty",
+    "theory/test_covariance.py::test_a_vanishing_step_gives_the_untrained_network",
+    "theory/test_covariance.py::test_direct_simulation_agrees",
+    "theory/test_covariance.py::test_numbers_of_an_independent_simulator",
+    "theory/test_covariance.py::test_random_lengths_agree_with_simulation",
+    "theory/test_density.py::test_each_degree_has_a_bulk_of_its_own",
+    "theory/test_density.py::test_untrained_eigenvalues_lie_in_the_bands_of_their_degrees",
+    "theory/test_directions.py::test_a_function_of_one_of_several_coordinates_is_a_teacher_of_one_direction",
+    "theory/test_directions.py::test_a_teacher_that_is_zero_leaves_the_noise",
+    "theory/test_directions.py::test_errors_and_learned_parts_agree_with_simulation",
+    "theory/test_gaps.py::test_eigenvalues_between_the_bulks_are_where_theory_puts_them",
+    "theory/test_gaps.py::test_length_of_x_is_between_the_bulks_before_any_step",
+    "theory/test_gaps.py::test_square_leaves_the_second_bulk_before_it_leaves_the_first",
+    "theory/test_learned.py::test_measured_components_with_few_inputs_are_the_predicted_ones",
+    "theory/test_learned.py::test_untrained_network_learns_degree_two_once_samples_reach_its_harmonics",
+    "theory/test_one_neuron.py::test_the_weights_of_drawn_networks_follow_the_map",
+    "theory/test_optimum.py::test_split_equals_brute_force",
+    "theory/test_optimum.py::test_step_and_penalty_equal_brute_force",
+    "theory/test_registry.py::test_levels_answer_to_their_codes",
+    "theory/test_same_samples.py::test_descent_on_one_batch_is_stable_up_to_its_bound",
+    "theory/test_same_samples.py::test_drawn_networks_follow_the_map",
+    "theory/test_schedule.py::test_derivatives_match_finite_differences",
+    "theory/test_schedule.py::test_more_nodes_change_nothing",
+    "theory/test_schedule.py::test_simulated_reused_batches_agree",
+    "theory/test_schedule.py::test_simulated_schedules_agree",
+    "theory/test_schedule.py::test_unstable_descent_is_marked",
+    "theory/test_spectrum.py::test_a_spectrum_known_to_be_off_carries_its_status",
 }
 
 
@@ -70,6 +106,13 @@ SECONDS = {
     "cli": 15,
     "agreement": 15,
 }
+
+
+def pytest_ignore_collect(collection_path, config):
+    """Files of long tests are not even loaded by `make quick`."""
+    if "not long" in config.option.markexpr and "tests/" in (path := collection_path.as_posix()):
+        return path.rpartition("tests/")[2] in LONG or None
+    return None
 
 
 @pytest.hookimpl(wrapper=True)
@@ -110,6 +153,14 @@ def dealt_out(items, workers):
 def seed() -> int:
     """Where a test with a false-alarm rate draws from: what is seed k at 0 is seed 1000·seed + k (`make seeds`)."""
     return int(os.environ.get("ONESTRIDE_TEST_SEED", "0"))
+
+
+@pytest.fixture
+def frozen_bulk(monkeypatch):
+    """`explain` asks the theory of a frozen bulk, which takes a millisecond: for tests that look at none of its numbers."""
+    from onestride.estimator import _explain
+
+    monkeypatch.setattr(_explain, "predict_grid", partial(_explain.predict_grid, method="finite-step"))
 
 
 @dataclass(frozen=True)

@@ -84,7 +84,15 @@ def test_predict_says_when_its_numbers_are_not_to_be_relied_on(capsys):
 
 
 @pytest.mark.parametrize(
-    "command", ["predict", "simulate", "compare", "spectrum", "diagnose", "plan", "optimum --over ridge", "scaling"]
+    "command",
+    [
+        "predict",
+        "simulate",
+        "compare",
+        "spectrum",
+        "scaling",
+        *(pytest.param(command, marks=pytest.mark.long) for command in ("diagnose", "plan", "optimum --over ridge")),
+    ],
 )
 def test_every_command_begins_with_the_problem_it_solves(capsys, command):
     _, out, _ = run(capsys, *command.split(), *SMALL, "--exponent", "0.2", "--readout", "constant", "--n-step", "70")

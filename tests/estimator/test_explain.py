@@ -80,6 +80,7 @@ def test_constant_target_and_target_left_constant_by_weights_are_explained(seed)
         assert json.loads(json.dumps(e.to_dict(), allow_nan=False))["constant"] is True
 
 
+@pytest.mark.usefixtures("frozen_bulk")
 def test_explanation_needs_an_activation_with_a_linear_part_and_a_name(seed):
     X, y = single_index(seed, 24)
     even = OneStepRegressor(SMALL, activation=[0, 0, 1], random_state=seed).fit(X, y).explain()
@@ -107,6 +108,7 @@ def test_explanation_of_a_step_that_helps_names_what_was_measured(seed):
     assert told["problem"] == e.problem.to_dict()
 
 
+@pytest.mark.usefixtures("frozen_bulk")
 def test_explanation_finds_the_hermite_profile_of_a_single_index_table(seed):
     """y = (H₁ + H₂/2 + noise/2)/√1.75 along one direction, as the twin assumes.
 
@@ -136,6 +138,7 @@ def test_explanation_says_that_there_is_no_linear_signal(seed):
 
 
 @pytest.mark.long
+@pytest.mark.usefixtures("frozen_bulk")
 def test_explanation_of_a_linear_target_says_that_the_skip_connection_has_it(seed):
     """A useless step passes one standard error now and then, at no cost: 34 of 360 tables took it.
 
@@ -154,6 +157,7 @@ def test_explanation_of_a_linear_target_says_that_the_skip_connection_has_it(see
         assert any("target is linear" in reason for reason in e.reasons)
 
 
+@pytest.mark.usefixtures("frozen_bulk")
 def test_twin_has_the_variance_of_the_table_and_moves_its_neurons_as_far(seed):
     X, y = single_index(seed, 22)
     e = OneStepRegressor(64, step_size=2, random_state=seed).fit(X, y).explain()
@@ -182,6 +186,7 @@ def test_verdict_says_which_way_the_best_step_went(seed):
     assert "0.0%" in _explain.explain_fit(replace(facts, held_out=perfect)).verdict
 
 
+@pytest.mark.usefixtures("frozen_bulk")
 def test_explanation_of_noise_and_of_a_step_that_was_asked_for(seed):
     rng = draws(seed, 10)
     X, y = rng.standard_normal((300, 10)), rng.standard_normal(300)
@@ -196,6 +201,7 @@ def test_explanation_of_noise_and_of_a_step_that_was_asked_for(seed):
 
 @pytest.mark.parametrize("stage", ["trained", "untrained"])
 @pytest.mark.parametrize("cells", [slice(None), slice(0, 4)])
+@pytest.mark.usefixtures("frozen_bulk")
 def test_explanation_shows_no_number_that_theory_marks(stage, cells, seed, monkeypatch):
     """All penalties marked: the sentence in place of numbers. Some: the best of the others, and the sentence."""
     X, y = single_index(seed, 23)
@@ -209,7 +215,7 @@ def test_explanation_shows_no_number_that_theory_marks(stage, cells, seed, monke
         for name in ("trained", "untrained"):
             errors = getattr(grid, name)
             status, message = np.full_like(errors.status, Status.SOLVED), errors.message.copy()
-            test_error = 0.5 + 0 * errors.test_error
+            test_error = np.full_like(errors.test_error, 0.5)
             if name == stage:
                 status[0, cells], message[0, cells], test_error[0, cells] = Status.INACCURATE, sentence, 1e-3
             solved[name] = replace(errors, status=status, message=message, test_error=test_error)
