@@ -19,7 +19,7 @@ from onestride.theory.profile.equations import newton, residual_and_jacobian, so
 from onestride.theory.profile.errors import errors_at
 from onestride.theory.profile.gradient_noise import gradient_noise
 from onestride.theory.profile.harmonics import multiplicity, radius_rule, resolve, sphere_rule
-from onestride.theory.profile.quadratic_form import quadratic_form
+from onestride.theory.profile.quadratic_form import carrier, left_by_means, quadratic_form, special_answer, special_gram
 from tolerances import K, assert_agrees, assert_close, false_alarm_rate
 
 TEACHER = (0.0, 1.0, 2**-0.5)
@@ -666,3 +666,23 @@ def test_neurons_that_move_alike_tell_what_pulls_them():
     p = problem(1177, 457, 1284, "elu", "labels", noise=0.0, readout="rademacher", step=step)
     got = one.predict_grid(p, [0.5], [0.001, 0.1, 1.0]).trained
     np.testing.assert_allclose(got.test_error[0], [2.7474, 0.9766, 0.9942], rtol=0.03)
+
+
+@pytest.mark.parametrize("teacher", [{"teacher": (0, 1, 0.5)}, {"teacher": (0, 1, 0.5), "directions": 2, "mix": "sum"}])
+def test_few_columns_hold_the_whole_special_sector(teacher):
+    """M, h and what the means leave of the teacher, D̃⁻¹x = h − Mx, are those on all rows."""
+    model = build_model(Problem(n=90, d=30, N=60, noise=0.5, step=Step(constant=1, exponent=0.4), **teacher))
+    at, few, size = solve(model, 0.03), model.few, model.w.size
+    assert few.blocks[-1].stop < model.means.cases[0][1].shape[1] / 3
+    B = np.zeros((few.blocks[-1].stop, size * len(few.bases)))
+    for j, (block, rows) in enumerate(zip(few.blocks, few.bases, strict=True)):
+        B[block, j * size : (j + 1) * size] = rows
+    np.testing.assert_allclose(few.h @ B[: few.h.size, : model.means.h.size], model.means.h, atol=1e-10)
+    wide, known = carrier(model, at.rho, at.q)
+    for (_, b), (_, seen) in zip(model.means.cases, few.cases, strict=True):
+        M, full = special_gram(model, seen, at.rho, at.q, few).M, special_gram(model, b, at.rho, at.q).M
+        np.testing.assert_allclose(B.T @ M @ B, full, atol=1e-9 * np.abs(full).max())
+        x = special_answer(model, M, wide, known)
+        left, _ = left_by_means(model, M, x)
+        plain = (model.w * at.rho * left).ravel()  # x on functions of the row
+        np.testing.assert_allclose(B[: few.h.size, : plain.size] @ plain, x[: few.h.size], atol=1e-8 * np.abs(x).max())

@@ -223,6 +223,18 @@ def test_spectral_laws_have_the_exact_moments(teacher, noise):
     assert_close(mean, law.weight @ law.ruu[:, 0, 0], rel=0.02, abs_=0.02)
 
 
+@pytest.mark.parametrize("n_step", [60, 400, 20_000])
+def test_bulk_of_the_gradient_noise_solves_its_equation_in_the_upper_half_plane(n_step):
+    """1/m = E[r/(1 + φ₀rm)] − x − i0 at every point; with Im m > 0 there is one root."""
+    p = problem(noise=0.5, teacher="relu", n_step=n_step)
+    noise, phi = gradient_noise(p), p.d / n_step
+    law = residual_law(p.target, p.noise**2 + direction(p).output_power)
+    m = noise.bulk
+    mean = law.weight @ (law.r[:, None] / (1 + phi * law.r[:, None] * m))
+    assert (m.imag > 0).all()
+    np.testing.assert_allclose((mean - noise.x - 1e-4j * noise.sd) * m, 1, rtol=1e-8)
+
+
 @pytest.mark.parametrize("gradient", ["labels", "full"])
 def test_laws_of_the_gradient_noise_are_those_of_the_samples_of_the_step(gradient):
     """M averages over n_step samples: mean 0 and variance (d/n_step) E r² along the bulk, whatever n is."""
