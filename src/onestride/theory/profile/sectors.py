@@ -144,6 +144,8 @@ class FewColumns(NamedTuple):
 
 def _row_space(rows: Float[Array, "_ i"], w: Float[Array, "i"]) -> Float[Array, "_ i"]:
     """Few rows, orthonormal under w, of which all are combinations."""
+    if not np.isfinite(rows).all():
+        return np.diag(1 / np.sqrt(w))
     _, values, right = np.linalg.svd(np.linalg.qr(rows * np.sqrt(w), mode="r"), full_matrices=False)
     return right[values > _LOST * values[0]] / np.sqrt(w)
 
