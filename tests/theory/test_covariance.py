@@ -48,6 +48,27 @@ def test_the_identity_gives_the_theory_of_isotropic_inputs(changes):
         assert_close(errors_of(same, lam), errors_of(build_model(p), lam), rel=0.007)
 
 
+@pytest.mark.parametrize(
+    "changes", [{"directions": 3, "gradient": "labels"}, {"teacher": lambda z: z[..., 1] * (1 + z[..., 0])}]
+)
+def test_the_identity_gives_the_theory_of_several_directions(changes):
+    p = problem(**({"n": 300, "d": 150, "N": 300, "directions": 2} | changes))
+    same = covariance.build(p.replace(inputs=Covariance((1.0,) * p.d)))
+    assert_close(errors_of(same, 0.03), errors_of(build_model(p), 0.03), rel=0.01)
+
+
+def test_turned_directions_of_a_spike_have_the_energies_given():
+    """β₁ has overlap 0.6 with the spike and the gradient's mean is along β₂: in turned coordinates its energies change places."""
+    p = problem(directions=2, teacher=lambda z: z[..., 1] + z[..., 0] ** 2, inputs=Covariance.spiked(300, 15.0, 0.6))
+    at = directions(p, sigma_of(p))
+    known = at.teacher.overlap @ at.teacher.overlap.T + at.teacher.root @ at.teacher.root
+    assert_close(known, np.eye(2), rel=1e-6, abs_=1e-6)
+    along = at.frame.gram(at.teacher.e, at.rows)
+    assert_close(along, np.zeros_like(along), rel=0, abs_=1e-4)
+    seen = at.teacher.overlap @ at.teacher.overlap.T
+    assert seen[1, 1] > 5 * seen[0, 1] ** 2 / seen[0, 0]  # the spike's coordinate sees β₁, which is the second one now
+
+
 @pytest.mark.parametrize("inputs", ["ar1", "power", Covariance.spiked(300, 15.0, 0.3)])
 def test_a_vanishing_step_gives_the_untrained_network(inputs):
     """Two book-keepings: with and without the coordinate of the learned direction."""
@@ -136,7 +157,7 @@ def test_teachers_of_few_draws_have_the_moments_of_random_ones():
     p = problem(inputs="power")
     sigma = sigma_of(p)
     cubes = sigma.eigenvalues**3
-    chances, sums = np.array([(q, cubes @ s.energy) for q, s in teachers(p, sigma)]).T
+    chances, sums = np.array([(q, cubes @ s.energy[0]) for q, s in teachers(p, sigma)]).T
     assert chances.sum() == pytest.approx(1)
     rng = np.random.default_rng(0)
     beta = rng.standard_normal((20_000, p.d)) ** 2

@@ -16,7 +16,7 @@ from onestride.theory.profile.errors import errors, errors_at
 from onestride.theory.profile.gradient_noise import gradient_noise
 from onestride.theory.profile.harmonics import radius_rule, resolve
 from onestride.theory.profile.quadratic_form import quadratic_form
-from onestride.theory.profile.several import ball, resolve_several
+from onestride.theory.profile.several import ball, resolve_several, sight_along
 from onestride.theory.reliability import known_off
 from tolerances import K, assert_agrees, assert_close, false_alarm_rate, seeds_from
 
@@ -86,7 +86,7 @@ def test_several_coordinates_of_the_sphere_are_resolved_as_one_is():
     sigma, D, L = Problem(n=20, d=10, N=20).sigma, 29, 4
     z, r = np.linspace(-2, 2, 7), radius_rule(D, 7)[0]
     expected = resolve(sigma, 0.6 * z, 0.8 * r, D, L)
-    h0, *parts, rest = resolve_several(lambda u: sigma(u[..., 0]), 2, 0.6, z, r, D, L)
+    h0, *parts, rest = resolve_several(lambda u: sigma(u[..., 0]), sight_along(0.6, z, 2), r, D, L)
     assert_close(h0, expected[0], rel=0, abs_=3e-3)  # Gauss's nodes see a kink between them
     for l, part in enumerate(parts, 1):
         assert part.shape == (7, l + 1)

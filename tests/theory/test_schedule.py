@@ -8,7 +8,7 @@ import pytest
 import onestride as one
 from onestride import Problem, Step
 from onestride.result import Status
-from onestride.theory.profile import degrees, schedule
+from onestride.theory.profile import degrees, leading, schedule
 from onestride.theory.profile.equations import solve
 from onestride.theory.profile.errors import errors_at
 from onestride.theory.profile.quadratic_form import quadratic_form
@@ -45,10 +45,24 @@ def test_one_step_is_the_theory_of_one_step(changes, close):
 def test_a_second_direction_adds_nothing_where_it_is_weak(monkeypatch):
     p = problem(gradient="labels", steps=3, step=Step(constant=0.5, exponent=0.3))
     one_direction = errors_of(schedule.build(p))
-    monkeypatch.setattr(schedule, "_SECOND", 0.0)
+    monkeypatch.setattr(leading, "_SECOND", 0.0)
     two = schedule.build(p)
     assert two.w.size > 200
     np.testing.assert_allclose(errors_of(two), one_direction, rtol=4e-3)
+
+
+def along(j: int):
+    """The teacher of `problem`, along the j-th of its directions."""
+    return lambda z: z[..., j] + 0.5 * (z[..., j] ** 2 - 1)
+
+
+@pytest.mark.parametrize(
+    ("changes", "which"), [({"gradient": "labels", "step": Step(exponent=0.4)}, 0), ({}, 1), ({"batch": "reused"}, 1)]
+)
+def test_directions_that_labels_do_not_depend_on_change_nothing(changes, which):
+    p = problem(**({"n": 200, "d": 100, "N": 200, "steps": 2, "step": Step(exponent=0.2)} | changes))
+    several = p.replace(teacher=along(which), directions=2)
+    np.testing.assert_allclose(errors_of(schedule.build(several)), errors_of(schedule.build(p)), rtol=1e-3)
 
 
 def test_more_nodes_change_nothing(monkeypatch):

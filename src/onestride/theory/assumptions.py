@@ -24,21 +24,12 @@ def beyond_the_model(problem: Problem, *, schedules: bool = False) -> str | None
             f"the theory averages the teacher over its directions and needs at most {MOST_DIRECTIONS} of them, "
             f"got directions={problem.directions}"
         )
-    if problem.directions > 1 and not problem.law.isotropic:
-        return (
-            f"for inputs with a covariance or random lengths the theory needs a teacher of one direction, got directions="
-            f"{problem.directions} with inputs={problem.inputs!r}"
-        )
     if problem.steps > 1 and problem.step.constant > 0:
         if not schedules:
             return f"this theory describes one gradient step, got steps={problem.steps}"
-        if problem.directions > 1:
-            return (
-                "the theory of several steps needs a teacher of one direction, "
-                f"got directions={problem.directions} with steps={problem.steps}"
-            )
-        if not problem.law.isotropic:
-            return needs_identity(problem, "the theory of several steps")
+        reason = _beyond_schedules(problem)
+        if reason is not None:
+            return reason
     if not problem.fresh and problem.step.constant > 0:
         return (
             "the theory needs fresh samples for the ridge regression, got fresh=False: a row that the step has seen carries its own "
@@ -56,6 +47,19 @@ def beyond_the_model(problem: Problem, *, schedules: bool = False) -> str | None
     for name, size in sizes.items():
         if not size <= LARGEST:
             return f"the theory computes in double precision and needs {name} of at most {LARGEST:g}, got {size:g}"
+    return None
+
+
+def _beyond_schedules(problem: Problem) -> str | None:
+    """Inputs that the theory of several steps does not describe."""
+    law = problem.law
+    if law.isotropic or law.eigenvalues is None:
+        return None
+    if problem.batch == "reused":
+        return (
+            f"the theory of several steps on one batch needs inputs with identity covariance, got inputs={problem.inputs!r} with batch="
+            '"reused": a row would carry what it has seen along every power of the covariance'
+        )
     return None
 
 

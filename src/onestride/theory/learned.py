@@ -52,7 +52,7 @@ from onestride.theory.profile.quadratic_form import (
     special_gram,
 )
 from onestride.theory.profile.sectors import Model, split
-from onestride.theory.profile.several import resolve_several
+from onestride.theory.profile.several import resolve_several, sight_along
 from onestride.theory.profile.strength import BEST_LEVEL, level_name
 from onestride.theory.reliability import known_off
 from onestride.theory.threads import one_thread
@@ -170,8 +170,9 @@ def residual_moments(model: Model, solution: Solution) -> Float[Array, "moments"
 def _joint_moments(model: Model, target: Teacher, fitted: list[Array], rho: Array) -> Float[Array, "moments"]:
     """The same of products of Hermite polynomials: polynomials of degree four, which have no rest beyond degree four."""
     L, k = len(model.sectors), target.directions
-    rows = (model.learned.overlap, model.z, model.r, model.D, max(L, DEGREE))
-    *taught, beyond = resolve_several(target.at, k, *rows)
+    sight = model.sight or sight_along(model.learned.overlap, model.z, k)
+    rows = (sight, model.r, model.D, max(L, DEGREE))
+    *taught, beyond = resolve_several(target.at, *rows)
     tail = sum(((part**2).sum(1) for part in taught[L + 1 :]), beyond)
 
     def against(parts: list[Array], rest: Array) -> float:
@@ -181,15 +182,15 @@ def _joint_moments(model: Model, target: Teacher, fitted: list[Array], rho: Arra
 
     out: list[float] = []
     for m in range(index_of(k, DEGREE).stop):
-        parts = resolve_several(lambda u, m=m: _product_of(u @ target.rotation, m), k, *rows, few=True)[:-1]
+        parts = resolve_several(lambda u, m=m: _product_of(u @ target.rotation, m), *rows, few=True)[:-1]
         rest = sum((_each_row(p, g) for p, g in zip(parts[L + 1 :], taught[L + 1 :], strict=True)), np.zeros_like(rho))
         out.append(against(parts, rest))
     return np.array([*out, against(taught, tail)])
 
 
 def _each_row(x: Array, y: Array) -> Float[Array, "i"]:
-    """Inner products of two parts, row by row; h_0 has one number a row, the others several."""
-    return x * y if x.ndim == 1 else np.einsum("im,im->i", x, y)
+    """Inner products of two parts, row by row; h_0 has one number a row, the others several, y perhaps more than x."""
+    return x * y if x.ndim == 1 else np.einsum("im,im->i", x, y[:, : x.shape[1]])
 
 
 def _product_of(z: Float[Array, "*m k"], m: int) -> Float[Array, "*m"]:
@@ -204,7 +205,7 @@ def _answered_teacher(model: Model, rho: Array, q: Array) -> list[Array]:
     if model.means.coupled is not None:
         plain, along = coupled_answers(model, rho, q)
         others = [answered(answers(model, s, s.h, rho, q)) for s in model.sectors[1:]]
-        return [plain, along[:, None], *others]
+        return [plain, along, *others]
     few, (wide, known) = model.few, carrier(model, rho, q)
     plain: Array = np.zeros(rho.size)
     left: list[Array] = [np.zeros_like(sector.h) for sector in model.sectors]

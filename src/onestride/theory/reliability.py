@@ -26,8 +26,8 @@ problems of other inputs; that of degrees is where a block of dimension B_l visi
                is no longer small beside all d inputs, √2 |E/G − 1| > 0.05 d (root mean square over neurons)
     bent       the same directions when the gradient of degree three, 3c₃η T(w, w)/√N with T = E[g H₃(u)], bends neurons towards
                them: 3√2 |c₃| η |T| > 0.15 d
-    covariance (limits set on 75 random problems) fewer than 15 directions, (tr Σ)²/tr Σ² without a resolved spike; with a step 30, two
-               eigenvalues that each hold a quarter of what is left of tr Σ², one above 2√d, or f λ_max > 5
+    covariance (limits set on 75 random problems) fewer than 15 directions, (tr Σ)²/tr Σ² without a resolved spike; with a step, or a
+               teacher of several directions, 30; with a step two eigenvalues that each hold a quarter of what is left of tr Σ², one above 2√d, or f λ_max > 5
     lengths    random lengths of the inputs: f > 0.04, f with their law
 
 The levels of one degree (and finite-step, which stands on one) leave out degrees two and higher and the length of x: the
@@ -49,6 +49,7 @@ from onestride.theory.direction import direction
 from onestride.theory.profile.errors import errors as profile_errors
 from onestride.theory.profile.gradient_noise import signal_of
 from onestride.theory.profile.harmonics import HIGHEST_DEGREE, degrees_resolved, multiplicity
+from onestride.theory.profile.leading import changed
 from onestride.theory.profile.lengths import step_law
 from onestride.theory.profile.neurons import learned_direction
 from onestride.theory.profile.strength import isotropic_noise, unlearned_stretch
@@ -123,7 +124,7 @@ def _by_covariance(problem: Problem) -> str | None:
     first, second, *_ = np.sort(law.eigenvalues(problem.d))[::-1]
     squares = np.sum(law.eigenvalues(problem.d) ** 2)
     left = problem.d**2 / (squares - (first**2 if first**2 > _SPIKE * squares else 0.0))
-    if left < _DIRECTIONS * (1 if problem.eta == 0 else 2):
+    if left < _DIRECTIONS * (1 if problem.eta == 0 and problem.directions == 1 else 2):
         return f"the covariance of the inputs is that of {left:.2g} directions, (tr Σ)²/tr Σ², too few to average over"
     if problem.eta == 0:
         return None
@@ -158,10 +159,12 @@ def _by_covariance(problem: Problem) -> str | None:
 
 def _by_lengths(problem: Problem) -> str | None:
     """Random lengths: a few long samples carry the gradient's fluctuations, and their law has no mean to speak of."""
-    law = step_law(problem) if problem.eta else None
-    moved = (
-        0.0 if law is None else problem.eta**2 * problem.d / problem.step_samples * law.power * law.slope / problem.N
-    )
+    if problem.eta == 0:
+        return None
+    law = step_law(problem)
+    moved = problem.eta**2 * problem.d / problem.step_samples * law.power * law.slope / problem.N
+    if problem.steps > 1:
+        moved = fluctuation(problem)
     if moved <= _BY_FEW:
         return None
     return (
@@ -202,7 +205,7 @@ def _by_steps(problem: Problem) -> str | None:
         )
     end = path.end
     length = float(np.sqrt(end.weight @ (end.L**2).sum(1)))
-    amplified = float(np.sqrt(end.weight @ np.abs(end.star**2 - end.b**2) / problem.d))
+    amplified = float(np.linalg.norm(changed(path, problem.d), 2))
     if length > 1 and amplified > _AMPLIFIED:
         return (
             f"the steps move neurons by {length:.2g} of their length and make their first weights along the teacher grow by "
@@ -219,8 +222,8 @@ def _by_steps(problem: Problem) -> str | None:
 
 def _found_by_chance(problem: Problem) -> float:
     """E[r² z⋆²]/n_step, the variance of a batch's own correlation of residuals and the teacher's direction."""
-    z, w = problem.target.rule
-    labels = float((w * gauss_density(z)) @ (problem.target(z) * z) ** 2) + problem.noise**2
+    signal = signal_of(problem.target)
+    labels = float(signal.weight @ (signal.g**2 * signal.uu[:, 0, 0])) + problem.noise**2
     return (labels + direction(problem).output_power) / problem.step_samples
 
 

@@ -14,11 +14,14 @@ In the order of the formulas:
     memory          what the step remembers of its batch, in the mean features of that builder
     one_neuron      the map that the neurons of each readout follow through several steps
     same_samples    the same on one batch
-    travel          which of the two, and how large steps may be
+    travel          which of them, and how large steps may be
+    leading         the directions that lead the neurons' weights after them
     schedule        the builder for several steps, every degree
     schedule_memory what they leave in its mean features
     lengths         averages over random lengths of the inputs
     anisotropy      where the directions of a step lie in the spectrum of the inputs' covariance
+    moves           what steps do to the neurons then, by readout: one step in closed form
+    correlated      several of them: the one-neuron map where the covariance turns every direction
     drift           neurons along those directions: their weights and mean features
     covariance      the builder for inputs with a covariance or random lengths
     coupled         the special sector when directions of sector 1 hang together

@@ -10,19 +10,24 @@ By Stein's formula the mean gradient of neuron j is c₁a_j Σg, g = c⋆₁β�
     t = Wᵀa = p + η(c₁(Σg + ν) + c₃(6Σ²g + 18(c⋆₃ β⋆ᵀΣ²β⋆ Σβ⋆ − c₃Σp))/d)                          (tr Σ = d)
 
 In the space of g, where inputs are isotropic, the learned direction is u = Σ^{1/2}t/|Σ^{1/2}t|, the teacher's s = Σ^{1/2}β⋆.
+A teacher of k directions has as many vectors β_j, orthonormal in Σ; turned, Qβ, the gradient's mean is along the first (`teachers`),
+and c⋆₃β⋆ᵀΣ²β⋆ becomes E[g H₃(u)] with two indices on s_aᵀΣs_b.
 A single eigenvalue that makes up much of tr Σ², a spike, has few coordinates (one) and no average: there the vectors have a
 value, β⋆'s own and for p and ν what they are on average given t's root mean square.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 
 from onestride._numerics import Array, Float, Int
 from onestride.problem import Problem
+from onestride.teachers import Teacher
 from onestride.theory.profile.lengths import step_law
 
 _MANY = 30.0  # degrees of freedom from which one teacher stands for all
@@ -57,10 +62,13 @@ def binned(values: Float[Array, "d"], weight: Float[Array, "d"], count: int) -> 
 
 @dataclass(frozen=True)
 class Sigma:
-    """Eigenvalues of Σ, the teacher's energies along its eigenvectors, and what those of p and ν along a spike are multiplied by."""
+    """Eigenvalues of Σ, energies of the teacher's directions along its eigenvectors, Q that turns these, and what the energies of p and
+    ν along a spike are multiplied by.
+    """
 
     eigenvalues: Float[Array, "d"]
-    energy: Float[Array, "d"]
+    energy: Float[Array, "k d"]
+    turn: Float[Array, "k k"]
     chance: float = 1.0
 
     @cached_property
@@ -86,8 +94,15 @@ def sigma_of(problem: Problem) -> Sigma:
     """Σ of the problem's inputs."""
     law, d = problem.law, problem.d
     assert law.eigenvalues is not None
-    energy = np.full(d, 1 / d) if law.teacher is None else np.array(law.teacher)
-    return Sigma(np.asarray(law.eigenvalues(d), float), energy)
+    energy, turn = np.full((problem.directions, d), 1 / d), np.eye(problem.directions)
+    sigma = Sigma(np.asarray(law.eigenvalues(d), float), energy, turn)
+    if sigma.spike is not None and problem.directions > 1:  # off the first they have no value there to speak of
+        energy[1:, sigma.spike] = 0.0
+        energy[1:] /= (energy[1:] @ sigma.eigenvalues)[:, None]
+    if law.teacher is None:  # directions without preference may be turned ones
+        return sigma
+    energy[0], target = law.teacher, problem.target
+    return replace(sigma, turn=target.rotation) if isinstance(target, Teacher) else sigma
 
 
 def draws(problem: Problem, sigma: Sigma) -> list[tuple[float, Sigma]]:
@@ -97,7 +112,7 @@ def draws(problem: Problem, sigma: Sigma) -> list[tuple[float, Sigma]]:
         return cases
     at = directions(problem, sigma).frame
     assert at.at_spike is not None
-    if at.at_spike[0] ** 2 > _BY_TEACHER * np.sum(at.energy[:, sigma.spike]):
+    if np.sum(at.at_spike[:-2] ** 2) > _BY_TEACHER * np.sum(at.energy[:, sigma.spike]):
         return cases
     root = np.sqrt(6)
     rule = ((3 - root, (3 + root) / 6), (3 + root, (3 - root) / 6))  # Gauss's of two nodes
@@ -119,25 +134,27 @@ def teachers(problem: Problem, sigma: Sigma) -> list[tuple[float, Sigma]]:
     out: list[tuple[float, Sigma]] = []
     for sign in (-1, 1):
         x = (skewness + sign * np.hypot(skewness, 2)) / 2  # mean 0, variance 1 and this skewness
-        energy = sigma.energy * np.maximum(1 + x * np.sqrt(2) * moved / spread, 0.0)
-        out.append((float(1 / (1 + x * x)), replace(sigma, energy=energy / (energy @ lam))))
+        energy = sigma.energy.copy()
+        energy[0] *= np.maximum(1 + x * np.sqrt(2) * moved / spread, 0.0)
+        energy[0] /= energy[0] @ lam
+        out.append((float(1 / (1 + x * x)), replace(sigma, energy=energy)))
     return out
 
 
-Vector = Array  # 4 × d: coefficients on β⋆, p, ν and on the spike's own unit vector
+Vector = Array  # coefficients (vectors × d) on the teacher's directions, p, ν and, last, on the spike's own unit vector
 
 
 @dataclass(frozen=True)
 class Frame:
-    """Sums over the eigenbasis: energies of β⋆, p and ν, and their values at a spike."""
+    """Sums over the eigenbasis: energies of the teacher's directions, p and ν, and their values at a spike."""
 
-    energy: Float[Array, "3 d"]
+    energy: Float[Array, "vectors d"]
     spike: int | None = None
-    at_spike: Float[Array, "3"] | None = None
+    at_spike: Float[Array, "vectors"] | None = None
 
     def dot(self, a: Vector, b: Vector) -> Float[Array, "d"]:
         """a_p b_p on average."""
-        out = (a[:3] * b[:3] * self.energy).sum(0)
+        out = (a[:-1] * b[:-1] * self.energy).sum(0)
         if self.spike is not None and self.at_spike is not None:
             values = np.append(self.at_spike, 1.0)
             out[self.spike] = (values @ a[:, self.spike]) * (values @ b[:, self.spike])
@@ -147,6 +164,10 @@ class Frame:
         """Σ_p weight_p a_p b_p."""
         return float(np.sum(weight * self.dot(a, b)))
 
+    def gram(self, a: Sequence[Vector], b: Sequence[Vector], weight: Array | float = 1.0) -> Float[Array, "a b"]:
+        """The inner products of every two."""
+        return np.array([[self.inner(x, y, weight) for y in b] for x in a]).reshape(len(a), len(b))
+
     def off(self, a: Vector, units: list[Vector]) -> Vector:
         """What is left of a off the orthonormal `units`."""
         for unit in units:
@@ -154,12 +175,54 @@ class Frame:
         return a
 
 
+class Unlearned(NamedTuple):
+    """Teacher and rows: overlap of its directions s_a with the rows' coordinates u, e = root⁻¹(s − overlap u), root² = I − overlap²."""
+
+    overlap: Float[Array, "k u"]
+    root: Float[Array, "k k"]
+    e: list[Vector]
+
+
+def unlearned(frame: Frame, stars: list[Vector], rows: list[Vector]) -> Unlearned:
+    """What the rows' coordinates leave of the teacher's directions, orthonormal."""
+    overlap = frame.gram(stars, rows)
+    if rows:
+        overlap *= min(1.0, (1 - 1e-9) / max(float(np.linalg.norm(overlap, 2)), 1e-300))
+    values, vectors = np.linalg.eigh(np.eye(len(stars)) - overlap @ overlap.T)
+    root, inverse = ((vectors * values**power) @ vectors.T for power in (0.5, -0.5))
+    rest = [
+        star - sum((x * u for x, u in zip(line, rows, strict=True)), 0 * star)
+        for star, line in zip(stars, overlap, strict=True)
+    ]
+    return Unlearned(overlap, root, [np.tensordot(line, np.stack(rest), 1) for line in inverse])
+
+
+def stars_of(sigma: Sigma) -> list[Vector]:
+    """s_a = Σ^{1/2}(Qβ)_a."""
+    k, d = sigma.energy.shape
+    stars = np.zeros((k, k + 3, d))
+    stars[:, :k] = sigma.turn[:, :, None] * np.sqrt(sigma.eigenvalues)
+    return list(stars)
+
+
+def before_the_step(sigma: Sigma) -> tuple[Unlearned, Frame]:
+    """The teacher beside a spike's coordinate, where there is one."""
+    k, d = sigma.energy.shape
+    energy, rows = np.concatenate([sigma.energy, np.zeros((2, d))]), list[Vector]()
+    if sigma.spike is None:
+        return unlearned(Frame(energy), stars_of(sigma), rows), Frame(energy)
+    unit = np.zeros((k + 3, d))
+    unit[-1, sigma.spike] = 1.0
+    frame = Frame(energy, sigma.spike, np.sqrt(energy[:, sigma.spike]))
+    return unlearned(frame, stars_of(sigma), [unit]), frame
+
+
 @dataclass(frozen=True)
 class Directions:
     """The directions of a step, in the space of g.
 
-    length: |Σ^{1/2}t|. rows: the coordinates that are functions of the row: u, and a spike's off it. overlap: of each with the
-    teacher. unlearned: e, the teacher off them. batch: Σs and Σ^{1/2}ν, which the step's batch knows. pull: Σ^{1/2}ℓ, a neuron's
+    length: |Σ^{1/2}t|. rows: the coordinates that are functions of the row: u, and a spike's off it. teacher: what they leave of its
+    directions. batch: Σs and, last, Σ^{1/2}ν, which the step's batch knows. pull: Σ^{1/2}ℓ, a neuron's
     squared length being 1 + a_jℓ·w_j before it is moved.
     """
 
@@ -167,66 +230,62 @@ class Directions:
     frame: Frame
     length: float
     rows: list[Vector]
-    overlap: Float[Array, "u"]
-    unlearned: Vector
-    batch: tuple[Vector, Vector]
+    teacher: Unlearned
+    batch: list[Vector]
     pull: Vector
     own: float  # |ℓ|²
-    star_moved: float  # β⋆ᵀΣ²β⋆
+    star_moved: Float[Array, "k k"]  # s_aᵀΣs_b
 
 
 def directions(problem: Problem, sigma: Sigma) -> Directions:
     """t, u, e and what else the step knows."""
-    lam, d, eta = sigma.eigenvalues, problem.d, problem.eta
+    lam, d, eta, k = sigma.eigenvalues, problem.d, problem.eta, problem.directions
     law = step_law(problem)
-    energy = np.stack([sigma.energy, np.full(d, 1 / d), law.batch * lam / problem.step_samples])
-    c1, c3, star3, own = *problem.sigma.coefficients[[1, 3]], problem.target.coefficients[3], law.own
-    star_moved = float(lam**2 @ sigma.energy)
-    g = np.zeros((4, d))
-    g[0], g[1] = law.star, -own
+    energy = np.stack([*sigma.energy, np.full(d, 1 / d), law.batch * lam / problem.step_samples])
+    (c1, c3), own, stars = problem.sigma.coefficients[[1, 3]], law.own, stars_of(sigma)
+    star_moved = Frame(energy).gram(stars, stars, lam)
+    pulled = np.einsum("abc,ab->c", problem.target.tensor(3), star_moved)
+    g = np.zeros((k + 3, d))
+    g[:k], g[k] = (law.star @ sigma.turn)[:, None], -own
     beta = lam * g  # Xᵀr/n: its mean, and ν
-    beta[2] = 1.0
+    beta[k + 1] = 1.0
     t = eta * (c1 + 6 * c3 * lam / d) * beta
-    t[0] += eta * c3 * 18 * star3 * star_moved * lam / d
-    t[1] += 1 - (eta * 18 * c3**2 * lam / d if own else 0.0)
+    t[:k] += np.outer(eta * c3 * 3 * pulled @ sigma.turn, lam / d)
+    t[k] += 1 - (eta * 18 * c3**2 * lam / d if own else 0.0)
     if sigma.spike is not None:
-        energy[1:, sigma.spike] *= sigma.chance
+        energy[k:, sigma.spike] *= sigma.chance
     frame = _frame(energy, t, sigma.spike)
     root = np.sqrt(lam)
     length = float(np.sqrt(frame.inner(t, t, lam)))
-    rows, star = [root * t / length], np.zeros((4, d))
-    star[0] = root
+    rows = [root * t / length]
     if sigma.spike is not None:
-        rows = _with_spike(frame, rows, sigma.spike)
-    overlap = np.array([frame.inner(star, u) for u in rows])
-    overlap *= min(1.0, (1 - 1e-9) / max(float(np.linalg.norm(overlap)), 1e-300))
-    e = star - sum(x * u for x, u in zip(overlap, rows, strict=True))
-    e /= np.sqrt(1 - overlap @ overlap)
-    noise = np.zeros((4, d))
-    noise[2] = root
+        rows = with_spike(frame, rows, sigma.spike)
+    noise = np.zeros_like(g)
+    noise[k + 1] = root
     pull = 12 * c3 * eta * sigma.moment(2) * beta
     if problem.weights == "sphere":
-        pull[1] -= 2.0
-    squared = frame.inner(pull, pull)
-    return Directions(sigma, frame, length, rows, overlap, e, (lam * star, noise), root * pull, squared, star_moved)
+        pull[k] -= 2.0
+    squared, batch = frame.inner(pull, pull), [*(lam * star for star in stars), noise]
+    taught = unlearned(frame, stars, rows)
+    return Directions(sigma, frame, length, rows, taught, batch, root * pull, squared, star_moved)
 
 
 def _frame(energy: Array, t: Vector, spike: int | None) -> Frame:
     """At a spike t has its root mean square, and p and ν what they are on average given that."""
     if spike is None:
         return Frame(energy)
-    at, moves = energy[:, spike], t[:3, spike]
-    star = np.sqrt(at[0])
-    mean, spread = moves[0] * star, float(moves[1:] ** 2 @ at[1:])
+    at, moves = energy[:, spike], t[:-1, spike]
+    star = np.sqrt(at[:-2])
+    mean, spread = float(moves[:-2] @ star), float(moves[-2:] ** 2 @ at[-2:])
     excess = (np.sign(mean) or 1.0) * np.hypot(mean, np.sqrt(spread)) - mean
-    along = moves[1:] * at[1:] * (excess / spread if spread > 0 else 0.0)
-    return Frame(energy, spike, np.array([star, *along]))
+    along = moves[-2:] * at[-2:] * (excess / spread if spread > 0 else 0.0)
+    return Frame(energy, spike, np.array([*star, *along]))
 
 
-def _with_spike(frame: Frame, rows: list[Vector], spike: int) -> list[Vector]:
+def with_spike(frame: Frame, rows: list[Vector], spike: int) -> list[Vector]:
     """U and the spike's unit vector off it, unless they are one."""
     unit = np.zeros_like(rows[0])
-    unit[3, spike] = 1.0
+    unit[-1, spike] = 1.0
     rest = frame.off(unit, rows)
     norm = frame.inner(rest, rest)
     return [*rows, rest / np.sqrt(norm)] if norm > 1e-4 else rows

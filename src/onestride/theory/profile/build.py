@@ -61,7 +61,7 @@ def try_model(
     if reason is None and several and not travel(problem).grown <= DIVERGED:
         reason = (
             f"gradient descent diverges: after {problem.steps} steps the residual has more than {DIVERGED:g} times its power "
-            f"(the literal gradient is stable for c₁²η up to 2/(1 + d/n_step) = {stable(problem):.3g}, the largest here is "
+            f"(the literal gradient is stable for c₁²η up to {stable(problem):.3g}, the largest here is "
             f"{problem.sigma.coefficients[1] ** 2 * max(problem.etas):.3g})"
         )
     if reason is not None:

@@ -105,12 +105,13 @@ def coupled_moved(model: Model, rho: Inexact[Array, "i"], at: Resolved, b: Inexa
 
 def _answer(
     model: Model, rho: Inexact[Array, "i"], at: Resolved, b: Inexact[Array, "m"]
-) -> tuple[Inexact[Array, "i"], Inexact[Array, "i"]]:
-    """D̃Bᵀb itself, on functions of the row and along the teacher's direction."""
+) -> tuple[Inexact[Array, "i"], Inexact[Array, "i k"]]:
+    """D̃Bᵀb itself, on functions of the row and along the teacher's directions."""
     D, Y = model.w * rho, model.sectors[0].factors[1]
     plain, F = _forces(model, rho, at, b)
     x = F - (F @ (Y * D).T) @ at.CT.transpose(0, 2, 1) @ Y  # p a i: D⁻¹U_pF_a
-    return D * plain[0], D * np.einsum("ap,pai->i", coupled_of(model).mass[-1], x)
+    taught = coupled_of(model).mass[-model.problem.directions :]
+    return D * plain[0], D[:, None] * np.einsum("kap,pai->ik", taught, x)
 
 
 def _sector_moved(
@@ -179,15 +180,15 @@ def coupled_form(
 
 def coupled_answers(
     model: Model, rho: Inexact[Array, "i"], q: Inexact[Array, "k"]
-) -> tuple[Inexact[Array, "i"], Inexact[Array, "i"]]:
-    """R y on functions of the row, and in sector 1 along the teacher's direction."""
+) -> tuple[Inexact[Array, "i"], Inexact[Array, "i k"]]:
+    """R y on functions of the row, and in sector 1 along the teacher's directions."""
     at, h = resolved(model, rho, q), model.means.h
-    wide, out = coupled_carrier(model, rho, at), np.zeros((2, rho.size))
+    wide, out = coupled_carrier(model, rho, at), np.zeros((rho.size, 1 + model.problem.directions))
     for probability, b in model.means.cases:
         M = _gram(model, b, rho, q, at).M
         x = wide @ solve(np.eye(h.size) + M @ wide, h)
-        out = out + probability * np.stack(_answer(model, rho, at, h - M @ x))
-    return out[0], out[1]
+        out = out + probability * np.column_stack(_answer(model, rho, at, h - M @ x))
+    return out[:, 0], out[:, 1:]
 
 
 def without_output(

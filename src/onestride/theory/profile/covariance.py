@@ -26,20 +26,33 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 
 from onestride._numerics import Array, Float
 from onestride.problem import Problem
+from onestride.teachers import products
 from onestride.theory.bulk import bulk_of
-from onestride.theory.profile.anisotropy import Directions, Nodes, Sigma, binned, directions, draws, sigma_of
-from onestride.theory.profile.degrees import gauss_nodes
+from onestride.theory.profile.anisotropy import (
+    Directions,
+    Nodes,
+    Sigma,
+    Unlearned,
+    before_the_step,
+    binned,
+    directions,
+    draws,
+    sigma_of,
+)
+from onestride.theory.profile.correlated import Course, course_directions, travel_correlated
 from onestride.theory.profile.drift import LEAST, Weights, in_few_columns, moved_means
-from onestride.theory.profile.gradient_noise import SpectralNodes, gradient_noise
 from onestride.theory.profile.harmonics import HIGHEST_DEGREE, multiplicity, radius_rule, resolve, sphere_rule
-from onestride.theory.profile.lengths import length_rule, moved_law, step_law
-from onestride.theory.profile.neurons import LearnedDirection, normal_rule, readout_rule, resolution
+from onestride.theory.profile.lengths import length_rule
+from onestride.theory.profile.moves import Moves, one_step
+from onestride.theory.profile.neurons import LearnedDirection, normal_rule, resolution
 from onestride.theory.profile.sectors import Coupled, Means, Model, Sector, split, split_teacher
+from onestride.theory.profile.several import Sight
 
 # 20 in the place of 10, 12 of 7, 24 of 12 or 5 of 3 move errors by 0.13 % at most (ar1 and power, n = 1,200, d = 600)
 _EIGENVALUES = 10  # bins of log λ in sector 1
@@ -56,9 +69,19 @@ def build(problem: Problem, *, nodes: int = 31, min_weight: float = 1e-7) -> Mod
     sigma = sigma_of(problem)
     if problem.eta == 0:
         return build_untrained(problem, sigma)
-    models = [
-        (p, _Builder(problem, directions(problem, one), nodes, min_weight).model) for p, one in draws(problem, sigma)
-    ]
+    models: list[tuple[float, Model]] = []
+    for p, one in draws(problem, sigma):
+        if problem.steps == 1:
+            at = directions(problem, one)
+            moves = one_step(problem, at, nodes)
+        else:
+            # a drawn teacher with which descent diverges has the one of mean energies in its place, with which it does not
+            courses = (travel_correlated(problem, nodes, given) for given in (one, sigma))
+            course = next((c for c in courses if isinstance(c, Course) and c.residual is not None), None)
+            if course is None:
+                return build_untrained(problem, sigma)
+            at, moves = course_directions(problem, course)
+        models.append((p, _Builder(problem, at, moves, nodes, min_weight).model))
     return replace(models[0][1], draws=tuple(models)) if len(models) > 1 else models[0][1]
 
 
@@ -71,16 +94,20 @@ def degrees_resolved(D: int, largest: int, second: float) -> int:
 
 
 def higher_sector(
-    l: int, D: int, K: Array, h: Array, strength: Array, nodes: Nodes, teacher: Array, weight: Array
+    l: int, D: int, K: Array, h: Array, strength: Array, nodes: Nodes, teacher: Float[Array, "k p"], weight: Array
 ) -> Sector:
-    """Degree l: strengths are products of l of those of degree one, in bins."""
-    G, share, along = strength, nodes.share, teacher
-    for _ in range(l - 1):
+    """Degree l: strengths are products of l of those of degree one, in bins, and so is what each product of the teacher's
+    directions sees of them (they are taken for orthogonal in every bin).
+    """
+    G, share, along, count = strength, nodes.share, teacher, len(teacher)
+    for degree in range(2, l + 1):
+        before = {product: j for j, product in enumerate(products(count, degree - 1))}
         G = (G[:, :, None] * strength[:, None, :]).reshape(G.shape[0], -1)
-        share, along = np.outer(share, nodes.share).ravel(), np.outer(along, teacher).ravel()
+        share = np.outer(share, nodes.share).ravel()
+        along = np.stack([np.outer(along[before[at[:-1]]], teacher[at[-1]]).ravel() for at in products(count, degree)])
         bins = binned(weight @ G, share, _PRODUCTS)
         G, along, share = bins.sum(share * G) / bins.share, bins.sum(along), bins.share
-    return _sector(multiplicity(D, l), K, G, share, h, along)
+    return _sector(multiplicity(D, l), K, G, share, h, np.sqrt(along.T)[:, :, None] * np.eye(len(along)))
 
 
 def teacher_length(d: int, second: float, along: float, r2: Array) -> tuple[Array, float]:
@@ -95,14 +122,11 @@ def teacher_length(d: int, second: float, along: float, r2: Array) -> tuple[Arra
 def build_untrained(problem: Problem, sigma: Sigma) -> Model:
     """The network before the step; a spike of Σ is a coordinate of its own."""
     d, lam, spike = problem.d, sigma.eigenvalues, sigma.spike
-    along = lam * sigma.energy
     z, wz = (np.zeros(1), np.ones(1)) if spike is None else normal_rule(15)
     omega, weight = (np.zeros(1), np.ones(1)) if spike is None else sphere_rule(d, 5)
     top = 0.0 if spike is None else float(lam[spike])
-    overlap = 0.0 if spike is None else min(float(np.sqrt(along[spike])), 1 - 1e-9)
-    second = sigma.moment(2) - top**2 / d
-    if spike is not None:
-        along = np.where(np.arange(d) == spike, 0.0, along) / (1 - overlap**2)
+    second, (taught, frame) = sigma.moment(2) - top**2 / d, before_the_step(sigma)
+    along = np.array([[frame.dot(a, b) for b in taught.e] for a in taught.e])
     sphere = problem.weights == "sphere"
     aside = np.maximum(1 - top / d - (sphere and spike is not None) * (omega**2 - 1) / d, LEAST)
     lengths = length_rule(problem.law.freedom, problem.n)
@@ -111,21 +135,21 @@ def build_untrained(problem: Problem, sigma: Sigma) -> Model:
     L = degrees_resolved(d, max(problem.n, problem.N), second)
     theta = omega * np.sqrt(top / d)
     parts = resolve(problem.sigma, theta[:, None] * z * scale, np.sqrt(np.outer(aside, r2 * d)) * scale, d, L)
-    length, D = teacher_length(d, second, max(float(lam @ along), 1e-3), r2)
-    z, length = z * scale, length * scale
-    teacher = _split(problem, overlap, z, length, w, D, L)
+    length, D = teacher_length(d, second, max(float(np.einsum("aap,p->", along, lam)) / len(along), 1e-3), r2)
+    seen, length = _seen(taught, z[None], scale), length * scale
+    teacher = _split(problem, seen, length, w, D, L)
     nodes, few = (sigma.nodes(count, spike=False) for count in (_EIGENVALUES, _HIGHER))
     off = 1 - top / d  # what is left of the variance of a pre-activation
-    strength, teacher_share = np.tile(nodes.value / off, (weight.size, 1)), nodes.sum(along)
-    sectors = [_sector(float(d), parts[1], strength, nodes.share, teacher[1], teacher_share)]
+    strength, frames = np.tile(nodes.value / off, (weight.size, 1)), _roots(nodes.sum(along))
+    sectors = [_sector(float(d), parts[1], strength, nodes.share, teacher[1], frames)]
     for l in range(2, L + 1):
-        factors = np.tile(few.value / off, (weight.size, 1))
-        sectors.append(higher_sector(l, d, parts[l], teacher[l], factors, few, few.sum(along), weight))
+        factors, each = np.tile(few.value / off, (weight.size, 1)), few.sum(np.einsum("aap->ap", along))
+        sectors.append(higher_sector(l, d, parts[l], teacher[l], factors, few, each, weight))
     spread = np.sqrt(max(2 * (second - sphere) / d, 0.0))
     means = Means(((1.0, parts[0]),), (spread * parts[-1],) if spread > 1e-9 else (), teacher[0])
-    learned, none = LearnedDirection(0.0, overlap, False, 0.0), np.zeros(weight.size)
-    kinds = (none, theta, weight, aside)
-    return Model(problem, "degrees", learned, D, z, length, w, *kinds, tuple(sectors), parts[-2], means, teacher[-1])
+    learned, none = LearnedDirection(0.0, seen.overlap, False, 0.0), np.zeros(weight.size)
+    fields = (problem, "degrees", learned, D, seen.z, length, w, none, theta, weight, aside)
+    return Model(*fields, tuple(sectors), parts[-2], means, teacher[-1], sight=seen.sight)
 
 
 @dataclass(frozen=True)
@@ -134,37 +158,29 @@ class _Builder:
 
     problem: Problem
     at: Directions
+    moves: Moves
     nodes: int
     min_weight: float
 
     @cached_property
     def amplitude(self) -> float:
-        """|Σ^{1/2}t|/√N."""
-        return self.at.length / np.sqrt(self.problem.N)
-
-    @cached_property
-    def law(self) -> SpectralNodes | None:
-        """The law of M_g; None where the step has no residual to fluctuate with."""
-        if step_law(self.problem).power == 0:
-            return None
-        if self.problem.law.freedom is not None:
-            return gauss_nodes(moved_law(self.problem))
-        return gauss_nodes(gradient_noise(self.problem).bulk_law())
+        """Weights along the learned direction, root mean square: |Σ^{1/2}t|/√N."""
+        return float(np.sqrt(self.moves.weight @ self.moves.learned[:, 0] ** 2))
 
     def gram(self, power: int) -> Float[Array, "u u"]:
         """uᵀΣ^power u of the coordinates of the rows."""
         frame, lam = self.at.frame, self.at.sigma.eigenvalues
-        return np.array([[frame.inner(a, b, lam**power) for b in self.at.rows] for a in self.at.rows])
+        return frame.gram(self.at.rows, self.at.rows, lam**power)
 
     @cached_property
     def aside(self) -> tuple[float, float]:
-        """Tr Σ_c²/d and eᵀΣ_ce of Σ_c = Σ − Σu κ⁻¹ uᵀΣ, the covariance given the weights along the rows' coordinates."""
-        sigma, frame, e, d = self.at.sigma, self.at.frame, self.at.unlearned, self.problem.d
+        """Tr Σ_c²/d and eᵀΣ_ce (of several e their mean) of Σ_c = Σ − Σu κ⁻¹ uᵀΣ, the covariance given the weights along the rows' coordinates."""
+        sigma, frame, e, d = self.at.sigma, self.at.frame, self.at.teacher.e, self.problem.d
         first, across = np.linalg.inv(self.gram(1)), self.gram(2)
         taken = 2 * np.trace(first @ self.gram(3)) - np.trace(first @ across @ first @ across)
-        to_e = np.array([frame.inner(u, e, sigma.eigenvalues) for u in self.at.rows])
-        along = frame.inner(e, e, sigma.eigenvalues) - float(to_e @ first @ to_e)
-        return max(sigma.moment(2) - taken / d, 0.5), max(along, 1e-3)
+        to_e = frame.gram(self.at.rows, e, sigma.eigenvalues)
+        along = np.trace(frame.gram(e, e, sigma.eigenvalues) - to_e.T @ first @ to_e) / len(e)
+        return max(sigma.moment(2) - taken / d, 0.5), max(float(along), 1e-3)
 
     @cached_property
     def rows(self) -> tuple[Array, Array, Array, Array]:
@@ -182,12 +198,12 @@ class _Builder:
     def weights(self) -> Weights:
         """Nodes (A, ξ) of the neurons."""
         problem, sphere = self.problem, self.problem.weights == "sphere"
-        axes = [readout_rule(problem, self.nodes)]
+        axes = [(np.arange(self.moves.A.size), self.moves.weight)]
         axes += [sphere_rule(problem.d if sphere else 10**12, count) for count in _OFFSETS[len(self.at.rows)]]
         values, weight = _grid(axes)
         kept = weight > self.min_weight
-        A, xi, weight = values[0, kept], values[1:, kept].T, weight[kept] / weight[kept].sum()
-        return Weights.after(problem, self.at, A, xi, weight, self.gram)
+        which, xi, weight = values[0, kept].astype(int), values[1:, kept].T, weight[kept] / weight[kept].sum()
+        return Weights.after(problem, self.at, self.moves, which, xi, weight, self.gram)
 
     def nodes_off(self, count: int) -> Nodes:
         """Eigenvalues in bins, each with its share of the coordinates that are not along those of the rows."""
@@ -197,17 +213,16 @@ class _Builder:
 
     def strengths(self, nodes: Nodes, x: float | None) -> tuple[Array, Array, Array]:
         """G_kp relative to its mean, shares, and how often each node of Σ occurs; x as in the head of this file."""
-        w, lam, law, power = self.weights, nodes.value, self.law, step_law(self.problem).power
-        left = w.grown[:, None] * w.off
+        w, moves, lam, law = self.weights, self.moves, nodes.value, self.moves.law
+        left, kept = (w.grown * w.off / w.ratio)[:, None], moves.kept(lam)[w.at]
         if law is None or x is None:
-            return (lam + w.noise[:, None] * lam**2) / left, nodes.share, np.ones(1)
+            return (kept * lam + w.noise[:, None] * lam**2) / left, nodes.share, np.ones(1)
         gamma = np.minimum(nodes.share @ (lam**2 / (1 + x * lam)) * (1 + x * lam) / lam, 1.0)
         p, m = (index.ravel() for index in np.indices((lam.size, law.weight.size)))
-        lam, gamma, nu = lam[p], gamma[p], w.quadratic[:, None]
-        spread = self.problem.d / self.problem.step_samples * power
+        lam, gamma, nu, spread = lam[p], gamma[p], w.quadratic[:, None], moves.spread
         moved = (1 + nu * np.sqrt(lam * gamma) * law.eigenvalue[m]) ** 2 + nu**2 * lam * spread * (1 - gamma)
-        higher = (w.noise - w.quadratic**2 * spread)[:, None] * lam**2 * (law.power[m] / power)
-        return (lam * moved + higher) / left, nodes.share[p] * law.weight[m], law.weight
+        higher = (w.noise - w.quadratic**2 * spread)[:, None] * lam**2 * (law.power[m] / moves.power)
+        return (kept[:, p] * lam * moved + higher) / left, nodes.share[p] * law.weight[m], law.weight
 
     @cached_property
     def model(self) -> Model:
@@ -218,17 +233,18 @@ class _Builder:
         L = degrees_resolved(D, max(problem.n, problem.N), second)
         parts = resolve(problem.sigma, kinds.theta @ z * scale, np.sqrt(np.outer(kinds.v, r2 * D)) * scale, D, L)
         length, sphere = teacher_length(problem.d, second, along, r2)
-        overlap = float(np.linalg.norm(at.overlap))
-        towards, length = (at.overlap @ z / overlap if overlap > 0 else z[0]) * scale, length * scale
-        teacher = _split(problem, overlap, towards, length, w, sphere, L)
-        few, e = self.nodes_off(_HIGHER), at.frame.dot(at.unlearned, at.unlearned)
+        seen, length = _seen(at.teacher, z, scale), length * scale
+        teacher = _split(problem, seen, length, w, sphere, L)
+        few, along = self.nodes_off(_HIGHER), np.stack([at.frame.dot(e, e) for e in at.teacher.e])
         factors = self.strengths(few, None)[0]
         higher = [
-            _in_columns(higher_sector(l, D, parts[l], teacher[l], factors, few, few.sum(e), kinds.weight), w)
+            _in_columns(higher_sector(l, D, parts[l], teacher[l], factors, few, few.sum(along), kinds.weight), w)
             for l in range(2, L + 1)
         ]
         columns = in_few_columns(parts[1], w)
-        means, carried, bases, less = moved_means(problem, at, kinds, parts, (teacher[0], teacher[1][:, 0]), w, columns)
+        means, carried, bases, less = moved_means(
+            problem, at, self.moves, kinds, parts, (teacher[0], teacher[1]), w, columns
+        )
         nodes, every = self.nodes_off(_EIGENVALUES), [*at.rows, *carried.values()]
         mass = np.array([[nodes.sum(at.frame.dot(a, b)) for b in every] for a in every])
 
@@ -238,13 +254,14 @@ class _Builder:
             strength, share, repeat = self.strengths(nodes, x)
             norm = np.kron(nodes.share * nodes.value / kinds.off, repeat)
             coupled = Coupled(len(at.rows), np.kron(mass, repeat), norm, bases, less)
-            linear = _sector(float(D), parts[1], strength, share, teacher[1], share)
+            frames = np.sqrt(share)[:, None, None] * np.eye(problem.directions)  # `coupled` knows better
+            linear = _sector(float(D), parts[1], strength, share, teacher[1], frames)
             linear = _in_columns(linear, w, columns)
             return replace(model, sectors=(linear, *higher), means=replace(means, coupled=coupled), adapted=None)
 
-        learned, shown = LearnedDirection(self.amplitude, overlap, True, 0.0), (kinds.A, kinds.theta[:, 0])
-        fields = (problem, "degrees", learned, sphere, towards, length, w, *shown, kinds.weight, kinds.v)
-        model = Model(*fields, tuple(higher), parts[-2], means, teacher[-1])
+        learned, shown = LearnedDirection(self.amplitude, seen.overlap, True, 0.0), (kinds.A, kinds.theta[:, 0])
+        fields = (problem, "degrees", learned, sphere, seen.z, length, w, *shown, kinds.weight, kinds.v)
+        model = Model(*fields, tuple(higher), parts[-2], means, teacher[-1], sight=seen.sight)
         return replace(adapted(1.0), adapted=adapted)
 
 
@@ -255,16 +272,39 @@ def _grid(axes: list[tuple[Array, Array]]) -> tuple[Float[Array, "axes points"],
     return np.stack([x.ravel() for x in nodes]), np.prod([w.ravel() for w in weight], axis=0)
 
 
-def _split(problem: Problem, overlap: float, z: Array, r: Array, w: Array, D: float, L: int) -> list[Array]:
+class _Seen(NamedTuple):
+    """What the rows see of the teacher: of one direction a coordinate z and its overlap, of several a sight."""
+
+    overlap: float
+    z: Float[Array, "i"]
+    sight: Sight | None
+
+
+def _seen(teacher: Unlearned, z: Float[Array, "u i"], scale: Float[Array, "i"]) -> _Seen:
+    overlap = float(np.linalg.norm(teacher.overlap[0]))
+    if len(teacher.overlap) > 1:
+        return _Seen(
+            overlap, z[0] * scale, Sight((teacher.overlap @ z[: teacher.overlap.shape[1]] * scale).T, teacher.root)
+        )
+    return _Seen(overlap, (teacher.overlap[0] @ z / overlap if overlap > 0 else z[0]) * scale, None)
+
+
+def _split(problem: Problem, seen: _Seen, r: Array, w: Array, D: float, L: int) -> list[Array]:
     """The teacher's parts; its power is the problem's where lengths are not random."""
     if problem.law.freedom is None:
-        return split_teacher(problem.target, overlap, z, r, w, D, L)
-    return split(problem.target, overlap, z, r, D, L)
+        return split_teacher(problem.target, seen.overlap, seen.z, r, w, D, L, seen.sight)
+    return split(problem.target, seen.overlap, seen.z, r, D, L, seen.sight)
 
 
-def _sector(dim: float, K: Array, strength: Array, share: Array, h: Float[Array, "i 1"], along: Array) -> Sector:
-    """A sector whose law the teacher sees with the shares `along`."""
-    return Sector(dim, K, strength, share, h, strength, np.sqrt(along)[:, None, None])
+def _sector(dim: float, K: Array, strength: Array, share: Array, h: Array, frame: Float[Array, "p c m"]) -> Sector:
+    """A sector whose law the teacher sees in that frame."""
+    return Sector(dim, K, strength, share, h, strength, frame)
+
+
+def _roots(along: Float[Array, "k k p"]) -> Float[Array, "p k k"]:
+    """Square roots of the matrices that the teacher's directions have in every bin."""
+    values, vectors = np.linalg.eigh(np.moveaxis(along, 2, 0))
+    return np.einsum("pab,pb,pcb->pac", vectors, np.sqrt(np.maximum(values, 0.0)), vectors)
 
 
 def _in_columns(sector: Sector, w: Array, columns: tuple[Array, Array] | None = None) -> Sector:

@@ -6,6 +6,8 @@ two directions b₁ = Σs and b₂ = Σ^{1/2}ν: given ν a sample is x_i = z⋆
     E M = [Σβ⋆ ν] m [Σβ⋆ ν]ᵀ,   m = [[E r(z⋆² − 1), E r²z⋆/E r²], [·, E r³/(E r²)²]],
     F_k = 2ν_k m + ν_k² m B m + τ²φ₀ Var σ' S,   B_ab the inner products, S the same moments with r² in the place of r.
 
+(A teacher of several directions has a b for each of them, and E r(uuᵀ − I), E r²u/E r².)
+
 Along the coordinates u of the rows weights have covariance κ_k = uᵀG_ku, ω_u = L_kξ/√d with L_kL_kᵀ = κ_k. Given them
 
     drift    the other weights have mean G_ku κ_k⁻¹ω_u: features K along Σu, Σ²u, b₁ and b₂; sector 1 counts that much too much
@@ -26,11 +28,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from onestride._numerics import Array, Float
+from onestride._numerics import Array, Float, Int
 from onestride.problem import Problem
 from onestride.theory.profile.anisotropy import Directions, Vector
-from onestride.theory.profile.lengths import step_law
 from onestride.theory.profile.memory import own_slope
+from onestride.theory.profile.moves import Moves
 from onestride.theory.profile.sectors import Means
 
 _COLUMNS = 1e-5  # singular values of K and b kept, over the largest: errors change by less than 1e-5
@@ -40,11 +42,12 @@ LEAST = 0.1  # of the variance left to a neuron: no real one has a_j near 1
 class Weights(NamedTuple):
     """Neurons (A, ξ): θ along the coordinates of the rows, v = wᵀΣw off them, probabilities.
 
-    quadratic: ν_k. noise: x_k. grown: tr G_k/d. off: the share of tr Σ that is not along
+    at: which readout of the moves. quadratic: ν_k. noise: x_k. grown: tr G_k/d. ratio: share of v that is not along further directions. off: the share of tr Σ that is not along
     the coordinates of the rows. batch: F_k. spread: L_k⁻ᵀ, so that κ_k⁻¹ω_u = L_k⁻ᵀξ/√d. towards: F_k bᵀu.
     """
 
     A: Float[Array, "k"]
+    at: Int[Array, "k"]
     xi: Float[Array, "k u"]
     weight: Float[Array, "k"]
     theta: Float[Array, "k u"]
@@ -53,40 +56,42 @@ class Weights(NamedTuple):
     quadratic: Float[Array, "k"]
     noise: Float[Array, "k"]
     grown: Float[Array, "k"]
+    ratio: Float[Array, "k"]
     off: float
-    batch: Float[Array, "k 2 2"]
+    batch: Float[Array, "k b b"]
     spread: Float[Array, "k u u"]
-    towards: Float[Array, "k 2 u"]
+    towards: Float[Array, "k b u"]
 
     @classmethod
     def after(
         cls,
         problem: Problem,
         at: Directions,
-        A: Float[Array, "k"],
+        moves: Moves,
+        which: Int[Array, "k"],
         xi: Float[Array, "k u"],
         weight: Float[Array, "k"],
         gram: Callable[[int], Float[Array, "u u"]],
     ) -> Weights:
-        """The neurons after the step."""
-        d, N, law = problem.d, problem.N, step_law(problem)
-        phi0 = d / problem.step_samples
-        a, tau = A / np.sqrt(N), problem.eta * A / np.sqrt(N)
-        nu = law.quadratic * tau
-        noise = phi0 * law.power * (nu**2 + tau**2 * max(law.slope - law.quadratic**2, 0.0))
-        grown = 1 + noise * at.sigma.moment(2)
-        m, B = law.mean, np.diag([at.star_moved, phi0 * law.batch])
+        """The neurons after the steps."""
+        d, lam, A = problem.d, at.sigma.eigenvalues, moves.A[which]
+        nu, noise, kept = moves.quadratic[which], moves.noise[which], moves.kept(lam)
+        grown = (kept @ lam / d)[which] + noise * at.sigma.moment(2)
+        m, B = moves.mean, np.pad(at.star_moved, (0, 1))
+        B[-1, -1] = moves.noise_length
         F = np.multiply.outer(2 * nu, m) + np.multiply.outer(nu**2, m @ B @ m)
-        F = F + np.multiply.outer(tau**2, phi0 * law.slope * law.square)
-        to_batch = np.array([[at.frame.inner(b, u) for u in at.rows] for b in at.batch])
+        F = F + np.multiply.outer(noise / (moves.power or 1.0), moves.square)
+        to_batch = at.frame.gram(at.batch, at.rows)
         towards = F @ to_batch
-        kappa: Array = gram(1) + noise[:, None, None] * gram(2) + to_batch.T @ towards
+        first = np.array([[lam * at.frame.dot(u, v) for v in at.rows] for u in at.rows])
+        kappa: Array = np.moveaxis(first @ kept.T, 2, 0)[which] + noise[:, None, None] * gram(2) + to_batch.T @ towards
         L = np.linalg.cholesky(kappa)
         spread = np.linalg.inv(L).transpose(0, 2, 1)
-        theta = np.einsum("kab,kb->ka", L, xi) / np.sqrt(d)
-        aside, off = _aside(problem, at, a, xi, gram), 1 - float(np.trace(gram(1))) / d
-        theta[:, 0] += at.length * a
-        return cls(A, xi, weight, theta, aside * grown, aside, nu, noise, grown, off, F, spread, towards)
+        theta = moves.learned[which] + np.einsum("kab,kb->ka", L, xi) / np.sqrt(d)
+        aside = _aside(problem, at, A / np.sqrt(problem.N), xi, gram)
+        off, v = 1 - float(np.trace(gram(1))) / d, aside * grown + (moves.on[which] ** 2).sum(1)
+        strengths = (nu, noise, grown, aside * grown / v, off)
+        return cls(A, which, xi, weight, theta, v, aside, *strengths, F, spread, towards)
 
 
 def _aside(
@@ -130,9 +135,10 @@ def in_few_columns(part: Float[Array, "k i"], w: Float[Array, "i"]) -> tuple[Flo
 def moved_means(
     problem: Problem,
     at: Directions,
+    moves: Moves,
     kinds: Weights,
     parts: Float[Array, "parts k i"],
-    teacher: tuple[Float[Array, "i"], Float[Array, "i"]],
+    teacher: tuple[Float[Array, "i"], Float[Array, "i k"]],
     w: Float[Array, "i"],
     linear: tuple[Float[Array, "k r"], Float[Array, "r i"]],
 ) -> tuple[Means, dict[str, Vector], tuple[Array, ...], tuple[Array, ...]]:
@@ -141,77 +147,99 @@ def moved_means(
     K = X Y as in `linear`.
     """
     frame, lam, u = at.frame, at.sigma.eigenvalues, at.rows
-    carried = {"sigma": frame.off(lam * u[0], u), "twice": frame.off(lam**2 * u[0], u)}
-    carried |= {"star": frame.off(at.batch[0], u), "noise": frame.off(at.batch[1], u)}
-    carried |= {"pull": frame.off(at.pull, u), "teacher": at.unlearned}
+    carried = {f"sigma{j}": frame.off(lam * x, u) for j, x in enumerate(_turning(at))}
+    carried |= {f"twice{j}": frame.off(lam**2 * x, u) for j, x in enumerate(_turning(at))}
+    carried |= {name: frame.off(b, u) for name, b in zip(_of_batch(at), at.batch, strict=True)}
+    carried["pull"] = frame.off(at.pull, u)
+    carried |= {f"further{j}": x for j, x in enumerate(moves.further)}
+    taught = {f"teacher{a}": e for a, e in enumerate(at.teacher.e)}
     (X, Y), count = linear, kinds.A.size
     both, B = in_few_columns(np.concatenate([parts[0], parts[-1]]), w)
     b, e = both[:count], both[count:]
     bases = {"f": np.vstack([B, teacher[0]]), "memory": B} | dict.fromkeys(carried, Y)
-    blocks = _Blocks(bases | {"teacher": np.vstack([Y, teacher[1]])}, count)
-    column = X / np.sqrt((problem.d - 1) * kinds.off * kinds.grown)[:, None]  # K per unit of ω_j √d
+    blocks = _Blocks(bases | {name: np.vstack([Y, h]) for name, h in zip(taught, teacher[1].T, strict=True)}, count)
+    column = X * np.sqrt(kinds.ratio / ((problem.d - 1) * kinds.off * kinds.grown))[:, None]  # K per unit of ω_j √d
     drifts = _drifts(at, kinds)
     less = [blocks.vector(**{name: column * c[:, j, None] for name, c in drifts.items()}) for j in range(len(u))]
     drift = sum(kinds.xi[:, j, None] * part for j, part in enumerate(less))
-    added, taken = _batch_parts(kinds, blocks, column)
+    per_weight = X / np.sqrt(kinds.v)[:, None]
+    drift = drift + blocks.vector(**{f"further{j}": per_weight * m[kinds.at, None] for j, m in enumerate(moves.on.T)})
+    added, taken = _batch_parts(at, kinds, blocks, column)
     with_pull, pulled = _pulled(problem, at, kinds, blocks, e, column)
-    independent = [*(blocks.vector(f=part) for part in _lengths(problem, at, kinds, e)), *added, *with_pull]
+    independent = [*(blocks.vector(f=part) for part in _lengths(problem, at, moves, kinds, e)), *added, *with_pull]
     cases = [
         (p, blocks.vector(f=b + mean, memory=memory) + drift)
-        for p, mean, memory in _of_the_batch(problem, at, kinds, e)
+        for p, mean, memory in _of_the_batch(problem, at, moves, kinds, e)
     ]
     h = np.zeros(cases[0][1].shape[1])
-    h[len(B)] = h[-1] = 1.0
+    h[len(B)] = 1.0
+    h[h.size - 1 - (len(Y) + 1) * np.arange(len(taught))] = 1.0
     means = Means(tuple(cases), tuple(independent), h)
-    return means, carried, tuple(blocks.bases.values()), (*less, *taken, *pulled)
+    return means, carried | taught, tuple(blocks.bases.values()), (*less, *taken, *pulled)
+
+
+def _of_batch(at: Directions) -> list[str]:
+    """Names of the directions that the batch knows."""
+    return [*(f"star{a}" for a in range(len(at.batch) - 1)), "noise"]
+
+
+def _turning(at: Directions) -> list[Vector]:
+    """The rows' coordinates u whose Σu off them are directions of their own: a spike's is not, v = αu + βu₂ being an eigenvector."""
+    return at.rows[:1] if at.sigma.spike is not None else at.rows
+
+
+def _shares(at: Directions) -> Float[Array, "turning u"]:
+    """Σu of every coordinate of the rows, off them, on those of `_turning`: for a spike's (Σu₂)_⊥ = −(α/β)(Σu)_⊥."""
+    frame, lam, u = at.frame, at.sigma.eigenvalues, at.rows
+    if at.sigma.spike is None:
+        return np.eye(len(u))
+    first = frame.off(lam * u[0], u)
+    norm = frame.inner(first, first)
+    others = (frame.inner(frame.off(lam * x, u), first) / norm if norm > 1e-12 else 0.0 for x in u[1:])
+    return np.array([[1.0, *others]])
 
 
 def _drifts(at: Directions, kinds: Weights) -> dict[str, Float[Array, "k u"]]:
-    """G_ku L_k⁻ᵀ along the carried directions; off the rows' coordinates Σ of a spike's is along Σu."""
-    frame, lam, u = at.frame, at.sigma.eigenvalues, at.rows
-    shares = np.ones(len(u))
-    if len(u) > 1:  # v = αu + βu₂ is an eigenvector: (Σu₂)_⊥ = −(α/β)(Σu)_⊥
-        first = frame.off(lam * u[0], u)
-        norm = frame.inner(first, first)
-        shares[1] = frame.inner(frame.off(lam * u[1], u), first) / norm if norm > 1e-12 else 0.0
-    sigma = np.einsum("a,kab->kb", shares, kinds.spread)
+    """G_ku L_k⁻ᵀ along the carried directions."""
+    sigma = _shares(at) @ kinds.spread
     batch = kinds.towards @ kinds.spread
-    return {"sigma": sigma, "twice": kinds.noise[:, None] * sigma, "star": batch[:, 0], "noise": batch[:, 1]}
+    known = dict(zip(_of_batch(at), np.moveaxis(batch, 1, 0), strict=True))
+    for j, part in enumerate(np.moveaxis(sigma, 1, 0)):
+        known |= {f"sigma{j}": part, f"twice{j}": kinds.noise[:, None] * part}
+    return known
 
 
-def _batch_parts(kinds: Weights, blocks: _Blocks, column: Array) -> tuple[list[Array], list[Array]]:
+def _batch_parts(at: Directions, kinds: Weights, blocks: _Blocks, column: Array) -> tuple[list[Array], list[Array]]:
     """F_k as squares, those that add and those that take away."""
     values, vectors = np.linalg.eigh(kinds.batch)
     out: tuple[list[Array], list[Array]] = ([], [])
-    for j in range(2):
+    for j in range(values.shape[1]):
         for sign, parts in zip((1, -1), out, strict=True):
             size = np.sqrt(np.maximum(sign * values[:, j], 0.0))
             if size.any():
-                star, noise = (column * (size * vectors[:, i, j])[:, None] for i in range(2))
-                parts.append(blocks.vector(star=star, noise=noise))
+                each = {name: column * (size * vectors[:, i, j])[:, None] for i, name in enumerate(_of_batch(at))}
+                parts.append(blocks.vector(**each))
     return out
 
 
-def _lengths(problem: Problem, at: Directions, kinds: Weights, e: Float[Array, "k r"]) -> list[Float[Array, "k r"]]:
+def _lengths(
+    problem: Problem, at: Directions, moves: Moves, kinds: Weights, e: Float[Array, "k r"]
+) -> list[Float[Array, "k r"]]:
     """What is new for each neuron in its squared length: before the step, and by its own gradient."""
     d, sphere, sigma, S = problem.d, problem.weights == "sphere", problem.sigma, at.sigma.moment
-    gram = [
-        np.array([[at.frame.inner(a, b, at.sigma.eigenvalues**k) for b in at.rows] for a in at.rows]) for k in (1, 2)
-    ]
+    gram = [at.frame.gram(at.rows, at.rows, at.sigma.eigenvalues**k) for k in (1, 2)]
     known = np.linalg.solve(*gram) - sphere * np.eye(len(at.rows))
     spread = 2 * (S(2) - sphere) / d - 2 * float(np.sum(known * known.T)) / d**2
     slope = S(2) ** 2 * own_slope(sigma) + (S(3) - S(2) ** 2) * sigma.derivative_variance
-    noise = step_law(problem).power / problem.step_samples
-    tau = problem.eta * kinds.A / np.sqrt(problem.N)
-    own = np.sqrt(noise * slope) * 2 * tau * kinds.aside / kinds.v
+    own = np.sqrt(slope) * moves.own[kinds.at] * kinds.aside / kinds.v
     return [size * e for size in (np.sqrt(max(spread, 0.0)), own[:, None])]
 
 
 def _of_the_batch(
-    problem: Problem, at: Directions, kinds: Weights, e: Float[Array, "k r"]
+    problem: Problem, at: Directions, moves: Moves, kinds: Weights, e: Float[Array, "k r"]
 ) -> list[tuple[float, Array, Array]]:
     """(probability, what tr(ΣM)/d adds, what xᵀMx/d multiplies) at three values of the former."""
-    noise, S = step_law(problem).power / problem.step_samples, at.sigma.moment
+    noise, S = moves.residual, at.sigma.moment
     shared = e * (2 * kinds.quadratic * kinds.aside / kinds.v)[:, None]
     memory = np.sqrt(2 * noise) * S(2) * shared
     root = np.sqrt(3 * noise * (S(2) ** 2 + 2 * S(4) / problem.d))
@@ -225,15 +253,13 @@ def _pulled(
 ) -> tuple[list[Array], list[Array]]:
     """Length and weights along Σ^{1/2}ℓ, given ω_u: one variable in both; sector 1 has the latter already."""
     frame, u, lam = at.frame, at.rows, at.sigma.eigenvalues
-    kappa = np.array([[frame.inner(a, b, lam) for b in u] for a in u])
+    kappa = frame.gram(u, u, lam)
     to_u = np.array([frame.inner(at.pull, x) for x in u])
     known = np.linalg.solve(kappa, to_u)
     left = at.own - float(to_u @ known)
     if left <= 1e-12:
         return [], []
-    first = frame.off(lam * u[0], u)
-    norm = frame.inner(first, first)
-    shares = [1.0, *(frame.inner(frame.off(lam * x, u), first) / norm if norm > 1e-12 else 0.0 for x in u[1:])]
-    along = {"pull": column / np.sqrt(left), "sigma": -column * float(known @ shares) / np.sqrt(left)}
+    along = {"pull": column / np.sqrt(left)}
+    along |= {f"sigma{j}": -column * x / np.sqrt(left) for j, x in enumerate((_shares(at) @ known).tolist())}
     size = kinds.A / np.sqrt(float(problem.N) * problem.d) * np.sqrt(left) / kinds.aside
     return [blocks.vector(f=e * size[:, None], **along)], [blocks.vector(**along)]

@@ -88,9 +88,9 @@ class GradientNoise:
         power = law.power * (self.power / (law.weight @ law.power))
         return SpectralNodes(eigenvalue, law.weight, power, law.frame)
 
-    def nodes(self, transform: Complex[Array, "x"]) -> SpectralNodes:
-        """The law of one direction with this transform."""
-        return _bins(self.x, np.imag(transform)[:, None, None], self.local_power, self.sd)
+    def nodes(self, transform: Complex[Array, "x k k"]) -> SpectralNodes:
+        """The law of directions with these transforms."""
+        return _bins(self.x, np.imag(transform), self.local_power, self.sd)
 
     def projected_teacher_law(self) -> SpectralNodes:
         """The law seen by the teacher's unlearned directions when M is first projected off β (the resolved level)."""
@@ -146,15 +146,19 @@ def signal_of(target: Target) -> Signal:
     """By the function's own rule; for several directions in groups of about the same g."""
     if isinstance(target, Teacher):
         g, u, w = target.turned
-        group = _groups(g, w, _SIGNALS)
-        uu = u[:, :, None] * u[:, None, :]
-        weight, (g, u, uu) = _grouped(group, w, (g, u, uu))
-        return Signal(g, u, uu, weight)
+        return grouped(Signal(g, u, u[:, :, None] * u[:, None, :], w))
     z, w = target.rule
     w = w * gauss_density(z)
     kept = w > 1e-14
     z, w = z[kept], w[kept] / w[kept].sum()
     return Signal(target(z), z[:, None], (z * z)[:, None, None], w)
+
+
+def grouped(signal: Signal) -> Signal:
+    """The same on fewer nodes: groups of about the same g."""
+    group = _groups(signal.g, signal.weight, _SIGNALS)
+    weight, (g, u, uu) = _grouped(group, signal.weight, signal[:3])
+    return Signal(g, u, uu, weight)
 
 
 def _groups(r: Array, w: Array, most: int) -> Array:

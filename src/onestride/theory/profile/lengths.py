@@ -18,31 +18,41 @@ from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
-from scipy.special import gammaincinv, roots_hermitenorm
+from scipy.special import gammaincinv
 
 from onestride._numerics import Array, Float, adapted_rule, gauss_density
 from onestride.functions import Function
 from onestride.problem import Problem, Step
+from onestride.teachers import Target, Teacher
 from onestride.theory.direction import direction
-from onestride.theory.profile.gradient_noise import SpectralNodes, compressed, noise_of, one_direction
+from onestride.theory.profile.gradient_noise import (
+    Signal,
+    SpectralNodes,
+    compressed,
+    grouped,
+    noise_of,
+    noisy,
+    one_direction,
+)
 
 _BINS = 14  # of log ℓ
 
 
 class StepLaw(NamedTuple):
-    """star, own: C⋆/c₁ and C_p/c₁ (0 for labels). batch: E q². power: E r². quadratic: ν̄. slope: V̄.
+    """star (one for each direction of the teacher), own: C⋆/c₁ and C_p/c₁ (0 for labels). batch: E q². power: E r². quadratic: ν̄.
+    slope: V̄.
 
-    mean, square: moments of ρ and of the rest's weight with (z⋆, q/E q²): 2 × 2, the part of an isotropic matrix taken off.
+    mean, square: moments of ρ and of the rest's weight with (z⋆, q/E q²), the part of an isotropic matrix taken off.
     """
 
-    star: float
+    star: Float[Array, "k"]
     own: float
     batch: float
     power: float
     quadratic: float
     slope: float
-    mean: Float[Array, "2 2"]
-    square: Float[Array, "2 2"]
+    mean: Float[Array, "b b"]
+    square: Float[Array, "b b"]
 
 
 @lru_cache(maxsize=64)
@@ -88,62 +98,90 @@ def moved_law(problem: Problem) -> SpectralNodes:
     return _moved_law(problem.replace(ridge=1.0, step=Step.none()), problem.sigma, problem.target)  # pyright: ignore[reportArgumentType]
 
 
+class _Labels(NamedTuple):
+    """The teacher at one length: nodes u of its (turned) coordinates, labels and probabilities."""
+
+    u: Float[Array, "m k"]
+    y: Float[Array, "m"]
+    w: Float[Array, "m"]
+
+
+def _labels(target: Target, length: float) -> _Labels:
+    """σ⋆(ℓz⋆), or g(ℓu)."""
+    if isinstance(target, Teacher):
+        _, u, w = target.turned
+        return _Labels(u, target.at(length * u), w)
+    z, w = target.rule
+    return _Labels((z / length)[:, None], target(z), w * gauss_density(z / length) / length)
+
+
 @lru_cache(maxsize=16)
-def _moved_law(problem: Problem, sigma: Function, target: Function) -> SpectralNodes:
-    law, samples = step_law(problem), list[tuple[Array, Array, Array]]()
+def _moved_law(problem: Problem, sigma: Function, target: Target) -> SpectralNodes:
+    law, samples = step_law(problem), list[Signal]()
     lengths, weights = length_rule(problem.law.freedom, problem.step_samples)
-    g, wg = roots_hermitenorm(12)
     for length, weight in zip(lengths, weights, strict=True):
         power, _, k2, _ = _slopes(sigma, float(length))
-        z, w = target.rule
-        z, w, y = z / length, weight * w * gauss_density(z / length) / length, target(z)
-        z, w, y = z[w > 1e-12], w[w > 1e-12], y[w > 1e-12]
+        u, y, w = _labels(target, float(length))
+        kept = weight * w > 1e-12
+        labels = (
+            grouped(one_direction(y[kept], u[kept, 0], w[kept]))
+            if u.shape[1] > 1
+            else one_direction(y[kept], u[kept, 0], w[kept])
+        )
         extra = problem.noise**2 + (power if problem.gradient == "full" else 0.0)
-        r = (y[:, None] + np.sqrt(extra) * g) * (length**2 * k2 / (law.quadratic or 1.0))
-        samples.append((r.ravel(), np.repeat(z, g.size), np.outer(w, wg / wg.sum()).ravel()))
-    r, z, w = (np.concatenate(parts) for parts in zip(*samples, strict=True))
-    residual = compressed(one_direction(r, z, w / w.sum()))
-    noise = noise_of(residual, law.power, law.star, problem.d / problem.step_samples)
+        signal = noisy(labels, extra, 12)
+        samples.append(
+            signal._replace(g=signal.g * (length**2 * k2 / (law.quadratic or 1.0)), weight=weight * signal.weight)
+        )
+    signal = Signal(*(np.concatenate(parts) for parts in zip(*samples, strict=True)))
+    residual = compressed(signal._replace(weight=signal.weight / signal.weight.sum()))
+    noise = noise_of(residual, law.power, float(law.star[0]), problem.d / problem.step_samples)
     return noise.bulk_law()
 
 
+class _Powers(NamedTuple):
+    """E r^j (first axis j = 1 … 4), E r^j u and E r^j (uuᵀ − I) at one length, r = y + N(0, extra)."""
+
+    plain: Float[Array, "4"]
+    once: Float[Array, "4 k"]
+    twice: Float[Array, "4 k k"]
+
+
+def _powers(labels: _Labels, extra: float) -> _Powers:
+    u, y, w = labels
+    r = w * np.stack([y, y**2 + extra, y**3 + 3 * y * extra, y**4 + 6 * y**2 * extra + 3 * extra**2])
+    plain = r.sum(1)
+    return _Powers(plain, r @ u, np.stack([(u.T * row) @ u for row in r]) - plain[:, None, None] * np.eye(u.shape[1]))
+
+
 @lru_cache(maxsize=16)
-def _step_law(problem: Problem, sigma: Function, target: Function) -> StepLaw:
+def _step_law(problem: Problem, sigma: Function, target: Target) -> StepLaw:
     c1, full = sigma.coefficients[1], problem.gradient == "full"
     lengths, weights = length_rule(problem.law.freedom, problem.step_samples)
-    rows: list[Array] = []
-    for length, weight in zip(lengths, weights, strict=True):
-        power, k0, k2, variance = _slopes(sigma, float(length))
-        z, w = target.rule
-        z, y = z / length, target(z)
-        w = weight * w * gauss_density(z) / length
-        extra = problem.noise**2 + (power if full else 0.0)
+    slopes, powers = [_slopes(sigma, float(length)) for length in lengths], list[_Powers]()
+    for length, slope in zip(lengths, slopes, strict=True):
+        extra = problem.noise**2 + (slope.power if full else 0.0)
         if problem.law.freedom is None:
             extra = direction(problem).residual_power - target.second_moment
-        fixed = (length, k0, k2, variance, extra)
-        rows.append(np.stack([w, z, y, *(np.full_like(z, value) for value in fixed)]))
-    w, z, y, length, k0, k2, variance, extra = np.concatenate(rows, axis=1)
-    r1, r2, r3, r4 = y, y**2 + extra, y**3 + 3 * y * extra, y**4 + 6 * y**2 * extra + 3 * extra**2
-    power, q, kappa = float(w @ r2), length * k0 / c1, length**2 * k2
-    nu, slope = (
-        np.sqrt(float(w @ (kappa**2 * r2)) / (power or 1.0)),
-        float(w @ (length**2 * variance * r2)) / (power or 1.0),
+        powers.append(_powers(_labels(target, float(length)), extra))
+    first, second, variance = (
+        np.array([getattr(slope, name) for slope in slopes]) for name in ("first", "second", "variance")
     )
-    batch = float(w @ (q**2 * r2))
-    nu = nu * (np.sign(sigma.coefficients[2]) or 1.0)
-    rho, rest = kappa / (nu or 1.0), length**2 * variance / (slope or 1.0)
-    star = float(w @ (q * z * y))
-    mean = _moments(w, z, (rho * r1, rho * q * r2, rho * q**2 * r3), batch)
-    square = _moments(w, z, (rest * r2, rest * q * r3, rest * q**2 * r4), batch)
+    plain, once, twice = (np.stack(part, axis=1) for part in zip(*powers, strict=True))  # power of r × length
+    q, kappa, private = lengths * first / c1, lengths**2 * second, lengths**2 * variance
+    power, batch = float(weights @ plain[1]), float((weights * q**2) @ plain[1])
+    nu = np.sqrt(float((weights * kappa**2) @ plain[1]) / (power or 1.0)) * (np.sign(sigma.coefficients[2]) or 1.0)
+    slope = float((weights * private) @ plain[1]) / (power or 1.0)
+
+    def moments(weight: Array, j: int) -> Array:
+        """E x(uuᵀ − I), E x q u/E q² and E x q²/(E q²)² of x = weight r^j."""
+        across, weight = (weights * weight * q) @ once[j] / (batch or 1.0), weights * weight
+        last = float((weight * q**2) @ plain[j + 1]) / (batch or 1.0) ** 2
+        return np.block([[np.tensordot(weight, twice[j - 1], 1), across[:, None]], [across, np.array(last)]])
+
+    mean, square = moments(kappa / (nu or 1.0), 1), moments(private / (slope or 1.0), 2)
     if problem.law.freedom is not None:  # with z⋆ and q of higher powers of ℓ than the fourth they do not exist
-        mean[1, 1] = square[0, 1] = square[1, 0] = square[1, 1] = 0.0
-    own = float(w @ (length**2 * k0**2)) / c1 if full else 0.0
-    return StepLaw(star, own, batch, power, float(nu), slope, mean, square)
-
-
-def _moments(w: Array, z: Array, weight: tuple[Array, Array, Array], batch: float) -> Float[Array, "2 2"]:
-    """E x(z² − 1), E x q z/E q² and E x q²/(E q²)²."""
-    across, batch = float(w @ (weight[1] * z)), batch or 1.0
-    return np.array(
-        [[float(w @ (weight[0] * (z * z - 1))), across / batch], [across / batch, float(w @ weight[2]) / batch**2]]
-    )
+        mean[-1, -1] = 0.0
+        square[-1], square[:, -1] = 0.0, 0.0
+    own = float((weights * lengths**2) @ first**2) / c1 if full else 0.0
+    return StepLaw((weights * q) @ once[0], own, batch, power, float(nu), slope, mean, square)

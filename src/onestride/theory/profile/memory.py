@@ -71,7 +71,7 @@ def remembered(
         tau = problem.eta * kinds.A / np.sqrt(problem.N)
         weight_e = weight_e + tau[:, None] * cubic(problem, learned, kinds.omega)[1]
     kick = _on_directions(linear.K, weight_e / np.sqrt(kinds.v)[:, None])
-    left, E = _given_omega(kinds, C)
+    left, E = given_omega(kinds, C[:, None], kinds.along[:, None])
     excess = np.zeros_like(E)
     lengths = length(problem, learned, literal=law is not None)
     if lengths.across > 0 and learned.overlap**2 < 1 - 1e-9:
@@ -79,7 +79,7 @@ def remembered(
         along_e = on_e * np.sqrt(kinds.aside / kinds.v / linear.dim)[:, None]
         own = [parts[-1] * moved[:, None], zero, *_on_directions(linear.K, along_e)]
         independent.append(np.concatenate(own, axis=1))
-        share, excess = _given_length(E, on_e)
+        share, excess = given_length(E, on_e)
         left = left * share[:, None]
     means = Means(
         tuple((p, np.concatenate([parts[0] + mean, form, *kick], axis=1)) for p, mean, form in cases),
@@ -96,19 +96,21 @@ def _on_directions(K: Float[Array, "k i"], weight: Float[Array, "k e"]) -> list[
     return [K * column[:, None] for column in weight.T]
 
 
-def _given_omega(kinds: Kinds, C: Float[Array, "k e"]) -> tuple[Float[Array, "k t"], Float[Array, "k e e"]]:
+def given_omega(
+    kinds: Kinds, C: Float[Array, "k m e"], along: Float[Array, "k m"]
+) -> tuple[Float[Array, "k t"], Float[Array, "k e e"]]:
     """Share of the variance of w·e along each node's directions that ω does not tell, and d Cov(w·e) with it.
 
     One direction keeps 1 − C²/(G_t E); of several, every node keeps this share of what it sees of them.
     """
     frame, strength = kinds.teacher_frame, kinds.teacher * (kinds.v / kinds.aside)[:, None]
     seen = np.einsum("tca,kab,tcb->kt", frame, kinds.along_e, frame)
-    told = (np.einsum("tca,ka->ktc", frame, C) ** 2).sum(2) / kinds.along[:, None]
+    told = np.einsum("ktcm,km->kt", np.einsum("tca,kma->ktcm", frame, C) ** 2, 1 / along)
     left = np.clip(1 - told / seen, 0.0, 1.0)
     return left, np.einsum("kt,tca,tcb->kab", strength * left, frame, frame)
 
 
-def _given_length(
+def given_length(
     E: Float[Array, "k e e"], on_e: Float[Array, "k e"]
 ) -> tuple[Float[Array, "k"], Float[Array, "k e e"]]:
     """What is left of E = d Cov(w·e) when |w| is known, E − XXᵀ = share·E + excess, both without negative eigenvalues.
@@ -116,11 +118,11 @@ def _given_length(
     One direction has no excess. The share is that of the direction of which |w| tells most; what the others have beyond it goes
     to the special sector.
     """
-    share = np.clip(1 - _told(E, on_e), 0.0, 1.0)
+    share = np.clip(1 - told(E, on_e), 0.0, 1.0)
     return share, (1 - share)[:, None, None] * E - on_e[:, :, None] * on_e[:, None, :]
 
 
-def _told(E: Float[Array, "k e e"], on_e: Float[Array, "k e"]) -> Float[Array, "k"]:
+def told(E: Float[Array, "k e e"], on_e: Float[Array, "k e"]) -> Float[Array, "k"]:
     """XᵀE⁻¹X: the share of the variance along one direction that is known."""
     least = 1e-15 * np.eye(E.shape[1])  # all of it may be known already
     return np.einsum("ka,ka->k", on_e, np.linalg.solve(E + least, on_e[:, :, None])[:, :, 0])
@@ -159,7 +161,7 @@ def _with_the_length(
     most = np.sqrt(np.maximum(np.einsum("kee->ke", E), 0.0))
     on_e = with_e - C * (with_t / kinds.along)[:, None]
     on_e = np.clip(on_e / spread[:, None], -most, most)
-    on_e = on_e / np.sqrt(np.maximum(_told(E, on_e), 1.0))[:, None]  # no more than there is
+    on_e = on_e / np.sqrt(np.maximum(told(E, on_e), 1.0))[:, None]  # no more than there is
     return kinds.A / np.sqrt(float(problem.N) * problem.d) * spread / kinds.aside, on_e
 
 

@@ -12,7 +12,8 @@ these directions, with μ, k, k', k'' = E σ, E σ', E σ'', E σ''' at mean L·
     own        b ← b (1 + τB),   B = E[R k'] − (2/d) E[g k'] − (A/√N) (E σσ'z − c₁² − 6c₁c₃)
                v ← v (1 + τB)² + τ² φ₀ E[r² (E[σ'²|u] − k²)],   s ← s (1 + τ(B + E[R k' (u⋆² − 1)]))
 
-b is what is left of a weight before the first step, s the same along β⋆, where M = E[r x xᵀ] makes it grow. The last part of B
+b is what is left of a weight before the first step, s the same along β⋆, where M = E[r x xᵀ] makes it grow. A teacher of k directions
+has as many coordinates u⋆ (turned, `teachers`), first of all, E[R k' (u⋆u⋆ᵀ − I)] and a matrix s. The last part of B
 is the neuron's own share of the output, whose linear part is in F through p = W₀ᵀa: before the first step L is A/√N along p, and
 the rest has no component along a. After each step the leading directions over the neurons are kept, what others hold goes to v.
 """
@@ -31,19 +32,30 @@ from scipy.special import roots_hermitenorm
 from onestride._numerics import Array, Float, gauss_density
 from onestride.functions import Function
 from onestride.problem import Problem
-from onestride.theory.profile.gradient_noise import ResidualLaw, Signal, compressed, noisy, one_direction, signal_of
+from onestride.teachers import Teacher
+from onestride.theory.profile.gradient_noise import (
+    ResidualLaw,
+    Signal,
+    compressed,
+    grouped,
+    noisy,
+    one_direction,
+    signal_of,
+)
+from onestride.theory.profile.lengths import length_rule
 from onestride.theory.profile.neurons import normal_rule, readout_rule
 from onestride.theory.profile.smoothing import smooth
 
 _NOISES = 3  # directions of noise that are followed
-_STAR = 31  # nodes of the coordinate along the teacher
+_STAR = {1: 31, 2: 25, 3: 17}  # nodes of each coordinate along the teacher
+_LEAST = 1e-9  # probability of a node that is kept where the teacher has several
 DIVERGED = 1000.0  # growth of the residual's power from which on neurons are not followed
 _SPLINE = 0.2  # distance of the nodes of a smoothed function, in standard deviations: interpolated to 1e-5
 
 
 @dataclass(frozen=True)
 class State:
-    """The neurons of readout A (probability `weight`): L, v, b, s = star.
+    """The neurons of readout A (probability `weight`): L (the teacher's directions first), v, b, s = star.
 
     On the directions of L also output: p = W₀ᵀa; noise: that of M̂'s Xᵀr/n (`Path`; on the way Σ ηκν); pull: Σ τ E[R k'' u]
     and √φ₀ r k'' along the first batch's noise, by which a neuron's weights along it make it grow (those that it began with).
@@ -54,10 +66,23 @@ class State:
     L: Float[Array, "a dirs"]
     v: Float[Array, "a"]
     b: Float[Array, "a"]
-    star: Float[Array, "a"]
+    star: Float[Array, "a k k"]
     output: Float[Array, "dirs"]
     noise: Float[Array, "_"]
     pull: Float[Array, "a dirs"]
+    kappa: Float[Array, "dirs"] | None = None  # eᵀΣe of the directions, where it is not 1
+
+    @property
+    def taught(self) -> int:
+        """Directions of the teacher."""
+        return self.star.shape[1]
+
+    @property
+    def stretched(self) -> Float[Array, "a k k"]:
+        """S sᵀ − b²: what M has made of a neuron's first weights along the teacher's directions."""
+        grown = self.star @ self.star.transpose(0, 2, 1) - (self.b**2)[:, None, None] * np.eye(self.taught)
+        root = 1.0 if self.kappa is None else np.sqrt(self.kappa[: self.taught])
+        return grown * np.multiply.outer(root, root)
 
 
 class Response(NamedTuple):
@@ -74,7 +99,9 @@ class Response(NamedTuple):
 
 
 class Seen(NamedTuple):
-    """What a batch shows at nodes u of probabilities w: the response, R, g and E[r²|u]."""
+    """What a batch shows at nodes u of probabilities w: the response, R, g and E[r²|u]; at random lengths their number, each with the
+    same nodes u.
+    """
 
     u: Float[Array, "u dirs"]
     w: Float[Array, "u"]
@@ -82,12 +109,28 @@ class Seen(NamedTuple):
     R: Float[Array, "u"]
     longer: Float[Array, "u"]
     power: Float[Array, "u"]
+    lengths: int = 1
+
+    @property
+    def by_length(self) -> tuple[Float[Array, "a l"], Float[Array, "l"]]:
+        """K' averaged over r² at each length, and shares of E r²."""
+        power = (self.w * self.power).reshape(self.lengths, -1)
+        each = np.maximum(power.sum(1), 1e-300)
+        bent = self.response.bent.reshape(-1, *power.shape)
+        return np.einsum("alu,lu->al", bent, power / each[:, None]), each / each.sum()
 
     @property
     def bending(self) -> Float[Array, "a"]:
-        """K' averaged over r²."""
-        power = self.w * self.power
-        return self.response.bent @ power / max(power.sum(), 1e-300)
+        """K' averaged over r², at random lengths root mean square over them."""
+        each, share = self.by_length
+        return each[:, 0] if self.lengths == 1 else np.sign(each @ share) * np.sqrt(each**2 @ share)
+
+    @property
+    def relative(self) -> Float[Array, "u"]:
+        """By how much more a sample of this length bends neurons than samples do on average."""
+        each, _ = self.by_length
+        ratio = self.bending @ each / max(float(self.bending @ self.bending), 1e-300)
+        return np.repeat(ratio if ratio.any() else np.ones_like(ratio), self.w.size // self.lengths)
 
 
 @dataclass(frozen=True)
@@ -127,7 +170,7 @@ def travel_fresh(problem: Problem, nodes: int) -> Path:
     bends = np.stack([eta * s.bending for eta, s in zip(problem.etas, seen, strict=True)], axis=1)
     shares = np.array([eta * common(state, s) for eta, s in zip(problem.etas, seen, strict=True)])
     state, shares = replace(state, noise=state.noise / shares.sum()), shares / shares.sum()
-    residual = _residual_law(problem, shares, seen) if max(powers) > 0 else None
+    residual = residual_law(problem, shares, seen) if max(powers) > 0 else None
     phi = problem.d / problem.step_samples / problem.steps
     shared, own = (float(np.square(x) @ powers) for x in (shares, problem.etas))
     bends *= state.A[:, None] / np.sqrt(problem.N)
@@ -139,8 +182,10 @@ def untrained(problem: Problem, nodes: int) -> State:
     A, weight = readout_rule(problem, nodes)
     kept = weight > 1e-12
     A, weight = A[kept], weight[kept] / weight[kept].sum()
-    one, L = np.ones_like(A), np.stack([np.zeros_like(A), A / np.sqrt(problem.N)], axis=1)
-    return State(A, weight, L, one, one, one, np.array([0.0, 1.0]), np.zeros(2), np.zeros_like(L))
+    k, one = problem.directions, np.ones_like(A)
+    L, p = np.zeros((A.size, k + 1)), np.eye(k + 1)[k]
+    L[:, k] = A / np.sqrt(problem.N)
+    return State(A, weight, L, one, one, np.tile(np.eye(k), (A.size, 1, 1)), p, np.zeros(k + 1), np.zeros_like(L))
 
 
 def lost(problem: Problem, state: State, powers: list[float]) -> Path:
@@ -153,13 +198,15 @@ def common(state: State, seen: Seen) -> float:
     return max(float(np.sqrt(state.weight @ (state.A * seen.bending) ** 2)), 1e-9)
 
 
-def respond(problem: Problem, state: State, u: Float[Array, "u dirs"]) -> Response:
-    """σ and its derivatives averaged over the rest of the weights, which sees u with variance v (1 + o(u))."""
+def respond(problem: Problem, state: State, u: Float[Array, "u dirs"], length: float = 1.0) -> Response:
+    """σ(ℓ·) and its derivatives averaged over the rest of the weights, which sees u with variance v (1 + o(u))."""
     t, v = state.L @ u.T, np.maximum(state.v, 0.5)
-    mu, k, k2, e, twisted = _on_lines(problem.sigma, t, v)
-    off = np.outer((state.star**2 - state.b**2) / v, u[:, 0] ** 2) + (u**2).sum(1) - u.shape[1]
+    mu, k, k2, e, twisted = _on_lines(_at_length(problem.sigma, length), t, v)
+    taught = u[:, : state.taught]
+    spread = (u**2).sum(1) - u.shape[1] if state.kappa is None else (u**2 - 1) @ state.kappa
+    off = (taught @ (state.stretched / v[:, None, None]) * taught).sum(2) + spread
     off /= problem.d
-    square, slope = _on_lines(_slope_squared(problem.sigma), t, v)[:2]
+    square, slope = length**2 * _on_lines(_at_length(_slope_squared(problem.sigma), length), t, v)[:2]
     v = v[:, None]
     return Response(mu + e * off, k + twisted / 2 * (off * v), k2, e, 2 * e / v, twisted, square, slope)
 
@@ -167,34 +214,61 @@ def respond(problem: Problem, state: State, u: Float[Array, "u dirs"]) -> Respon
 def put_out(problem: Problem, state: State, seen: Response) -> tuple[Array, Array, Array]:
     """F(u), the variance of the output around it, and g."""
     A, weight, v = state.A, state.weight, np.maximum(state.v, 0.5)
-    longer = np.sqrt(problem.N) * ((weight * A) @ seen.e)
+    longer, varies = np.sqrt(problem.N) * ((weight * A) @ seen.e), 2 * second_moment(problem) / problem.d
     spread = (weight * A**2) @ (seen.k2 + v[:, None] * seen.k**2) - ((weight * A**2 * state.b) @ seen.k) ** 2
-    return np.sqrt(problem.N) * ((weight * A) @ seen.mu), np.maximum(spread, 0.0) + longer**2 * (2 / problem.d), longer
+    return np.sqrt(problem.N) * ((weight * A) @ seen.mu), np.maximum(spread, 0.0) + longer**2 * varies, longer
+
+
+def second_moment(problem: Problem) -> float:
+    """Tr Σ²/d: |x|²/d varies by 2/d times it."""
+    law = problem.law
+    return 1.0 if law.isotropic or law.eigenvalues is None else float(np.mean(law.eigenvalues(problem.d) ** 2))
 
 
 def look(problem: Problem, state: State) -> Seen:
     """What the next, fresh batch shows."""
-    u, w = _coordinates(np.sqrt(state.weight @ state.L**2))
-    seen = respond(problem, state, u)
-    R, power, longer = problem.target(u[:, 0]), np.full(w.size, problem.noise**2), np.zeros(w.size)
+    u, w = _coordinates(np.sqrt(state.weight @ state.L**2), state.taught)
+    lengths, chances = length_rule(problem.law.freedom, problem.step_samples)
+    each = [respond(problem, state, u, float(length)) for length in lengths]
+    seen = each[0] if len(each) == 1 else Response(*(np.concatenate(part, axis=1) for part in zip(*each, strict=True)))
+    R = np.concatenate([labels_at(problem, length * u) for length in lengths])
+    u, w = np.tile(u, (lengths.size, 1)), np.outer(chances, w).ravel()
+    power, longer = np.full(w.size, problem.noise**2), np.zeros(w.size)
     if problem.gradient == "full":
         F, spread, longer = put_out(problem, state, seen)
         R, power = R - F, power + spread
-    return Seen(u, w, seen, R, longer, power + R**2)
+    return Seen(u, w, seen, R, longer, power + R**2, lengths.size)
+
+
+def labels_at(problem: Problem, u: Float[Array, "u dirs"]) -> Float[Array, "u"]:
+    """The teacher at its coordinates, the first of u."""
+    target = problem.target
+    return target.at(u[:, : target.directions]) if isinstance(target, Teacher) else target(u[:, 0])
 
 
 def moved(problem: Problem, state: State, seen: Seen, eta: float) -> State:
     """L, b, s and the pull after a step of size η by the mean gradient, E over the nodes."""
     a, answer, wR = state.A / np.sqrt(problem.N), seen.response, seen.w * seen.R
     tau = eta * a
-    own = answer.bent @ (wR - seen.w * seen.longer * (2 / problem.d)) - _own_share(problem, a)
+    own = own_growth(problem, state, seen)
+    taught = seen.u[:, : state.taught]
+    stretch = np.stack([answer.bent @ (wR[:, None] * (taught * axis[:, None])) for axis in taught.T], axis=1)
+    stretch += (own - answer.bent @ wR)[:, None, None] * np.eye(state.taught)
+    if state.kappa is not None:
+        stretch *= state.kappa[: state.taught, None]
     return replace(
         state,
         L=state.L + tau[:, None] * ((answer.k * wR) @ seen.u),
         b=state.b * (1 + tau * own),
-        star=state.star * (1 + tau * (own + answer.bent @ (wR * (seen.u[:, 0] ** 2 - 1)))),
+        star=state.star + tau[:, None, None] * (stretch @ state.star),
         pull=state.pull + tau[:, None] * ((answer.twisted * wR) @ seen.u),
     )
+
+
+def own_growth(problem: Problem, state: State, seen: Seen) -> Float[Array, "a"]:
+    """B."""
+    a, bent, w = state.A / np.sqrt(problem.N), seen.response.bent, seen.w
+    return bent @ (w * (seen.R - seen.longer * (2 * second_moment(problem) / problem.d))) - _own_share(problem, a)
 
 
 def advance(problem: Problem, state: State, seen: Seen, eta: float, *, first: bool) -> State:
@@ -205,30 +279,31 @@ def advance(problem: Problem, state: State, seen: Seen, eta: float, *, first: bo
     shared = seen.response.k * root
     v = (after.b / state.b) ** 2 * state.v + tau**2 * (phi0 * (seen.response.square @ wr) - (shared**2).sum(1))
     # the directions of noise, old and new (one for each node u), turned so that the first hold most
-    noises = np.concatenate([after.L[:, 1:], tau[:, None] * shared], axis=1)
+    k = state.taught
+    noises = np.concatenate([after.L[:, k:], tau[:, None] * shared], axis=1)
     turn = np.linalg.svd(np.sqrt(state.weight)[:, None] * noises, full_matrices=False)[2][:_NOISES]
-    old, new = turn[:, : state.L.shape[1] - 1], turn[:, state.L.shape[1] - 1 :]
-    L = np.concatenate([after.L[:, :1], noises @ turn.T], axis=1)
+    old, new = turn[:, : state.L.shape[1] - k], turn[:, state.L.shape[1] - k :]
+    L = np.concatenate([after.L[:, :k], noises @ turn.T], axis=1)
     own = first * tau[:, None] * seen.response.twisted * root
     return replace(
         after,
         L=L,
-        v=v + (noises**2).sum(1) - (L[:, 1:] ** 2).sum(1),
-        output=np.concatenate([state.output[:1], old @ state.output[1:]]),
-        noise=np.concatenate([state.noise[:1], old @ state.noise[1:] + eta * common(state, seen) * (new @ root)]),
-        pull=np.concatenate([after.pull[:, :1], after.pull[:, 1:] @ old.T + own @ new.T], axis=1),
+        v=v + (noises**2).sum(1) - (L[:, k:] ** 2).sum(1),
+        output=np.concatenate([state.output[:k], old @ state.output[k:]]),
+        noise=np.concatenate([state.noise[:k], old @ state.noise[k:] + eta * common(state, seen) * (new @ root)]),
+        pull=np.concatenate([after.pull[:, :k], after.pull[:, k:] @ old.T + own @ new.T], axis=1),
     )
 
 
-def _coordinates(strength: Float[Array, "dirs"]) -> tuple[Float[Array, "u dirs"], Float[Array, "u"]]:
-    """Nodes of u; more of them along directions that neurons have large weights on."""
-    rules = [normal_rule(_STAR, 1 / max(1.0, strength[0]))]
-    rules += [_hermite(3 if s < 0.05 else min(5 + 2 * int(np.ceil(4 * max(s - 0.5, 0.0))), 25)) for s in strength[1:]]
+def _coordinates(strength: Float[Array, "dirs"], k: int) -> tuple[Float[Array, "u dirs"], Float[Array, "u"]]:
+    """Nodes of u, the first k along the teacher's directions; more of them where neurons have large weights."""
+    rules = [normal_rule(_STAR[k], 1 / max(1.0, s)) for s in strength[:k]]
+    rules += [_hermite(3 if s < 0.05 else min(5 + 2 * int(np.ceil(4 * max(s - 0.5, 0.0))), 25)) for s in strength[k:]]
     u = np.stack([x.ravel() for x in np.meshgrid(*(x for x, _ in rules), indexing="ij")], axis=1)
     w = np.ones(1)
     for _, share in rules:
         w = np.outer(w, share).ravel()
-    kept = w > 1e-12
+    kept = w > (1e-12 if k == 1 else _LEAST)
     return u[kept], w[kept] / w[kept].sum()
 
 
@@ -257,6 +332,12 @@ def _slope_squared(sigma: Function) -> Function:
     return Function(f"{sigma.name}'²", lambda z: sigma.derivative(z) ** 2, centred=False)
 
 
+@lru_cache(maxsize=64)
+def _at_length(f: Function, length: float) -> Function:
+    """f(ℓ·)."""
+    return f if length == 1 else Function(f"{f.name} at {length:.6g}", lambda z: f(length * z), centred=False)
+
+
 def _own_share(problem: Problem, a: Array) -> Array | float:
     """A (E σσ'z − c₁² − 6c₁c₃)."""
     if problem.gradient == "labels":
@@ -267,11 +348,32 @@ def _own_share(problem: Problem, a: Array) -> Array | float:
     return a * (mean - c[1] ** 2 - 6 * c[1] * c[3])
 
 
-def _residual_law(problem: Problem, shares: Float[Array, "t"], seen: list[Seen]) -> ResidualLaw:
+def residual_law(problem: Problem, shares: Float[Array, "t"], seen: list[Seen]) -> ResidualLaw:
     """The law of T η_tκ_t r_t/Σ ηκ, every step with the same probability."""
     T, pieces = problem.steps, list[Signal]()
-    same = noisy(signal_of(problem.target), problem.noise**2) if problem.gradient == "labels" else None
+    known = problem.gradient == "labels" and problem.law.freedom is None
+    same = noisy(signal_of(problem.target), problem.noise**2) if known else None
     for share, s in zip(shares, seen, strict=True):
-        law = same or noisy(one_direction(s.R, s.u[:, 0], s.w), s.power - s.R**2, 12)
+        law = same or (_of_residuals if s.lengths == 1 else _of_lengths)(s, problem.directions)
         pieces.append(law._replace(g=T * share * law.g, weight=law.weight / T))
     return compressed(Signal(*(np.concatenate(part) for part in zip(*pieces, strict=True))))
+
+
+def _of_residuals(seen: Seen, k: int) -> Signal:
+    """R and the teacher's coordinates, with what varies around R."""
+    if k == 1:
+        return noisy(one_direction(seen.R, seen.u[:, 0], seen.w), seen.power - seen.R**2, 12)
+    u = seen.u[:, :k]
+    signal = grouped(Signal(seen.R, u, u[:, :, None] * u[:, None, :], seen.w))
+    return noisy(signal, float(seen.w @ (seen.power - seen.R**2)), 12)
+
+
+def _of_lengths(seen: Seen, k: int) -> Signal:
+    """The same of r times what its length makes of it."""
+    size, parts, relative = seen.w.size // seen.lengths, list[Signal](), seen.relative
+    for at in (slice(j * size, (j + 1) * size) for j in range(seen.lengths)):
+        chance = float(seen.w[at].sum())
+        one = seen._replace(u=seen.u[at], w=seen.w[at] / chance, R=seen.R[at], power=seen.power[at], lengths=1)
+        law = _of_residuals(one, k)
+        parts.append(law._replace(g=float(relative[at][0]) * law.g, weight=chance * law.weight))
+    return Signal(*(np.concatenate(part) for part in zip(*parts, strict=True)))

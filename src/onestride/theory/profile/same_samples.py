@@ -26,13 +26,14 @@ from scipy.special import ndtri
 
 from onestride._numerics import Array, Float
 from onestride.problem import Problem
-from onestride.theory.profile.gradient_noise import compressed, one_direction
+from onestride.theory.profile.gradient_noise import Signal, compressed
 from onestride.theory.profile.one_neuron import (
     DIVERGED,
     Path,
     Seen,
     State,
     common,
+    labels_at,
     lost,
     moved,
     put_out,
@@ -69,13 +70,14 @@ def _normals(dims: int) -> Float[Array, "q dims"]:
 
 def travel_again(problem: Problem, nodes: int) -> Path:
     """Follow the neurons through steps on one batch."""
-    normals = _normals(4 + _NEW * problem.steps)
-    labels = problem.target(normals[:, 0]) + problem.noise * normals[:, 2]
+    k = problem.directions
+    normals = _normals(3 + k + _NEW * problem.steps)
+    labels = labels_at(problem, normals) + problem.noise * normals[:, k + 1]
     state, powers, shares = untrained(problem, nodes), list[float](), list[float]()
     bends: list[Array] = []
     residuals: list[Array] = []
     none = np.zeros((0, _ROWS))
-    rows = BatchRows(labels, normals[:, 3], normals[:, :2], none, np.zeros(_ROWS), np.zeros_like(state.A))
+    rows = BatchRows(labels, normals[:, k + 2], normals[:, : k + 1], none, np.zeros(_ROWS), np.zeros_like(state.A))
     for step, eta in enumerate(problem.etas):
         seen = look_again(problem, state, rows)
         powers.append(float(np.mean(seen.power)))
@@ -84,13 +86,15 @@ def travel_again(problem: Problem, nodes: int) -> Path:
         bends.append(eta * seen.bending)
         shares.append(eta * common(state, seen))
         residuals.append(seen.R)
-        fresh = normals[:, 4 + _NEW * step : 4 + _NEW * (step + 1)]
+        fresh = normals[:, 3 + k + _NEW * step : 3 + k + _NEW * (step + 1)]
         state, rows = step_again(problem, state, seen, rows, eta, fresh)
     share = np.array(shares) / sum(shares)
     mean, phi0 = share @ np.array(residuals), problem.d / problem.step_samples
-    noise = np.concatenate([np.zeros(2), np.sqrt(phi0) * (rows.seen @ mean) / _ROWS])
+    noise = np.concatenate([np.zeros(k + 1), np.sqrt(phi0) * (rows.seen @ mean) / _ROWS])
     each = np.stack(bends, axis=1) * (state.A / np.sqrt(problem.N))[:, None]
-    law = compressed(one_direction(mean, rows.u[:, 0], np.full(_ROWS, 1 / _ROWS))) if max(powers) > 0 else None
+    u = rows.u[:, :k]
+    signal = Signal(mean, u, u[:, :, None] * u[:, None, :], np.full(_ROWS, 1 / _ROWS))
+    law = compressed(signal) if max(powers) > 0 else None
     own, shared = float(np.mean(rows.followed**2)), float(np.mean(mean**2))
     return Path(replace(state, noise=noise), problem.etas, tuple(powers), each, own, shared, phi0, law)
 

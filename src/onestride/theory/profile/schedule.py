@@ -4,7 +4,7 @@ The map gives the neurons' weights L(A) on the teacher's direction and a few dir
 
     learned    E₁ and, where it is above 0.05, E₂: the rows' coordinates z ∈ R¹ or R², σ(θ·z + s u) resolved by degree as for one
                step. They lead the matrix of L over the neurons, with a row for β⋆ of length √(E_A|s² − b²|/d): what M has made of the
-               initial weights along it counts as learned, too.
+               initial weights along it counts as learned, too. (A teacher of several directions has a row for each, and as many e.)
     e          the unlearned part of β⋆, ζ = e·x: to first order, a block of the special sector carried by sector 1
     further    the next direction of noise: the same, without a part of the teacher
 
@@ -28,44 +28,18 @@ from onestride.problem import Problem
 from onestride.theory.profile.degrees import build_untrained, gauss_nodes, higher_sectors, linear_sector, radii_of
 from onestride.theory.profile.gradient_noise import GradientNoise, SpectralNodes, noise_of
 from onestride.theory.profile.harmonics import degrees_resolved, radius_rule, resolve, sphere_rule
+from onestride.theory.profile.leading import Frame, frame
 from onestride.theory.profile.memory import Kinds
 from onestride.theory.profile.neurons import LearnedDirection, normal_rule, resolution
 from onestride.theory.profile.one_neuron import Path
 from onestride.theory.profile.schedule_memory import Movement, remembered
 from onestride.theory.profile.sectors import Model, split_teacher
+from onestride.theory.profile.several import Sight
 from onestride.theory.profile.travel import travel
 
-_SECOND = 0.05  # weights along a second direction beyond which first order is off by more than 0.2 %
-_NEGLIGIBLE = 1e-6  # squared weights along a further direction below which it is left out
 _GAUSSIAN = 10**12  # a sphere of that many dimensions: its coordinates are Gaussian
 # nodes of z₂, lengths of x, ω₁ and ω₂ with two learned directions: within 1e-4 of 7, 3, 5 and 3
 _SECOND_COORDINATE, _LENGTHS, _OFFSETS, _SECOND_OFFSETS = 5, 2, 3, 2
-
-
-class Frame(NamedTuple):
-    """Orthonormal directions, on those of the path: E (learned, one or two rows), e (zero if β⋆ is learned), further."""
-
-    E: Float[Array, "m dirs"]
-    e: Float[Array, "dirs"]
-    further: Float[Array, "f dirs"]
-
-
-def frame(path: Path, d: int) -> Frame:
-    """The learned directions, the unlearned part of the teacher, and a further one."""
-    end = path.end
-    L = np.sqrt(end.weight)[:, None] * end.L
-    star = np.eye(L.shape[1])[:1]
-    changed = np.sqrt(end.weight @ np.abs(end.star**2 - end.b**2) / d)
-    values, V = np.linalg.svd(np.vstack([L, changed * star]))[1:]
-    E = V[: 2 if values[1] > _SECOND else 1]
-    sign = np.sign((end.weight * end.A) @ (end.L @ E.T))
-    E = E * np.where(sign == 0, 1, sign)[:, None]
-    e = star[0] - E.T @ E[:, 0]
-    length = np.linalg.norm(e)
-    e = e / length if length > 1e-5 else np.zeros_like(e)
-    known = np.vstack([E, e])
-    values, V = np.linalg.svd(L - (L @ known.T) @ known, full_matrices=False)[1:]
-    return Frame(E, e, V[: 1 if values[0] ** 2 > _NEGLIGIBLE else 0])
 
 
 class Spectrum:
@@ -74,26 +48,36 @@ class Spectrum:
     def __init__(self, problem: Problem, path: Path) -> None:
         law = path.residual
         assert law is not None
-        power, taught = float(law.weight @ law.rr), float(law.weight @ law.ru[:, 0])
-        self.noise: GradientNoise = noise_of(law, power, taught, path.phi)
-        # β̂ = ϱ β⋆ + √(1−ϱ²) ν̂: the transforms of ν̂, the noise of all batches together
-        rho, n = self.noise.overlap, self.noise
-        self._star, cross = n.star[:, 0, 0], n.cross[:, 0]
-        across = np.sqrt(max(1 - rho**2, 1e-12))
-        self._star_noise = (cross - rho * self._star) / across
-        self._noise_noise = (n.beta - 2 * across * rho * self._star_noise - rho**2 * self._star) / across**2
-        self._unit = path.end.noise[1:] / np.sqrt(problem.d / problem.step_samples * path.shared_power)
+        power, taught = float(law.weight @ law.rr), law.weight @ law.ru
+        length = float(np.linalg.norm(taught))
+        self.noise: GradientNoise = noise_of(law, power, length, path.phi)
+        # β̂ = ϱ·β⋆ + √(1−ϱ²) ν̂: the transforms of ν̂, the noise of all batches together
+        n, k = self.noise, path.end.taught
+        rho, across = taught * (n.overlap / max(length, 1e-300)), np.sqrt(max(1 - n.overlap**2, 1e-12))
+        self._star, self._taught = n.star, k
+        self._star_noise = (n.cross - n.star @ rho) / across
+        self._noise_noise = (n.beta - 2 * across * self._star_noise @ rho - n.star @ rho @ rho) / across**2
+        self._unit = path.end.noise[k:] / np.sqrt(problem.d / problem.step_samples * path.shared_power)
 
     def between(self, a: Float[Array, "dirs"], b: Float[Array, "dirs"]) -> Complex[Array, "x"]:
         """aᵀ(M̂ − x)⁻¹b; what is neither along β⋆ nor along ν̂ sees the bulk."""
-        on_a, on_b = a[1:] @ self._unit, b[1:] @ self._unit
-        off = a[1:] @ b[1:] - on_a * on_b
-        mixed = (a[0] * on_b + b[0] * on_a) * self._star_noise
-        return a[0] * b[0] * self._star + mixed + on_a * on_b * self._noise_noise + off * self.noise.bulk
+        k = self._taught
+        on_a, on_b = a[k:] @ self._unit, b[k:] @ self._unit
+        off = a[k:] @ b[k:] - on_a * on_b
+        mixed = self._star_noise @ (a[:k] * on_b + b[:k] * on_a)
+        return self._star @ b[:k] @ a[:k] + mixed + on_a * on_b * self._noise_noise + off * self.noise.bulk
 
     def along(self, a: Float[Array, "dirs"]) -> SpectralNodes:
-        """The law that a direction sees; the bulk's for none."""
-        return self.noise.nodes(self.between(a, a)) if a.any() else self.noise.bulk_law()
+        """The law that a direction sees."""
+        return self.noise.nodes(self.between(a, a)[:, None, None])
+
+    def among(self, e: Float[Array, "k dirs"]) -> SpectralNodes:
+        """The law that orthonormal directions see together; the bulk's for those that are 0."""
+        if len(e) == 1 and not e.any():
+            return self.noise.bulk_law()
+        seen = np.stack([np.stack([self.between(a, b) for b in e], axis=1) for a in e], axis=1)
+        seen[:, np.arange(len(e)), np.arange(len(e))] += np.outer(self.noise.bulk, ~e.any(1))
+        return self.noise.nodes(seen)
 
     def moments(self, a: Float[Array, "dirs"], b: Float[Array, "dirs"]) -> tuple[float, float]:
         """aᵀM̂b and aᵀM̂²b."""
@@ -145,7 +129,8 @@ def build(problem: Problem, *, nodes: int = 31, min_weight: float = 1e-7) -> Mod
     scale = np.sqrt(neurons.v)[:, None] * rows.r
     parts = resolve(problem.sigma, movement.theta @ rows.z.T, scale, D, L)
     z = rows.z @ (E[:, 0] / overlap) if overlap > 0 else rows.z[:, 0]  # what of z the teacher sees
-    teacher = split_teacher(problem.target, overlap, z, rows.r, rows.w, D, L)
+    sight = Sight(rows.z @ E[:, : problem.directions], directions.root) if problem.directions > 1 else None
+    teacher = split_teacher(problem.target, overlap, z, rows.r, rows.w, D, L, sight)
     means, linear = remembered(
         problem, movement, neurons, parts, teacher, linear_sector(D, parts[1], teacher[1], neurons)
     )
@@ -153,7 +138,7 @@ def build(problem: Problem, *, nodes: int = 31, min_weight: float = 1e-7) -> Mod
     learned = LearnedDirection(amplitude, overlap, True, float(E[0] @ path.end.output))
     kinds = (neurons.A, neurons.theta, neurons.weight, neurons.v)
     return Model(
-        problem, "degrees", learned, D, z, rows.r, rows.w, *kinds, sectors, parts[-2], means, teacher[-1]
+        problem, "degrees", learned, D, z, rows.r, rows.w, *kinds, sectors, parts[-2], means, teacher[-1], sight=sight
     )  # fmt: skip
 
 
@@ -192,30 +177,32 @@ def _neurons(
     problem: Problem, path: Path, directions: Frame, spectrum: Spectrum, min_weight: float
 ) -> tuple[Kinds, Movement]:
     """Nodes (A, ω) of the neurons, and what moved them."""
-    end, (E, e, further), growth = path.end, directions, Growth(path, spectrum)
-    laws = gauss_nodes(spectrum.noise.bulk_law()), gauss_nodes(spectrum.along(e))
+    end, (E, e, _, further), growth = path.end, directions, Growth(path, spectrum)
+    among = spectrum.among(e)
+    laws = gauss_nodes(spectrum.noise.bulk_law()), gauss_nodes(among)
     bulk, teacher = (growth.on(law) for law in laws)
-    learned, on_e, on_further = end.L @ E.T, end.L @ e, end.L @ further.T
-    lost = (end.L**2).sum(1) - (learned**2).sum(1) - on_e**2 - (on_further**2).sum(1)
+    learned, on_e, on_further = end.L @ E.T, end.L @ e.T, end.L @ further.T
+    lost = (end.L**2).sum(1) - sum((part**2).sum(1) for part in (learned, on_e, on_further))
     omega, length, share = _offsets(problem, len(E))
     at, omega = np.repeat(np.arange(end.A.size), len(omega)), np.tile(omega, (end.A.size, 1))
     weight, length = np.outer(end.weight, share).ravel(), np.tile(length, end.A.size)
     kept = weight > min_weight
     at, omega, length, weight = at[kept], omega[kept], length[kept], weight[kept] / weight[kept].sum()
-    seen_along = [spectrum.along(direction) for direction in (*E, e)]
-    along = np.stack([growth.mean(law) for law in seen_along[:-1]], axis=1)[at]
+    seen_along = [spectrum.along(direction) for direction in E]
+    along = np.stack([growth.mean(law) for law in seen_along], axis=1)[at]
     means = np.array([law.weight @ law.eigenvalue for law in seen_along])
     A, a = end.A[at], end.A[at] / np.sqrt(problem.N)
-    kept = end.b[at, None] + path.bends.sum(1)[at, None] * means[:-1]
+    kept = end.b[at, None] + path.bends.sum(1)[at, None] * means
     before = omega * np.clip(kept / np.sqrt(along), -1, 1)  # what w·E was, as far as ω tells
     aside = length
     if problem.weights == "sphere":  # |w_j| = 1, of which w_j − a_j p is left off E; no real neuron has a_j near 1
         aside = np.maximum(1 - (omega**2).sum(1) - 2 * a * (before @ (E @ end.output)) - a**2, 0.1)
     aside = aside * np.exp(2 * ((end.pull[at] @ E.T) * before).sum(1))
-    v = aside * (bulk @ laws[0].weight + lost)[at] + on_e[at] ** 2 + (on_further[at] ** 2).sum(1)
+    v = aside * (bulk @ laws[0].weight + lost)[at] + (on_e[at] ** 2).sum(1) + (on_further[at] ** 2).sum(1)
     theta, relative = learned[at] + omega * np.sqrt(along), (aside / v)[:, None]
     strengths = (bulk[at] * relative, laws[0].weight, teacher[at] * relative, laws[1].frame)
-    along_e = (teacher @ laws[1].weight)[at][:, None, None]
+    along_e = np.einsum("at,tci,tcj->aij", teacher, laws[1].frame, laws[1].frame)[at]
     kinds = Kinds(A, omega[:, 0], aside, weight, theta[:, 0], v, along[:, 0], along_e, *strengths)
-    cross = np.array([spectrum.moments(direction, e) for direction in E])
-    return kinds, Movement(path, directions.E, e, at, theta, omega, along, on_e[at], on_further[at], cross, means)
+    cross = np.array([[spectrum.moments(direction, part) for part in e] for direction in E])
+    moved = (means, np.einsum("t,tci,tcj->ij", among.eigenvalue, among.frame, among.frame))
+    return kinds, Movement(path, directions.E, e, at, theta, omega, along, on_e[at], on_further[at], cross, *moved)

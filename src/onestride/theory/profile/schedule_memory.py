@@ -6,6 +6,7 @@ With y = Σ_t τ_t k'_t, ē² = Σ_t (η_tκ_t)² E r_t²/(Σ ηκ)²/n_step, th
     mean      b + e (2y/v) r̄,   r̄ ~ N(0, ē²)
     memory    e (2y/v) √2 ē on f·xᵀM̂x/d
     kick      M̂ couples E_m and e: given ω the mean of w·e is L·e + Σ_m C_m ω_m/√G_m, C_m = 2b y E_mᵀM̂e + y² E_mᵀM̂²e
+              (a teacher of several directions leaves several e, all of them so)
     output    unit rows and the pull along themselves: |w_j|² varies with ℓ·w_j, ℓ = −2a p + 2 Σ_t τ_t E[R k'' u]
     further   the mean weight on a further direction of noise, to first order
 """
@@ -19,27 +20,28 @@ import numpy as np
 
 from onestride._numerics import Array, Float
 from onestride.problem import Problem
-from onestride.theory.profile.memory import Kinds, own_slope
+from onestride.theory.profile.memory import Kinds, given_length, given_omega, own_slope, told
 from onestride.theory.profile.one_neuron import Path
 from onestride.theory.profile.sectors import Means, Sector
 
 
 class Movement(NamedTuple):
     """The path, its learned directions E and e, and the neurons' nodes: which A (`at`), θ and ω on E, G along E, mean weights on
-    e and on further directions; cross: E_mᵀM̂e and E_mᵀM̂²e; means: E_mᵀM̂E_m and eᵀM̂e.
+    e and on further directions; cross: E_mᵀM̂e and E_mᵀM̂²e; means: E_mᵀM̂E_m; among: eᵀM̂e.
     """
 
     path: Path
     E: Float[Array, "m dirs"]
-    e: Float[Array, "dirs"]
+    e: Float[Array, "e dirs"]
     at: Array
     theta: Float[Array, "k m"]
     omega: Float[Array, "k m"]
     along: Float[Array, "k m"]
-    on_e: Float[Array, "k"]
+    on_e: Float[Array, "k e"]
     on_further: Float[Array, "k f"]
-    cross: Float[Array, "m 2"]
-    means: Float[Array, "m+1"]
+    cross: Float[Array, "m e 2"]
+    means: Float[Array, "m"]
+    among: Float[Array, "e e"]
 
     @property
     def bend(self) -> Float[Array, "k"]:
@@ -47,10 +49,10 @@ class Movement(NamedTuple):
         return self.path.bends.sum(1)[self.at]
 
     @property
-    def coupling(self) -> Float[Array, "k m"]:
+    def coupling(self) -> Float[Array, "k m e"]:
         """C_m."""
-        y, b = self.bend[:, None], self.path.end.b[self.at][:, None]
-        return 2 * b * y * self.cross[:, 0] + y**2 * self.cross[:, 1]
+        y, b = self.bend[:, None, None], self.path.end.b[self.at][:, None, None]
+        return 2 * b * y * self.cross[:, :, 0] + y**2 * self.cross[:, :, 1]
 
 
 def remembered(
@@ -63,8 +65,8 @@ def remembered(
 ) -> tuple[Means, Sector]:
     """The special sector on f, f·xᵀM̂x/d, f·(further) and f·ζ, averaged over r̄; and sector 1 less what is in it."""
     C, per_weight = movement.coupling, linear.K / np.sqrt(kinds.v)[:, None]
-    on_e = movement.on_e + (C * movement.omega / np.sqrt(movement.along)).sum(1)
-    weights = np.concatenate([on_e[:, None], movement.on_further], axis=1)
+    on_e = movement.on_e + np.einsum("kme,km->ke", C, movement.omega / np.sqrt(movement.along))
+    weights = np.concatenate([on_e, movement.on_further], axis=1)
     carried = [per_weight * weight[:, None] for weight in weights.T]
     lengthened = parts[-1] * (2 * kinds.aside / kinds.v)[:, None]
     noise, shared = movement.path.shared_power / problem.step_samples, lengthened * movement.bend[:, None]
@@ -74,29 +76,29 @@ def remembered(
     power = movement.path.own_power / problem.step_samples * own_slope(problem.sigma)
     own = lengthened * (kinds.A * np.sqrt(power / problem.N))[:, None]
     zeros = [np.zeros_like(own)] * (1 + len(carried))
-    moved, with_e = _with_the_length(problem, movement, kinds, C)
-    along_e = per_weight * (with_e * np.sqrt(kinds.aside / linear.dim))[:, None]
+    left, E = given_omega(kinds, C, movement.along)
+    moved, with_e = _with_the_length(problem, movement, kinds, C, E)
+    along_e = [per_weight * (part * np.sqrt(kinds.aside / linear.dim))[:, None] for part in with_e.T]
     independent = (
         np.concatenate([own, *zeros], axis=1),
-        np.concatenate([parts[-1] * moved[:, None], zeros[0], along_e, *zeros[2:]], axis=1),
+        np.concatenate([parts[-1] * moved[:, None], zeros[0], *along_e, *zeros[1 + len(along_e) :]], axis=1),
     )
-    along = kinds.along_e[:, 0, 0]
-    kept = np.clip(
-        1 - ((C**2 / movement.along).sum(1) + with_e**2) / along, 0.0, 1.0
-    )  # of the variance of w·e, given ω
+    share, excess = given_length(E, with_e)
+    further = movement.on_further.shape[1]
+    excess = np.pad(excess, ((0, 0), (0, further), (0, further))) * (kinds.aside / kinds.v / linear.dim)[:, None, None]
     h = np.concatenate([teacher[0], np.zeros_like(teacher[0])])
-    means = Means(cases, independent, h, carried=(np.eye(len(carried)),), excess=(None,))
-    return means, _with_further(
-        replace(linear, teacher_strength=linear.teacher_strength * kept[:, None]), len(carried) - 1
-    )
+    seen = (np.eye(len(carried)),), (None if problem.directions == 1 else excess,)
+    linear = replace(linear, teacher_strength=linear.teacher_strength * left * share[:, None])
+    return Means(cases, independent, h, *seen), _with_further(linear, further)
 
 
 def _with_further(linear: Sector, further: int) -> Sector:
     """Sector 1 with directions beside e in which the teacher has no part and which see the bulk's law."""
     e, roots = linear.teacher_frame, np.sqrt(linear.share)
     frames, strengths = [np.pad(e, ((0, 0), (0, 0), (0, further)))], [linear.teacher_strength]
-    for j in range(1, 1 + further):
-        frames.append(roots[:, None, None] * np.eye(1 + further)[j])
+    for j in range(e.shape[2], e.shape[2] + further):
+        frames.append(np.zeros((roots.size, e.shape[1], e.shape[2] + further)))
+        frames[-1][:, 0, j] = roots
         strengths.append(linear.strength)
     h = np.pad(linear.h, ((0, 0), (0, further)))
     return replace(
@@ -105,8 +107,8 @@ def _with_further(linear: Sector, further: int) -> Sector:
 
 
 def _with_the_length(
-    problem: Problem, movement: Movement, kinds: Kinds, C: Float[Array, "k m"]
-) -> tuple[Float[Array, "k"], Float[Array, "k"]]:
+    problem: Problem, movement: Movement, kinds: Kinds, C: Float[Array, "k m e"], E: Float[Array, "k e e"]
+) -> tuple[Float[Array, "k"], Float[Array, "k e"]]:
     """Given ω: the relative spread of |w|² by ℓ·w off E₁, and the covariance of w·e with it."""
     end, G = movement.path.end, movement.along[:, 0]
     a = kinds.A / np.sqrt(problem.N)
@@ -114,11 +116,14 @@ def _with_the_length(
     pull = 2 * end.pull[movement.at]
     ell = unit[:, None] * end.output + pull
     squared = unit**2 + (pull**2).sum(1) + 2 * unit * (pull @ end.output)  # |p| = 1, also where directions were dropped
-    along, on_e, y, b = ell @ movement.E[0], ell @ movement.e, movement.bend, end.b[movement.at]
-    with_t = along * (b + y * movement.means[0]) + on_e * y * movement.cross[0, 0]  # ℓᵀTE₁ with T = b + Y M̂, and ℓᵀTe
-    with_e = along * y * movement.cross[0, 0] + on_e * (b + y * movement.means[-1])
+    along, on_e, y, b = ell @ movement.E[0], ell @ movement.e.T, movement.bend[:, None], end.b[movement.at][:, None]
+    cross = movement.cross[0, :, 0]
+    # ℓᵀTE₁ with T = b + Y M̂, and ℓᵀTe
+    with_t = along * (b + y * movement.means[0])[:, 0] + y[:, 0] * (on_e @ cross)
+    with_e = along[:, None] * y * cross + b * on_e + y * (on_e @ movement.among)
     spread = np.sqrt(np.maximum(squared - with_t**2 / G, 1e-300))
-    left = np.maximum(kinds.along_e[:, 0, 0] - (C**2 / movement.along).sum(1), 0.0)
-    most = np.sqrt(left)
-    with_e = np.clip((with_e - C[:, 0] * with_t / G) / spread, -most, most)
-    return spread / np.sqrt(problem.d) / kinds.aside, with_e if movement.e.any() else 0 * with_e
+    most = np.sqrt(np.maximum(np.einsum("kee->ke", E), 0.0))
+    with_e = np.clip((with_e - C[:, 0] * (with_t / G)[:, None]) / spread[:, None], -most, most)
+    if with_e.shape[1] > 1:
+        with_e = with_e / np.sqrt(np.maximum(told(E, with_e), 1.0))[:, None]  # no more than there is
+    return spread / np.sqrt(problem.d) / kinds.aside, with_e * movement.e.any(1)

@@ -24,27 +24,29 @@ from onestride.problem import Problem
 from onestride.teachers import Target, Teacher
 from onestride.theory.profile.harmonics import resolve
 from onestride.theory.profile.neurons import LearnedDirection
-from onestride.theory.profile.several import resolve_several
+from onestride.theory.profile.several import Sight, resolve_several, sight_along
 
 _NEGLIGIBLE = 1e-10  # singular values of K below this share of the largest
 _LOST = 1e-13  # the same of the means, where it is rounding
 
 
-def split(f: Target, overlap: float, z: Array, r: Array, D: float, L: int) -> list[Array]:
+def split(f: Target, overlap: float, z: Array, r: Array, D: float, L: int, sight: Sight | None = None) -> list[Array]:
     """The parts of f(ϱz + √(1−ϱ²) r u) on the rows: h_0 (i), h_1 … h_L (i × 1) and the variance of the rest (i).
 
-    For a teacher of several directions u are as many coordinates, the first of which is beside z, and h_l has a column for
-    each of its polynomials of degree l.
+    For a teacher of several directions u are as many coordinates, the first of which is beside z unless `sight` says otherwise,
+    and h_l has a column for each of its polynomials of degree l.
     """
     if isinstance(f, Teacher):
-        return resolve_several(f.at, f.directions, overlap, z, r, D, L)
+        return resolve_several(f.at, sight or sight_along(overlap, z, f.directions), r, D, L)
     parts = resolve(f, overlap * z, np.sqrt(1 - overlap**2) * r, D, L)[:-1]
     return [parts[0], *(part[:, None] for part in parts[1:-1]), parts[-1]]
 
 
-def split_teacher(target: Target, overlap: float, z: Array, r: Array, w: Array, D: float, L: int) -> list[Array]:
+def split_teacher(
+    target: Target, overlap: float, z: Array, r: Array, w: Array, D: float, L: int, sight: Sight | None = None
+) -> list[Array]:
     """The same of the teacher, E σ⋆² imposed: at overlap 1 a kink falls between nodes."""
-    h0, *parts, tail = split(target, overlap, z, r, D, L)
+    h0, *parts, tail = split(target, overlap, z, r, D, L, sight)
     power = w @ (h0**2 + sum((part**2).sum(1) for part in parts) + tail)
     scale = target.second_moment / power if power > 0 else 1.0
     return [np.sqrt(scale) * h0, *(np.sqrt(scale) * part for part in parts), scale * tail]
@@ -88,7 +90,7 @@ class Coupled:
     """Directions of sector 1 that hang together, with the coordinates that are functions of the row (`coupled`).
 
     rows: how many of the directions, the first, are such coordinates; the others have a block of the means each, the last
-    of them the teacher's. mass: Σ a_p b_p over the coordinates of each node p of the sector's law, for every two directions.
+    of them the teacher's, one for each of its directions. mass: Σ a_p b_p over the coordinates of each node p of the sector's law, for every two directions.
     norm: the same for the neurons' own covariance, Σ_p norm_p = 1. bases: the columns (rows of B) through which each block is
     seen: functions of the row, the same times xᵀMx/d, and the directions. less: parts that are independent from neuron to
     neuron and that sector 1 counts too much.
@@ -159,7 +161,8 @@ class Model:
     weight: a neuron's readout, its weight along the learned direction, probability; v: variance of the rest of its
     pre-activation. rest (k × i): variance of the features that no sector resolves. tail: the same of the teacher. adapted:
     the same for a given penalty, where the law of sector 1 depends on it (`covariance`). draws: probabilities and models over
-    which errors are averaged in its place, where teachers of one law differ too much for one of them.
+    which errors are averaged in its place, where teachers of one law differ too much for one of them. sight: what the rows tell
+    of a teacher of several directions, where that is more than z.
     """
 
     problem: Problem
@@ -179,6 +182,7 @@ class Model:
     tail: Float[Array, "i"]
     adapted: Callable[[float], Model] | None = None
     draws: tuple[tuple[float, Model], ...] = ()
+    sight: Sight | None = None
 
     def at(self, lam: float) -> Model:
         """The model for this penalty, where its sectors depend on it."""
@@ -223,7 +227,7 @@ class Model:
 
     def split(self, f: Target) -> list[Array]:
         """f(β⋆ᵀx) over the rows and sectors: h_0, h_1 … h_L and the variance of the rest."""
-        h0, *parts, tail = split(f, self.learned.overlap, self.z, self.r, self.D, len(self.sectors))
+        h0, *parts, tail = split(f, self.learned.overlap, self.z, self.r, self.D, len(self.sectors), self.sight)
         # a sector may hold directions in which f has no part
         more = (sector.h.shape[1] - part.shape[1] for sector, part in zip(self.sectors, parts, strict=True))
         return [h0, *(np.pad(part, ((0, 0), (0, k))) for part, k in zip(parts, more, strict=True)), tail]

@@ -54,27 +54,39 @@ def _orthonormal(c: Array, weight: Array, D: float, L: int) -> Float[Array, "m p
     return Q * np.sign(np.diag(R)) / np.sqrt(weight)[:, None]
 
 
+class Sight(NamedTuple):
+    """What the rows tell of the teacher's coordinates: u = mean + root ζ, ζ = r c the unlearned ones, one for each column."""
+
+    mean: Float[Array, "i k"]
+    root: Float[Array, "k k"]
+
+
+def sight_along(overlap: float, z: Float[Array, "i"], k: int) -> Sight:
+    """Rows that know a coordinate z of overlap ϱ with u₁: u₁ = ϱz + √(1 − ϱ²) ζ₁."""
+    mean, root = np.zeros((z.size, k)), np.ones(k)
+    mean[:, 0], root[0] = overlap * z, np.sqrt(1 - overlap**2)
+    return Sight(mean, np.diag(root))
+
+
 def resolve_several(
     f: Callable[[Float[Array, "*m k"]], Float[Array, "*m"]],
-    k: int,
-    overlap: float,
-    z: Float[Array, "i"],
+    sight: Sight,
     r: Float[Array, "i"],
     D: float,
     L: int,
     *,
     few: bool = False,
 ) -> list[Array]:
-    """h_0 (i), h_1 … h_L (i × parts each) and the variance of the rest (i) of f(ϱz + √(1−ϱ²) r c₁, r c₂, …, r c_k).
+    """h_0 (i), h_1 … h_L (i × parts each) and the variance of the rest (i) of f(mean + root r c).
 
     `few`: f is a polynomial of degree at most L, for which L + 1 nodes of each coordinate are exact.
     """
+    size, k = r.size, sight.mean.shape[1]
     nodes = ball(D, k, L, L + 1 if few else _NODES[k])
-    weighted = nodes.weight[:, None] * nodes.basis
-    parts, power = np.empty((z.size, nodes.basis.shape[1])), np.empty(z.size)
-    for rows in np.array_split(np.arange(z.size), z.size * nodes.weight.size // _AT_ONCE + 1):
-        u = r[rows, None, None] * nodes.c
-        u[..., 0] = overlap * z[rows, None] + np.sqrt(1 - overlap**2) * u[..., 0]
+    weighted, moves = nodes.weight[:, None] * nodes.basis, nodes.c @ sight.root.T
+    parts, power = np.empty((size, nodes.basis.shape[1])), np.empty(size)
+    for rows in np.array_split(np.arange(size), size * nodes.weight.size // _AT_ONCE + 1):
+        u = sight.mean[rows, None] + r[rows, None, None] * moves
         with np.errstate(all="ignore"):  # an overflowing function ends as NaN, which callers report
             values = f(u)
             parts[rows], power[rows] = values @ weighted, values**2 @ nodes.weight

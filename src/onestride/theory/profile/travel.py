@@ -6,18 +6,23 @@ K = c₁² XXᵀ/n + φ₀ Var σ', whose largest eigenvalue is c₁²(1 + √φ
 
     fresh     (1 − c₁²η)² + φ₀(c₁²η)² ≤ 1,  that is  c₁²η ≤ 2/(1 + φ₀)
     reused    c₁²η ≤ 2/((1 + √φ₀)² + φ₀ Var σ'/c₁²)
+    Σ         (fresh) Σ_p φ₀c₁²ηλ_p/(2 − c₁²ηλ_p) ≤ d: t along the eigenvector of λ follows the first line with λη for η, c₁²Σ_p λ_pt_p² in E r²
 
 Beyond, the residual grows from step to step. The gradient of labels knows no such bound.
 """
 
+# pyright: reportMissingTypeStubs=false
 from __future__ import annotations
 
 from functools import lru_cache
+from typing import cast
 
 import numpy as np
+from scipy.optimize import brentq  # pyright: ignore[reportUnknownVariableType]
 
 from onestride.functions import Function
 from onestride.problem import Problem
+from onestride.theory.profile.correlated import travel_correlated
 from onestride.theory.profile.one_neuron import Path, travel_fresh
 from onestride.theory.profile.same_samples import travel_again
 
@@ -31,6 +36,8 @@ def travel(problem: Problem, nodes: int = 31) -> Path:
 def _travel(problem: Problem, sigma: Function, target: Function, nodes: int) -> Path:
     """The path serves every penalty; the functions are named since a registered name may change its meaning."""
     assert (sigma, target) == (problem.sigma, problem.target)
+    if not problem.law.isotropic:
+        return travel_correlated(problem, nodes)
     again = problem.batch == "reused" and problem.steps > 1
     return travel_again(problem, nodes) if again else travel_fresh(problem, nodes)
 
@@ -39,5 +46,16 @@ def stable(problem: Problem) -> float:
     """The largest c₁²η that leaves descent with the literal gradient stable."""
     phi0, sigma = problem.d / problem.step_samples, problem.sigma
     if problem.batch == "fresh":
-        return 2 / (1 + phi0)
+        return 2 / (1 + phi0) if problem.law.isotropic else _stable_under(problem, phi0)
     return float(2 / ((1 + np.sqrt(phi0)) ** 2 + phi0 * sigma.derivative_variance / sigma.coefficients[1] ** 2))
+
+
+def _stable_under(problem: Problem, phi0: float) -> float:
+    """The root of Σ_p φ₀xλ_p/(2 − xλ_p) = d."""
+    assert problem.law.eigenvalues is not None
+    lam = problem.law.eigenvalues(problem.d)
+
+    def excess(x: float) -> float:
+        return phi0 * float(np.mean(x * lam / (2 - x * lam))) - 1
+
+    return cast("float", brentq(excess, 0.0, 2 / float(lam.max()) * (1 - 1e-12)))

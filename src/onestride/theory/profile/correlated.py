@@ -1,0 +1,258 @@
+"""Several steps on inputs with a covariance: the one-neuron map of `one_neuron` where Σ turns every direction.
+
+In the space of g a neuron is ω = Σ_i L_i e_i + rest, e_i orthonormal, the teacher's s first; the rest has covariance
+(Π_t(1 + g_tλ)² λ + x λ²)/d along the eigenvector of λ. A step on a fresh batch, with E over g, k and B as in `one_neuron`, does
+
+    mean       ω ← ω + τ Σ(Σ_i E[R k u_i] e_i + B rest)                so that every direction brings Σe_i with it, and g_t = τB
+    noise      new directions Σν of Gram matrix τ τ' φ₀ E[r² k k'] over the neurons, ν isotropic
+    own        x ← x (1 + τB)² + τ² φ₀ E[r² (E[σ'²|u] − k²)]
+    stretched  s ← s (1 + τ(B + s⋆ᵀΣs⋆ E[R k' (u⋆² − 1)]))
+
+after which the leading directions over the neurons are kept beside the teacher's and what others hold goes to x. All of them are
+sums over the eigenbasis of a few independent vectors (`anisotropy`): β⋆, p = W₀ᵀa and a few ν of every batch; along a spike of Σ p has
+the value it has for one step of all steps' size, the first ν of each batch that of its ν over √T. Σ = I gives `one_neuron`; with random
+lengths a batch shows every node at every length.
+"""
+
+# pyright: reportConstantRedefinition=false
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import cast
+
+import numpy as np
+
+from onestride._numerics import Array, Float
+from onestride.problem import Problem, Step
+from onestride.theory.profile.anisotropy import (
+    Directions,
+    Frame,
+    Sigma,
+    Vector,
+    directions,
+    sigma_of,
+    stars_of,
+    unlearned,
+    with_spike,
+)
+from onestride.theory.profile.degrees import gauss_nodes
+from onestride.theory.profile.gradient_noise import ResidualLaw, noise_of
+from onestride.theory.profile.leading import frame as leading
+from onestride.theory.profile.lengths import step_law
+from onestride.theory.profile.moves import Moves
+from onestride.theory.profile.one_neuron import (
+    DIVERGED,
+    Path,
+    Seen,
+    State,
+    common,
+    look,
+    lost,
+    moved,
+    own_growth,
+    residual_law,
+    untrained,
+)
+
+_NOISES = 3  # directions beside the teacher's that are followed
+_NEW = 2  # directions of noise that a step may add
+_LEAST = 1e-9  # squared length of a direction below which it is none
+
+
+@dataclass(frozen=True)
+class Course(Path):
+    """A path with its directions e_i, the vectors they are made of, the noise that M̂ knows, x, g_t, and the pull of neurons along
+    themselves: for all of them that in proportion to a.
+    """
+
+    sigma: Sigma
+    frame: Frame
+    units: tuple[Vector, ...]
+    shared: Vector
+    noise: Float[Array, "a"]
+    grows: Float[Array, "a t"]
+    pull: Vector
+
+
+@dataclass(frozen=True)
+class _Walk:
+    """Where the neurons are: state, directions, x, g_t, the noise of all batches so far, and the pull."""
+
+    state: State
+    units: list[Vector]
+    noise: Float[Array, "a"]
+    grows: list[Float[Array, "a"]]
+    shared: Vector
+    pull: Vector
+
+
+def travel_correlated(problem: Problem, nodes: int, sigma: Sigma | None = None) -> Path:
+    """Follow the neurons through steps on fresh batches of inputs with covariance Σ."""
+    sigma = sigma_of(problem) if sigma is None else sigma
+    frame, walk = _start(problem, sigma, nodes)
+    seen, powers = list[Seen](), list[float]()
+    for step, eta in enumerate(problem.etas):
+        seen.append(look(problem, walk.state))
+        powers.append(float(seen[-1].w @ seen[-1].power))
+        if not powers[-1] <= DIVERGED * powers[0]:
+            return lost(problem, walk.state, powers)
+        walk = _advance(problem, sigma, frame, walk, seen[-1], eta, step)
+    state, etas = walk.state, problem.etas
+    bends = np.stack([eta * s.bending for eta, s in zip(etas, seen, strict=True)], axis=1)
+    shares = np.array([eta * common(state, s) for eta, s in zip(etas, seen, strict=True)])
+    total, shares = shares.sum(), shares / shares.sum()
+    residual = residual_law(problem, shares, seen) if max(powers) > 0 else None
+    phi = problem.d / problem.step_samples / problem.steps
+    power, own = (float(np.square(x) @ powers) for x in (shares, etas))
+    bends *= state.A[:, None] / np.sqrt(problem.N)
+    path = (state, etas, tuple(powers), bends, own, power, phi, residual)
+    return Course(
+        *path, sigma, frame, tuple(walk.units), walk.shared / total, walk.noise, np.stack(walk.grows, axis=1), walk.pull
+    )
+
+
+def _start(problem: Problem, sigma: Sigma, nodes: int) -> tuple[Frame, _Walk]:
+    """Before the first step: A/√N along Σ^{1/2}p. The vectors are the teacher's, p, `_NEW` of every batch, and what else M̂ knows."""
+    d, k, made = problem.d, problem.directions, _NEW * problem.steps + 1
+    noises = np.tile(sigma.eigenvalues / d, (made, 1))
+    frame = Frame(
+        np.concatenate([sigma.energy, np.full((1, d), 1 / d), noises]), sigma.spike, _at_spike(problem, sigma)
+    )
+    stars = np.zeros((k, k + made + 2, d))
+    stars[:, :k] = np.array(stars_of(sigma))[:, :k]
+    output = np.zeros((k + made + 2, d))
+    output[k] = np.sqrt(sigma.eigenvalues)
+    state = untrained(problem, nodes)
+    L, units, _ = _leading(frame, state, state.L, [*stars, output], k)
+    kappa = np.array([frame.inner(e, e, sigma.eigenvalues) for e in units])
+    return frame, _Walk(replace(state, L=L, kappa=kappa), units, np.zeros_like(state.A), [], 0 * output, 0 * output)
+
+
+def _at_spike(problem: Problem, sigma: Sigma) -> Float[Array, "vectors"] | None:
+    """Values of the vectors at a spike of Σ."""
+    if sigma.spike is None:
+        return None
+    k, steps = problem.directions, problem.steps
+    whole = Step(constant=sum(problem.etas), exponent=0.0)
+    *taught, p, nu = cast("Array", directions(problem.replace(step=whole, steps=1), sigma).frame.at_spike)
+    out = np.zeros(k + 1 + _NEW * steps + 1)
+    out[:k], out[k] = taught, p
+    length = np.sqrt(problem.d / problem.step_samples * step_law(problem).batch)
+    out[k + 1 : -1 : _NEW] = nu / (max(length, 1e-300) * np.sqrt(steps))
+    return out
+
+
+def _advance(problem: Problem, sigma: Sigma, frame: Frame, walk: _Walk, seen: Seen, eta: float, step: int) -> _Walk:
+    """A step of size η on the fresh batch seen."""
+    state, lam, k = walk.state, sigma.eigenvalues, problem.directions
+    phi0, tau = problem.d / problem.step_samples, eta * state.A / np.sqrt(problem.N)
+    wr, answer = seen.w * seen.power, seen.response
+    root = np.sqrt(phi0 * wr)
+    shared = tau[:, None] * answer.k * root
+    turn = np.linalg.svd(np.sqrt(state.weight)[:, None] * shared, full_matrices=False)[2][:_NEW]
+    held, first = shared @ turn.T, k + 1 + _NEW * step
+    made = np.zeros((len(turn), *walk.shared.shape))
+    made[np.arange(len(turn)), first + np.arange(len(turn))] = np.sqrt(lam)
+    B = own_growth(problem, state, seen)
+    mean = tau[:, None] * ((answer.k * (seen.w * seen.R)) @ seen.u)
+    weights = np.concatenate([state.L, mean, held], axis=1)
+    vectors = [*walk.units, *(lam * e for e in walk.units), *(made[m] for m in range(len(turn)))]
+    L, units, dropped = _leading(frame, state, weights, vectors, k)
+    private = tau**2 * phi0 * (answer.square @ wr) - (held**2).sum(1)
+    noise = walk.noise * (1 + tau * B) ** 2 + private + dropped / sigma.moment(2)
+    grows = [*walk.grows, tau * B]
+    known = walk.shared.copy()
+    known[first : first + len(turn)] += (eta * common(state, seen) * (turn @ root))[:, None]
+    left = (eta * common(state, seen)) ** 2 * (root @ root - np.square(turn @ root).sum())
+    known[-2] = np.sqrt(known[-2] ** 2 + max(left, 0.0))
+    after = moved(problem, state, seen, eta)
+    kept = np.prod(1 + np.stack(grows, axis=1)[:, None] * lam[:, None], axis=2)
+    state = replace(
+        after,
+        L=L,
+        v=kept**2 @ lam / problem.d + noise * sigma.moment(2),
+        b=kept @ lam / problem.d,
+        output=np.zeros(len(units)),
+        noise=np.zeros(len(units)),
+        pull=np.zeros_like(L),
+        kappa=np.array([frame.inner(e, e, lam) for e in units]),
+    )
+    bent = tau[:, None] * answer.twisted  # ℓ = Σ E[R k'' u_i] e_i and, of the first batch, its noise
+    pulls = [bent @ ((seen.w * seen.R)[:, None] * seen.u), (step == 0) * bent @ (root[:, None] * turn.T)]
+    each = (after.weight * after.A) @ np.concatenate(pulls, axis=1) / (after.weight @ after.A**2) * np.sqrt(problem.N)
+    pull = walk.pull + np.tensordot(each, np.stack([*walk.units, *(vector / lam for vector in made)]), 1)
+    return _Walk(state, units, noise, grows, known, pull)
+
+
+def _leading(
+    frame: Frame, state: State, weights: Float[Array, "a raw"], vectors: list[Vector], k: int
+) -> tuple[Float[Array, "a dirs"], list[Vector], Float[Array, "a"]]:
+    """Weights on the teacher's directions (the first k of `vectors`) and on those that hold most off them; what is dropped."""
+    stars = vectors[:k]
+    to_stars = frame.gram(vectors, stars)
+    off = [v - np.tensordot(line, np.stack(stars), 1) for v, line in zip(vectors, to_stars, strict=True)]
+    values, Q = np.linalg.eigh(frame.gram(off, off))
+    real = values > _LEAST * values.max()
+    values, Q = values[real], Q[:, real]
+    on = weights @ (Q * np.sqrt(values))
+    turn = np.linalg.svd(np.sqrt(state.weight)[:, None] * on, full_matrices=False)[2][:_NOISES]
+    combined = turn @ (Q / np.sqrt(values)).T
+    units = [*stars, *(np.tensordot(line, np.stack(off), 1) for line in combined)]
+    held = on @ turn.T
+    return np.concatenate([weights @ to_stars, held], axis=1), units, (on**2).sum(1) - (held**2).sum(1)
+
+
+def course_directions(problem: Problem, course: Course) -> tuple[Directions, Moves]:
+    """Rows, teacher and batch of the course, and what it made of the neurons."""
+    sigma, frame, end, k = course.sigma, course.frame, course.end, problem.directions
+    lam, stars, units = sigma.eigenvalues, list(course.units[:k]), np.stack(course.units)
+    E = leading(course, problem.d).E
+    rows = [np.tensordot(line, units, 1) for line in E]
+    if sigma.spike is not None:  # beside the first its coordinate is resolved
+        rows = with_spike(frame, rows[:1], sigma.spike)
+    on_rows = frame.gram(course.units, rows)
+    further = _orthonormal(frame, [frame.off(unit, rows) for unit in course.units])
+    on_further = frame.gram(course.units, further)
+    output = np.zeros_like(course.shared)
+    output[k] = np.sqrt(lam)
+    pull = 2 * sigma.moment(2) * np.sqrt(lam) * course.pull + (
+        -2.0 * output / np.sqrt(lam) if problem.weights == "sphere" else 0.0
+    )
+    batch = [*(lam * star for star in stars), np.sqrt(lam) * course.shared]
+    law = course.residual
+    assert law is not None
+    power = float(law.weight @ law.rr)
+    noise = noise_of(law, power, float(np.linalg.norm(law.weight @ law.ru)), course.phi)
+    length = float(np.sqrt(end.weight @ (end.L @ on_rows[:, 0]) ** 2))
+    taught, squared = unlearned(frame, stars, rows), frame.inner(pull, pull)
+    at = Directions(
+        sigma, frame, length, rows, taught, batch, np.sqrt(lam) * pull, squared, frame.gram(stars, stars, lam)
+    )
+    own_noise = 2 * end.A * np.sqrt(course.own_power / (problem.step_samples * problem.N))
+    spread, residual = course.phi * power, course.shared_power / problem.step_samples
+    moments = _moments(law)
+    if problem.law.freedom is not None:  # higher powers of ℓ than the fourth have no mean
+        moments[0][-1, -1] = 0.0
+        moments[1][-1], moments[1][:, -1] = 0.0, 0.0
+    batches = (power, spread, frame.inner(course.shared, course.shared), residual, *moments)
+    neurons = (end.A, end.weight, end.L @ on_rows, end.L @ on_further, further, course.bends.sum(1), course.noise)
+    return at, Moves(*neurons, course.grows, own_noise, *batches, gauss_nodes(noise.bulk_law()))
+
+
+def _orthonormal(frame: Frame, vectors: list[Vector]) -> list[Vector]:
+    """Orthonormal vectors that span the same."""
+    values, Q = np.linalg.eigh(frame.gram(vectors, vectors))
+    return [np.tensordot(q / np.sqrt(v), np.stack(vectors), 1) for v, q in zip(values, Q.T, strict=True) if v > 1e-6]
+
+
+def _moments(law: ResidualLaw) -> tuple[Array, Array]:
+    """E r(uuᵀ − I), E r²u/E r² and E r³/(E r²)², and the same with r² in the place of r: r u over a node's r is its mean u."""
+    w, power, k = law.weight, float(law.weight @ law.rr), law.ru.shape[1]
+    out: list[Array] = []
+    for j in (0, 1):
+        x = law.r**j
+        twice = np.tensordot(w * x, law.ruu, 1) - float(w @ (law.r if j == 0 else law.rr)) * np.eye(k)
+        across = (w * x * law.r) @ law.ru / power
+        last = float((w * x * law.r) @ law.rr) / power**2
+        out.append(np.block([[twice, across[:, None]], [across, np.array(last)]]))
+    return out[0], out[1]

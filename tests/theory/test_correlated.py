@@ -1,0 +1,98 @@
+"""Several steps on inputs with a covariance: the identity, one step, networks that take the steps, and what is refused."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import onestride as one
+from onestride import Covariance, Problem, Step
+from onestride.result import Status
+from onestride.simulation.network import draw_network, draw_teacher, trained_weights
+from onestride.theory.profile import covariance, schedule
+from onestride.theory.profile.correlated import Course, travel_correlated
+from onestride.theory.profile.equations import solve
+from onestride.theory.profile.errors import errors_at
+from onestride.theory.profile.travel import stable, travel
+from tolerances import assert_agrees, assert_close, seeds_from
+
+
+def problem(**changes) -> Problem:
+    fields = {"n": 200, "d": 100, "N": 250, "teacher": (0, 1, 0.5), "noise": 0.5, "inputs": "power", "steps": 2}
+    return Problem(**(fields | {"step": Step(exponent=0.2)} | changes))
+
+
+def errors_of(model, lam=0.03) -> np.ndarray:
+    found = [(chance, member.at(lam)) for chance, member in model.members]
+    return np.sum([chance * np.array(errors_at(here, solve(here, lam))) for chance, here in found], axis=0)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("changes", [{"gradient": "labels", "step": Step(exponent=0.4)}, {"steps": 3}])
+def test_the_identity_gives_the_theory_of_isotropic_inputs(changes):
+    p = problem(**changes, inputs="gaussian")
+    same = covariance.build(p.replace(inputs=Covariance((1.0,) * p.d)))
+    assert_close(errors_of(same), errors_of(schedule.build(p)), rel=0.01)
+
+
+@pytest.mark.long
+def test_a_direction_that_labels_do_not_depend_on_changes_nothing():
+    p = problem()
+    several = p.replace(teacher=lambda z: z[..., 1] + 0.5 * (z[..., 1] ** 2 - 1), directions=2)
+    assert_close(errors_of(covariance.build(several)), errors_of(covariance.build(p)), rel=2e-3)
+
+
+def test_every_direction_brings_the_covariance_with_it():
+    """σ(z) = z without noise and n ≫ d: W ← W + ηa(β⋆ − Wᵀa)ᵀΣ, so that t = Wᵀa is a polynomial of Σ."""
+    p = problem(activation=(0, 1.0), teacher=(0, 1), noise=0.0, n_step=10**9, step=Step(constant=0.3, exponent=0.0))
+    course = travel_correlated(p, 31)
+    assert isinstance(course, Course)
+    lam, end = course.sigma.eigenvalues, course.end
+    star = end.weight * end.A @ end.L[:, 0] * np.sqrt(p.N)  # sᵀΣ^{1/2}t
+    left = (1 - 0.3 * lam) ** 2  # of β⋆ − t after two steps, less what is left of p
+    assert_close(star, np.sum(course.sigma.energy[0] * lam * (1 - left)), rel=1e-3)
+    for j, unit in enumerate(course.units):
+        for i, other in enumerate(course.units):
+            assert abs(course.frame.inner(unit, other) - (i == j)) < 1e-6
+
+
+@pytest.mark.parametrize("changes", [{}, {"gradient": "labels", "step": Step(exponent=0.4)}])
+def test_the_weights_of_drawn_networks_follow_the_map(changes, seed):
+    """Mean of A s·ω, |ω|² and |Σ^{1/2}ω|² (ω = Σ^{1/2}w) over the neurons: 3 checks, k = 5, 8 seeds, 4 % floor: below 2 in 1,000."""
+    p = problem(**changes, n=400, d=200, N=400, inputs=Covariance((1.6,) * 100 + (0.4,) * 100))
+    lam, measured = p.law.eigenvalues(p.d), []
+    for s in seeds_from(seed, 8):
+        network, star = draw_network(p, s), draw_teacher(p, s)
+        W, A = trained_weights(p, network, s), network.a * np.sqrt(p.N)
+        measured.append([(W @ (lam * star) * A).mean(), (W**2 @ lam).mean(), (W**2 @ lam**2).mean()])
+    course = travel(p)
+    assert isinstance(course, Course)
+    end, units = course.end, course.units
+    again = course.frame.gram(units, units, lam)
+    kept = np.prod(1 + course.grows[:, None] * lam[:, None], axis=2) ** 2
+    twice = np.einsum("ai,ij,aj->a", end.L, again, end.L) + kept @ lam**2 / p.d + course.noise * np.mean(lam**3)
+    theory = [end.L[:, 0] * end.A, end.v + (end.L**2).sum(1), twice]
+    for expected, found in zip(theory, np.array(measured).T, strict=True):
+        assert_agrees(float(end.weight @ expected), found, floor=0.04)
+
+
+def test_descent_is_stable_up_to_the_bound():
+    for factor, grows in ((0.9, False), (1.2, True)):
+        p = problem(activation=(0, 1.0), teacher=(0, 1), steps=12)
+        p = p.replace(step=Step(constant=factor * stable(p), exponent=0.0))
+        assert (travel(p).powers[-1] > travel(p).powers[3]) == grows
+    assert_close(stable(p.replace(inputs=Covariance((1.0,) * p.d))), 2 / (1 + p.d / p.n), rel=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"inputs": "elliptic"}, "without random lengths"),
+        ({"batch": "reused"}, "one batch needs inputs with identity covariance"),
+        ({"inputs": Covariance.spiked(100, 15.0, 0.5)}, "one of them holds"),
+    ],
+)
+def test_what_is_not_described_is_refused(changes, words):
+    found = one.predict(problem(**changes), throw=False)
+    assert found.status is Status.ASSUMPTION
+    assert words in found.message
