@@ -10,9 +10,11 @@ from onestride import Covariance, Problem, Step
 from onestride.result import Status
 from onestride.simulation.network import draw_network, draw_teacher, trained_weights
 from onestride.theory.profile import covariance, schedule
-from onestride.theory.profile.correlated import Course, travel_correlated
+from onestride.theory.profile.anisotropy import directions, sigma_of
+from onestride.theory.profile.correlated import Course, course_directions, travel_correlated
 from onestride.theory.profile.equations import solve
 from onestride.theory.profile.errors import errors_at
+from onestride.theory.profile.moves import one_step
 from onestride.theory.profile.travel import stable, travel
 from tolerances import assert_agrees, assert_close, seeds_from
 
@@ -84,15 +86,27 @@ def test_descent_is_stable_up_to_the_bound():
     assert_close(stable(p.replace(inputs=Covariance((1.0,) * p.d))), 2 / (1 + p.d / p.n), rel=1e-9)
 
 
-@pytest.mark.parametrize(
-    ("changes", "words"),
-    [
-        ({"inputs": "elliptic"}, "without random lengths"),
-        ({"batch": "reused"}, "one batch needs inputs with identity covariance"),
-        ({"inputs": Covariance.spiked(100, 15.0, 0.5)}, "one of them holds"),
-    ],
-)
-def test_what_is_not_described_is_refused(changes, words):
-    found = one.predict(problem(**changes), throw=False)
+def test_one_batch_is_refused():
+    found = one.predict(problem(batch="reused"), throw=False)
     assert found.status is Status.ASSUMPTION
-    assert words in found.message
+    assert "one batch needs inputs with identity covariance" in found.message
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(
+    ("changes", "close"),
+    [
+        ({"inputs": "elliptic", "teacher": (0, 1), "step": Step(exponent=0.1)}, 2e-3),
+        ({"inputs": Covariance.spiked(100, 8.0, 0.5), "gradient": "labels"}, 5e-3),
+        ({"gradient": "labels", "activation": "tanh"}, 2e-3),
+    ],
+    ids=["lengths", "spike", "power"],
+)
+def test_one_step_is_the_theory_of_one_step(changes, close):
+    p, sigma = problem(**changes, steps=1), sigma_of(problem(**changes))
+    at = directions(p, sigma)
+    course = travel_correlated(p, 31)
+    assert isinstance(course, Course)
+    both = ((at, one_step(p, at, 31)), course_directions(p, course))
+    expected, found = (errors_of(covariance.Builder(p, *moved, 31, 1e-7).model) for moved in both)
+    assert_close(found, expected, rel=close)

@@ -200,7 +200,7 @@ def test_learned_direction_and_weights_along_it_are_those_of_a_drawn_step(inputs
         found.append((length, np.sqrt(values) * beta @ u, p.d * np.mean(along**2)))
     lengths, overlaps, spreads = np.array(found).T
     assert_agrees(at.length, lengths, floor=0.03)
-    assert_agrees(at.overlap[0], overlaps, floor=0.03)
+    assert_agrees(at.teacher.overlap[0, 0], overlaps, floor=0.03)
     # E[(θ − amplitude·A)²] over the nodes of the neurons
     spread = p.d * float(model.weight @ (model.theta - model.learned.amplitude * model.A) ** 2)
     assert_agrees(spread, spreads, floor=0.05)
@@ -228,7 +228,7 @@ def test_one_length_gives_the_coefficients_of_the_step():
         p = problem(gradient=gradient, activation="softplus", inputs="ar1")
         law, sigma = step_law(p), p.sigma
         power = direction(p).residual_power
-        found = (law.star, law.own, law.batch, law.power, law.quadratic, law.slope)
+        found = (law.star[0], law.own, law.batch, law.power, law.quadratic, law.slope)
         own = sigma.coefficients[1] if gradient == "full" else 0.0
         expected = (1.0, own, power, power, 2 * sigma.coefficients[2], sigma.derivative_variance)
         assert_close(np.array(found), np.array(expected), rel=1e-9, abs_=1e-12)

@@ -140,8 +140,8 @@ def test_what_the_length_tells_leaves_no_negative_variance():
     rng = np.random.default_rng(2)
     root, X = rng.standard_normal((50, 3, 3)), rng.standard_normal((50, 3))
     E = root @ root.transpose(0, 2, 1)
-    X *= (rng.uniform(0, 1, 50) / np.sqrt(memory._told(E, X)))[:, None]
-    share, excess = memory._given_length(E, X)
+    X *= (rng.uniform(0, 1, 50) / np.sqrt(memory.told(E, X)))[:, None]
+    share, excess = memory.given_length(E, X)
     assert_close(share[:, None, None] * E + excess, E - X[:, :, None] * X[:, None, :], rel=0, abs_=1e-9)
     assert (np.linalg.eigvalsh(excess).min(1) > -1e-9 * np.abs(E).max((1, 2))).all()
 

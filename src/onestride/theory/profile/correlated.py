@@ -207,9 +207,11 @@ def course_directions(problem: Problem, course: Course) -> tuple[Directions, Mov
     sigma, frame, end, k = course.sigma, course.frame, course.end, problem.directions
     lam, stars, units = sigma.eigenvalues, list(course.units[:k]), np.stack(course.units)
     E = leading(course, problem.d).E
-    rows = [np.tensordot(line, units, 1) for line in E]
-    if sigma.spike is not None:  # beside the first its coordinate is resolved
-        rows = with_spike(frame, rows[:1], sigma.spike)
+    # beside a spike's coordinate, or random lengths, a second direction counts to first order
+    several = sigma.spike is None and problem.law.freedom is None
+    rows = [np.tensordot(line, units, 1) for line in (E if several else E[:1])]
+    if sigma.spike is not None:
+        rows = with_spike(frame, rows, sigma.spike)
     on_rows = frame.gram(course.units, rows)
     further = _orthonormal(frame, [frame.off(unit, rows) for unit in course.units])
     on_further = frame.gram(course.units, further)

@@ -81,7 +81,7 @@ def build(problem: Problem, *, nodes: int = 31, min_weight: float = 1e-7) -> Mod
             if course is None:
                 return build_untrained(problem, sigma)
             at, moves = course_directions(problem, course)
-        models.append((p, _Builder(problem, at, moves, nodes, min_weight).model))
+        models.append((p, Builder(problem, at, moves, nodes, min_weight).model))
     return replace(models[0][1], draws=tuple(models)) if len(models) > 1 else models[0][1]
 
 
@@ -153,7 +153,7 @@ def build_untrained(problem: Problem, sigma: Sigma) -> Model:
 
 
 @dataclass(frozen=True)
-class _Builder:
+class Builder:
     """The model after the step, part by part."""
 
     problem: Problem

@@ -43,6 +43,12 @@ def frame(path: Path, d: int) -> Frame:
     return Frame(E, e, turn * length, V[: 1 if values[0] ** 2 > _NEGLIGIBLE else 0])
 
 
+def to_first_order(path: Path, resolved: int) -> float:
+    """Weights off so many leading directions, root mean square over the neurons."""
+    values = np.linalg.svd(np.sqrt(path.end.weight)[:, None] * path.end.L, compute_uv=False)
+    return float(np.sqrt(np.sum(values[resolved:] ** 2)))
+
+
 def changed(path: Path, d: int) -> Float[Array, "k k"]:
     """The root of E_A|s sᵀ − b²|/d."""
     values, vectors = np.linalg.eigh(path.end.stretched)
