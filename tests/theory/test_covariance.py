@@ -341,3 +341,24 @@ def test_numbers_of_an_independent_simulator(case):
         for lam, (mean, stderr) in zip((0.001, 0.1), pairs, strict=True):
             predicted = errors_of(model, lam)[2]
             assert abs(predicted - mean) < max(3 * stderr, 0.03 * mean), (alpha, lam, predicted, mean, stderr)
+
+
+@pytest.mark.parametrize(("kappa", "weights"), [(3.0, "sphere"), (8.0, "sphere"), (8.0, "gaussian")])
+def test_a_teacher_along_a_spike_is_a_coordinate_of_its_own(kappa, weights):
+    """A vanishing step gives the untrained network to 4 %, off by O(1/d + 1/√N); without the spike's coordinate it is 20 % away."""
+    p = Problem(
+        n=500,
+        d=60,
+        N=400,
+        activation="gelu",
+        teacher=(0, 1, 0.5),
+        weights=weights,
+        inputs=Covariance.spiked(60, kappa, 1.0),
+    )
+    small = covariance.build(p.replace(gradient="labels", step=Step(exponent=-1)))
+    for lam in (0.01, 1.0):
+        assert_close(
+            np.array(errors_at(small, solve(small, lam))),
+            np.array(errors_at(covariance.build(p), solve(covariance.build(p), lam))),
+            rel=0.04,
+        )

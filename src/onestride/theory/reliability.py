@@ -28,7 +28,8 @@ problems of other inputs; that of degrees is where a block of dimension B_l visi
     bent       the same directions when the gradient of degree three, 3c₃η T(w, w)/√N with T = E[g H₃(u)], bends neurons towards
                them: 3√2 |c₃| η |T| > 0.15 d
     covariance (limits set on 75 random problems) fewer than 15 directions, (tr Σ)²/tr Σ² without a resolved spike; with a step, or a
-               teacher of several directions, 30; with a step two eigenvalues that each hold a quarter of what is left of tr Σ², one above 2√d, or f λ_max > 5
+               teacher of several directions, 30; with a step two eigenvalues that each hold a quarter of what is left of tr Σ², one above 2√d, f λ_max > 5, or
+               weights along a spike that the teacher's quadratic part makes grow by more than 0.4
     lengths    random lengths of the inputs: f > 0.04, f with their law
 
 The levels of one degree (and finite-step, which stands on one) leave out degrees two and higher and the length of x: the
@@ -71,6 +72,7 @@ _GROWTH = {"fresh": 30.0, "reused": 6.0}
 _NOT_NOISE = 3.0
 _STRETCHED, _BENT = 0.05, 0.15
 _SPIKE, _DIRECTIONS, _STANDS_OUT, _ALONG = 0.25, 15.0, 2.0, 5.0  # of a covariance
+_ALONG_SPIKE = 0.4
 _BY_FEW = 0.04
 _UNCHECKED = 0.1  # of n or N over d²/2, where the comparison with every degree has no solution
 
@@ -141,6 +143,12 @@ def _by_covariance(problem: Problem) -> str | None:
             f"the largest eigenvalue of the inputs' covariance is {first:.3g}, more than {_STANDS_OUT:g}√d = "
             f"{_STANDS_OUT * np.sqrt(problem.d):.3g}"
         )
+    grown = _grown_along_a_spike(problem)
+    if grown > _ALONG_SPIKE:
+        return (
+            f"the teacher has a part along the largest eigenvector of the inputs' covariance, and its quadratic part makes neurons' weights "
+            f"there grow by {grown:.2g} of themselves: the noise that comes with that growth is left out"
+        )
     own = 2 * problem.sigma.coefficients[2] ** 2 * squares * problem.N / problem.d**2
     if (
         problem.readout == "constant"
@@ -158,6 +166,16 @@ def _by_covariance(problem: Problem) -> str | None:
             "neuron's own power and are no longer small beside it"
         )
     return None
+
+
+def _grown_along_a_spike(problem: Problem) -> float:
+    """2|c₂|τ E[r(z⋆² − 1)] λ₁ times the teacher's share along the largest eigenvector: what M does to weights there."""
+    sigma, taught = sigma_of(problem), float(np.trace(problem.target.tensor(2)))
+    if sigma.spike is None:
+        return 0.0
+    value = float(sigma.eigenvalues[sigma.spike])
+    moved = 2 * abs(problem.sigma.coefficients[2] * taught) * problem.eta / np.sqrt(problem.N)
+    return moved * value * value * float(sigma.energy[0, sigma.spike])
 
 
 def _by_lengths(problem: Problem) -> str | None:

@@ -32,6 +32,7 @@ from onestride.theory.profile.lengths import step_law
 
 _MANY = 30.0  # degrees of freedom from which one teacher stands for all
 _BY_TEACHER = 0.5  # share of the teacher in the energies along a spike from which those of p and ν are not drawn
+_TAUGHT, _ALONE = 0.25, 1.5  # the teacher's share along an eigenvector, and its eigenvalue, from which on it is one too
 _SPIKE = 0.25  # share of tr Σ² in one eigenvalue from which its coordinate is resolved
 
 
@@ -75,7 +76,9 @@ class Sigma:
     def spike(self) -> int | None:
         """The eigenvector whose coordinate is resolved."""
         top = int(np.argmax(self.eigenvalues))
-        return top if self.eigenvalues[top] ** 2 > _SPIKE * np.sum(self.eigenvalues**2) else None
+        value, taught = self.eigenvalues[top], self.eigenvalues[top] * self.energy[0, top]
+        large = value**2 > _SPIKE * np.sum(self.eigenvalues**2)
+        return top if large or (taught > _TAUGHT and value > _ALONE) else None
 
     def moment(self, k: int) -> float:
         """S_k = tr Σ^k/d."""
@@ -95,14 +98,17 @@ def sigma_of(problem: Problem) -> Sigma:
     law, d = problem.law, problem.d
     assert law.eigenvalues is not None
     energy, turn = np.full((problem.directions, d), 1 / d), np.eye(problem.directions)
+    if law.teacher is not None:
+        energy[0] = law.teacher
     sigma = Sigma(np.asarray(law.eigenvalues(d), float), energy, turn)
     if sigma.spike is not None and problem.directions > 1:  # off the first they have no value there to speak of
         energy[1:, sigma.spike] = 0.0
         energy[1:] /= (energy[1:] @ sigma.eigenvalues)[:, None]
-    if law.teacher is None:  # directions without preference may be turned ones
+    if law.teacher is None or not isinstance(
+        problem.target, Teacher
+    ):  # directions without preference may be turned ones
         return sigma
-    energy[0], target = law.teacher, problem.target
-    return replace(sigma, turn=target.rotation) if isinstance(target, Teacher) else sigma
+    return replace(sigma, turn=problem.target.rotation)
 
 
 def draws(problem: Problem, sigma: Sigma) -> list[tuple[float, Sigma]]:

@@ -46,7 +46,7 @@ from onestride.theory.profile.anisotropy import (
     sigma_of,
 )
 from onestride.theory.profile.correlated import Course, course_directions, travel_correlated
-from onestride.theory.profile.drift import LEAST, Weights, in_few_columns, moved_means
+from onestride.theory.profile.drift import LEAST, Weights, in_few_columns, left_over, moved_means
 from onestride.theory.profile.harmonics import HIGHEST_DEGREE, multiplicity, radius_rule, resolve, sphere_rule
 from onestride.theory.profile.lengths import length_rule
 from onestride.theory.profile.moves import Moves, one_step
@@ -123,29 +123,32 @@ def build_untrained(problem: Problem, sigma: Sigma) -> Model:
     """The network before the step; a spike of Σ is a coordinate of its own."""
     d, lam, spike = problem.d, sigma.eigenvalues, sigma.spike
     z, wz = (np.zeros(1), np.ones(1)) if spike is None else normal_rule(15)
-    omega, weight = (np.zeros(1), np.ones(1)) if spike is None else sphere_rule(d, 5)
+    omega, weight = (np.zeros(1), np.ones(1)) if spike is None else sphere_rule(d, 9)
     top = 0.0 if spike is None else float(lam[spike])
-    second, (taught, frame) = sigma.moment(2) - top**2 / d, before_the_step(sigma)
+    D0, off = (
+        d - (spike is not None),
+        1 - top / d,
+    )  # off the spike: coordinates, and what is left of a pre-activation's variance
+    second, (taught, frame) = (sigma.moment(2) - top**2 / d) / off**2, before_the_step(sigma)
     along = np.array([[frame.dot(a, b) for b in taught.e] for a in taught.e])
     sphere = problem.weights == "sphere"
     aside = np.maximum(1 - top / d - (sphere and spike is not None) * (omega**2 - 1) / d, LEAST)
     lengths = length_rule(problem.law.freedom, problem.n)
     r, wr = radius_rule(d / second, 1 if lengths[0].size > 1 else 7 if spike is None else _RADII)
     (z, r2, scale), w = _grid([(z, wz), (r**2 * second / d, wr), lengths])
-    L = degrees_resolved(d, max(problem.n, problem.N), second)
+    L = degrees_resolved(D0, max(problem.n, problem.N), second)
     theta = omega * np.sqrt(top / d)
-    parts = resolve(problem.sigma, theta[:, None] * z * scale, np.sqrt(np.outer(aside, r2 * d)) * scale, d, L)
-    length, D = teacher_length(d, second, max(float(np.einsum("aap,p->", along, lam)) / len(along), 1e-3), r2)
+    parts = resolve(problem.sigma, theta[:, None] * z * scale, np.sqrt(np.outer(aside, r2 * D0)) * scale, D0, L)
+    length, D = teacher_length(d, second, max(float(np.einsum("aap,p->", along, lam)) / len(along) / off, 1e-3), r2)
     seen, length = _seen(taught, z[None], scale), length * scale
     teacher = _split(problem, seen, length, w, D, L)
     nodes, few = (sigma.nodes(count, spike=False) for count in (_EIGENVALUES, _HIGHER))
-    off = 1 - top / d  # what is left of the variance of a pre-activation
-    strength, frames = np.tile(nodes.value / off, (weight.size, 1)), _roots(nodes.sum(along))
-    sectors = [_sector(float(d), parts[1], strength, nodes.share, teacher[1], frames)]
+    strength, frames = np.tile(nodes.value * D0 / d / off, (weight.size, 1)), _roots(nodes.sum(along))
+    sectors = [_sector(float(D0), parts[1], strength, nodes.share, teacher[1], frames)]
     for l in range(2, L + 1):
-        factors, each = np.tile(few.value / off, (weight.size, 1)), few.sum(np.einsum("aap->ap", along))
-        sectors.append(higher_sector(l, d, parts[l], teacher[l], factors, few, each, weight))
-    spread = np.sqrt(max(2 * (second - sphere) / d, 0.0))
+        factors, each = np.tile(few.value * D0 / d / off, (weight.size, 1)), few.sum(np.einsum("aap->ap", along))
+        sectors.append(higher_sector(l, D0, parts[l], teacher[l], factors, few, each, weight))
+    spread = np.sqrt(max(2 * (second * D0 / d - sphere) / d, 0.0))
     means = Means(((1.0, parts[0]),), (spread * parts[-1],) if spread > 1e-9 else (), teacher[0])
     learned, none = LearnedDirection(0.0, seen.overlap, False, 0.0), np.zeros(weight.size)
     fields = (problem, "degrees", learned, D, seen.z, length, w, none, theta, weight, aside)
@@ -174,13 +177,8 @@ class Builder:
 
     @cached_property
     def aside(self) -> tuple[float, float]:
-        """Tr Σ_c²/d and eᵀΣ_ce (of several e their mean) of Σ_c = Σ − Σu κ⁻¹ uᵀΣ, the covariance given the weights along the rows' coordinates."""
-        sigma, frame, e, d = self.at.sigma, self.at.frame, self.at.teacher.e, self.problem.d
-        first, across = np.linalg.inv(self.gram(1)), self.gram(2)
-        taken = 2 * np.trace(first @ self.gram(3)) - np.trace(first @ across @ first @ across)
-        to_e = frame.gram(self.at.rows, e, sigma.eigenvalues)
-        along = np.trace(frame.gram(e, e, sigma.eigenvalues) - to_e.T @ first @ to_e) / len(e)
-        return max(sigma.moment(2) - taken / d, 0.5), max(float(along), 1e-3)
+        """What is left of Σ off the coordinates of the rows."""
+        return left_over(self.at)
 
     @cached_property
     def rows(self) -> tuple[Array, Array, Array, Array]:

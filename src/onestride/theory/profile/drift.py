@@ -222,14 +222,26 @@ def _batch_parts(at: Directions, kinds: Weights, blocks: _Blocks, column: Array)
     return out
 
 
+def left_over(at: Directions) -> tuple[float, float]:
+    """Tr Σ_c²/d and eᵀΣ_ce (of several e their mean) of Σ_c = Σ − Σu κ⁻¹ uᵀΣ over what is left of the trace, Σ_c the covariance given the
+    weights along the rows' coordinates.
+    """
+    sigma, frame, e, d = at.sigma, at.frame, at.teacher.e, at.sigma.eigenvalues.size
+    first, across, third = (frame.gram(at.rows, at.rows, sigma.eigenvalues**k) for k in (1, 2, 3))
+    off, inverse = 1 - float(np.trace(first)) / d, np.linalg.inv(first)
+    taken = 2 * np.trace(inverse @ third) - np.trace(inverse @ across @ inverse @ across)
+    to_e = frame.gram(at.rows, e, sigma.eigenvalues)
+    along = float(np.trace(frame.gram(e, e, sigma.eigenvalues) - to_e.T @ inverse @ to_e)) / len(e)
+    return max((sigma.moment(2) - taken / d) / off**2, 0.5), max(along / off, 1e-3)
+
+
 def _lengths(
     problem: Problem, at: Directions, moves: Moves, kinds: Weights, e: Float[Array, "k r"]
 ) -> list[Float[Array, "k r"]]:
     """What is new for each neuron in its squared length: before the step, and by its own gradient."""
     d, sphere, sigma, S = problem.d, problem.weights == "sphere", problem.sigma, at.sigma.moment
-    gram = [at.frame.gram(at.rows, at.rows, at.sigma.eigenvalues**k) for k in (1, 2)]
-    known = np.linalg.solve(*gram) - sphere * np.eye(len(at.rows))
-    spread = 2 * (S(2) - sphere) / d - 2 * float(np.sum(known * known.T)) / d**2
+    second, _ = left_over(at)
+    spread = 2 * (second * (1 - len(at.rows) / d) - sphere) / d
     slope = S(2) ** 2 * own_slope(sigma) + (S(3) - S(2) ** 2) * sigma.derivative_variance
     own = np.sqrt(slope) * moves.own[kinds.at] * kinds.aside / kinds.v
     return [size * e for size in (np.sqrt(max(spread, 0.0)), own[:, None])]
