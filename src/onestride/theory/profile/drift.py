@@ -126,6 +126,8 @@ class _Blocks(NamedTuple):
 
 def in_few_columns(part: Float[Array, "k i"], w: Float[Array, "i"]) -> tuple[Float[Array, "k r"], Float[Array, "r i"]]:
     """Part = X Y with few columns, to `_COLUMNS` in the norm of the samples."""
+    if not np.isfinite(part).all():  # the model will say why
+        return part, np.eye(part.shape[1])
     root = np.sqrt(w)
     left, values, right = np.linalg.svd(part * root, full_matrices=False)
     kept = values > _COLUMNS * values[:1]
