@@ -12,8 +12,10 @@ LARGEST_SIZE = 10**18
 LARGEST = 1e60  # of λ, E σ², E σ⋆² and the noise, and one over the least of λ: their products must stay finite numbers
 
 
-def beyond_the_model(problem: Problem, *, schedules: bool = False) -> str | None:
-    """What no theory describes: inputs of unknown covariance, many directions, overflow; and what only `schedules` do."""
+def beyond_the_model(problem: Problem, *, schedules: bool = False, same_batch: bool = False) -> str | None:
+    """What no theory describes: inputs of unknown covariance, many directions, overflow; and what only those of `schedules` or of the
+    `same_batch` for both layers do.
+    """
     if problem.law.eigenvalues is None:
         return (
             f"the theory needs the covariance of the inputs, and the law {problem.law.name!r} does not state it; "
@@ -31,10 +33,9 @@ def beyond_the_model(problem: Problem, *, schedules: bool = False) -> str | None
         if reason is not None:
             return reason
     if not problem.fresh and problem.step.constant > 0:
-        return (
-            "the theory needs fresh samples for the ridge regression, got fresh=False: a row that the step has seen carries its own "
-            "residual in its features, and what is left of it when it is left out is not a test error"
-        )
+        reason = _on_the_same_batch(problem, described=same_batch)
+        if reason is not None:
+            return reason
     if max(problem.n, problem.d, problem.N, problem.step_samples) > LARGEST_SIZE:
         return (
             f"the theory computes in double precision and needs n, d, N and n_step of at most {LARGEST_SIZE:.0e}, got "
@@ -63,6 +64,26 @@ def _beyond_schedules(problem: Problem) -> str | None:
     return None
 
 
+def _on_the_same_batch(problem: Problem, *, described: bool) -> str | None:
+    """Why a readout fitted on the samples of the step is not described; None where it is."""
+    if not described:
+        return (
+            "this theory needs fresh samples for the ridge regression, got fresh=False: a row that the step has seen carries its own "
+            "residual in its features, and what is left of it when it is left out is not a test error"
+        )
+    what = "the theory of a readout fitted on the samples of the step (fresh=False)"
+    if problem.steps > 1:
+        return f"{what} is derived for one step, got steps={problem.steps}"
+    if problem.directions > 1:
+        return f"{what} needs a teacher of one direction, got directions={problem.directions}"
+    if problem.gradient == "full" and problem.readout == "constant":
+        return (
+            f"{what} needs a random readout or gradient='labels', got readout='constant' with gradient='full': the quadratic parts of "
+            "the network's output then add up over the neurons"
+        )
+    return needs_identity(problem, what)
+
+
 def needs_identity(problem: Problem, what: str) -> str | None:
     """Why `what`, which is derived for isotropic inputs, does not apply; None where it does."""
     if problem.law.isotropic:
@@ -70,13 +91,13 @@ def needs_identity(problem: Problem, what: str) -> str | None:
     return f"{what} needs inputs with identity covariance and without random lengths, got inputs={problem.inputs!r}"
 
 
-def failed_assumption(problem: Problem, *, schedules: bool = False) -> str | None:
+def failed_assumption(problem: Problem, *, schedules: bool = False, same_batch: bool = False) -> str | None:
     """The first assumption of the profile and finite-step theories that `problem` breaks; None when all hold.
 
-    `schedules`: several steps are described, too.
+    `schedules`: several steps are described, too; `same_batch`: a readout fitted on the samples of the step.
     """
     sigma, step = problem.sigma, problem.step
-    reason = beyond_the_model(problem, schedules=schedules)
+    reason = beyond_the_model(problem, schedules=schedules, same_batch=same_batch)
     if reason is not None:
         return reason
     if min(problem.n, problem.d, problem.N, problem.step_samples) < SMALLEST_SIZE:

@@ -18,6 +18,8 @@ In the order of the formulas:
     leading         the directions that lead the neurons' weights after them
     schedule        the builder for several steps, every degree
     schedule_memory what they leave in its mean features
+    batch_rows      the samples of the step as rows of the ridge regression
+    same_batch      what it changes to fit the readout on them
     lengths         averages over random lengths of the inputs
     anisotropy      where the directions of a step lie in the spectrum of the inputs' covariance
     moves           what steps do to the neurons then, by readout: one step in closed form

@@ -51,11 +51,20 @@ class Verdict(NamedTuple):
 
 
 def try_model(
-    problem: Problem, level: str = BEST_LEVEL, *, nodes: int = NODES, build: Callable[..., Model] = build_model
+    problem: Problem,
+    level: str = BEST_LEVEL,
+    *,
+    nodes: int = NODES,
+    build: Callable[..., Model] = build_model,
+    same_batch: bool = False,
 ) -> Model | Verdict:
-    """The model of `problem`, or why it has none: an assumption that fails, numbers out of range."""
+    """The model of `problem`, or why it has none: an assumption that fails, numbers out of range.
+
+    `same_batch`: the caller knows what to do where the ridge regression has no samples of its own; the model is for fresh ones.
+    """
     several = problem.steps > 1 and problem.eta > 0
-    reason = failed_assumption(problem, schedules=level_name(level) == BEST_LEVEL)
+    best = level_name(level) == BEST_LEVEL
+    reason = failed_assumption(problem, schedules=best, same_batch=best and same_batch)
     if reason is None and level_name(level) != BEST_LEVEL:
         reason = needs_identity(problem, f"level={level!r}")
     if reason is None and several and not travel(problem).grown <= DIVERGED:

@@ -51,7 +51,7 @@ def build(
     learned = learned_direction(problem, through_output=True if memory else None)
     law = strength(problem, level, learned)
     z, r, w = _rows(learned, D, nodes, radii or radii_of(problem.d))
-    neurons = _neurons(problem, learned, law, nodes, min_weight, shift)
+    neurons = kinds_of(problem, learned, law, nodes, min_weight, shift)
     scale = np.sqrt(neurons.v)[:, None] * r
     parts = resolve(problem.sigma, neurons.theta[:, None] * z, scale, D, L)
     teacher = split_teacher(problem.target, learned.overlap, z, r, w, D, L)
@@ -95,9 +95,15 @@ def _rows(learned: LearnedDirection, D: int, nodes: int, radii: int) -> tuple[Ar
     return np.repeat(z, r.size), np.tile(r, z.size), np.outer(wz, wr).ravel()
 
 
-def _neurons(
-    problem: Problem, learned: LearnedDirection, law: Strength | None, nodes: int, min_weight: float, shift: float
+def kinds_of(
+    problem: Problem,
+    learned: LearnedDirection,
+    law: Strength | None,
+    nodes: int,
+    min_weight: float = 1e-7,
+    shift: float = 0.0,
 ) -> Kinds:
+    """Nodes of a neuron's readout, of its weight along the learned direction and, for Gaussian rows, of its length."""
     d = problem.d
     A, weight = readout_rule(problem, nodes, shift=shift)
     if problem.weights == "sphere":

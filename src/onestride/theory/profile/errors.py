@@ -20,6 +20,7 @@ from onestride.theory.profile.anisotropy import sigma_of
 from onestride.theory.profile.build import NODES, Verdict, build_model, try_model
 from onestride.theory.profile.equations import Solution, solve
 from onestride.theory.profile.quadratic_form import quadratic_form
+from onestride.theory.profile.same_batch import ratio
 from onestride.theory.profile.sectors import Model
 from onestride.theory.profile.strength import BEST_LEVEL, level_name
 from onestride.theory.registry import Theory
@@ -40,7 +41,7 @@ def errors(
     status, message = np.full(shape, Status.SOLVED, object), np.full(shape, Status.SOLVED.value, object)
     for i, step in enumerate(steps):
         stepped = problem.replace(step=step)
-        model = try_model(stepped, level, nodes=nodes)
+        model = try_model(stepped, level, nodes=nodes, same_batch=True)
         if isinstance(model, Verdict):
             status[i], message[i] = model
             continue
@@ -57,6 +58,8 @@ def errors(
                     f"by {100 * change[j]:.0f} % (weights along the learned direction are now about "
                     f"{model.learned.amplitude:.2g} times the length of a row)"
                 )
+        if not stepped.fresh and stepped.eta > 0:
+            found = _on_the_same_batch(stepped, lam, *found)
         values[:, i], residual[i], iterations[i], message[i] = found
         failed = message[i] != Status.SOLVED.value
         status[i, failed], values[:, i, failed] = Status.NOT_CONVERGED, np.nan
@@ -103,6 +106,17 @@ def _walk_one(model: Model, lam: Array) -> tuple[Array, Array, Array, Array]:
         else:
             values[1, j] = min(max(values[1, j], 0.0), values[0, j])  # rounding
     return values, residual, iterations, message
+
+
+def _on_the_same_batch(
+    problem: Problem, lam: Array, values: Array, residual: Array, iterations: Array, message: Array
+) -> tuple[Array, Array, Array, Array]:
+    """The same when the readout is fitted on the samples of the step."""
+    values = values * ratio(problem, lam)
+    values[1] = np.minimum(values[1], values[0])
+    unsolved = (message == Status.SOLVED.value) & ~np.isfinite(values).all(0)
+    words = f"{Status.NOT_CONVERGED.value}: on rows that the step has seen"
+    return values, residual, iterations, np.where(unsolved, words, message)
 
 
 def _consistent(errors: Float[Array, "3"], noise: float) -> bool:
@@ -247,7 +261,7 @@ def at_level(level: str) -> Theory:
         "profile",
         partial(errors, level=level),
         accuracy,
-        partial(failed_assumption, schedules=level == BEST_LEVEL),
+        partial(failed_assumption, schedules=level == BEST_LEVEL, same_batch=level == BEST_LEVEL),
         every_degree=level == BEST_LEVEL,
         at_level=at_level,
     )

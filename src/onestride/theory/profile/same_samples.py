@@ -41,7 +41,7 @@ from onestride.theory.profile.one_neuron import (
     untrained,
 )
 
-_ROWS = 2**13
+ROWS = 2**13
 _NEW = 2  # directions of noise that a step may add
 _LEAST = 1e-7  # squared weights on a direction below which it goes to v
 
@@ -59,25 +59,25 @@ class BatchRows:
 
 
 @lru_cache(maxsize=2)
-def _normals(dims: int) -> Float[Array, "q dims"]:
+def sobol_normals(dims: int) -> Float[Array, "q dims"]:
     """Sobol's points as normal variables of mean 0 and covariance 1."""
     from scipy.stats import qmc  # takes longer to load than most predictions
 
-    points: Array = ndtri((qmc.Sobol(dims, scramble=False).random(_ROWS) + 0.5 / _ROWS) % 1)
+    points: Array = ndtri((qmc.Sobol(dims, scramble=False).random(ROWS) + 0.5 / ROWS) % 1)
     points -= points.mean(0)
-    return np.linalg.solve(np.linalg.cholesky(points.T @ points / _ROWS), points.T).T
+    return np.linalg.solve(np.linalg.cholesky(points.T @ points / ROWS), points.T).T
 
 
 def travel_again(problem: Problem, nodes: int) -> Path:
     """Follow the neurons through steps on one batch."""
     k = problem.directions
-    normals = _normals(3 + k + _NEW * problem.steps)
+    normals = sobol_normals(3 + k + _NEW * problem.steps)
     labels = labels_at(problem, normals) + problem.noise * normals[:, k + 1]
     state, powers, shares = untrained(problem, nodes), list[float](), list[float]()
     bends: list[Array] = []
     residuals: list[Array] = []
-    none = np.zeros((0, _ROWS))
-    rows = BatchRows(labels, normals[:, k + 2], normals[:, : k + 1], none, np.zeros(_ROWS), np.zeros_like(state.A))
+    none = np.zeros((0, ROWS))
+    rows = BatchRows(labels, normals[:, k + 2], normals[:, : k + 1], none, np.zeros(ROWS), np.zeros_like(state.A))
     for step, eta in enumerate(problem.etas):
         seen = look_again(problem, state, rows)
         powers.append(float(np.mean(seen.power)))
@@ -90,10 +90,10 @@ def travel_again(problem: Problem, nodes: int) -> Path:
         state, rows = step_again(problem, state, seen, rows, eta, fresh)
     share = np.array(shares) / sum(shares)
     mean, phi0 = share @ np.array(residuals), problem.d / problem.step_samples
-    noise = np.concatenate([np.zeros(k + 1), np.sqrt(phi0) * (rows.seen @ mean) / _ROWS])
+    noise = np.concatenate([np.zeros(k + 1), np.sqrt(phi0) * (rows.seen @ mean) / ROWS])
     each = np.stack(bends, axis=1) * (state.A / np.sqrt(problem.N))[:, None]
     u = rows.u[:, :k]
-    signal = Signal(mean, u, u[:, :, None] * u[:, None, :], np.full(_ROWS, 1 / _ROWS))
+    signal = Signal(mean, u, u[:, :, None] * u[:, None, :], np.full(ROWS, 1 / ROWS))
     law = compressed(signal) if max(powers) > 0 else None
     own, shared = float(np.mean(rows.followed**2)), float(np.mean(mean**2))
     return Path(replace(state, noise=noise), problem.etas, tuple(powers), each, own, shared, phi0, law)
@@ -101,14 +101,14 @@ def travel_again(problem: Problem, nodes: int) -> Path:
 
 def look_again(problem: Problem, state: State, rows: BatchRows) -> Seen:
     """What the batch shows when it comes again."""
-    answer, r, longer = respond(problem, state, rows.u), rows.labels, np.zeros(_ROWS)
+    answer, r, longer = respond(problem, state, rows.u), rows.labels, np.zeros(ROWS)
     shift = problem.d / problem.step_samples * rows.followed  # φ₀ m
     own = answer.square - answer.k**2
     if problem.gradient == "full":
         F, spread, longer = put_out(problem, state, answer)
         r = r - F - shift * ((state.weight * state.A**2) @ own) - np.sqrt(spread) * rows.noise
     k = answer.k + np.outer(state.A / np.sqrt(problem.N), shift) * (answer.square_slope / 2 - answer.k * answer.bent)
-    return Seen(rows.u, np.full(_ROWS, 1 / _ROWS), answer._replace(k=k), r, longer, r**2)
+    return Seen(rows.u, np.full(ROWS, 1 / ROWS), answer._replace(k=k), r, longer, r**2)
 
 
 def step_again(
@@ -117,16 +117,16 @@ def step_again(
     """Neurons and rows after a step of size η on the batch."""
     phi0, a = problem.d / problem.step_samples, state.A / np.sqrt(problem.N)
     new, pull = (
-        (eta * a)[:, None] * (g - (g @ rows.seen.T / _ROWS) @ rows.seen) * np.sqrt(phi0 / _ROWS)
+        (eta * a)[:, None] * (g - (g @ rows.seen.T / ROWS) @ rows.seen) * np.sqrt(phi0 / ROWS)
         for g in (seen.response.k * seen.R, seen.response.twisted * seen.R)
     )
     values, right = np.linalg.svd(np.sqrt(state.weight)[:, None] * new, full_matrices=False)[1:]
     right = right[:_NEW][values[:_NEW] ** 2 > _LEAST]
     held, count = new @ right.T, len(right)
-    functions = right * np.sqrt(_ROWS)
+    functions = right * np.sqrt(ROWS)
     followed = rows.followed + eta * seen.R
     dropped = rows.dropped + (new**2).sum(1) - (held**2).sum(1)
-    private = a**2 * phi0 * ((seen.response.square - seen.response.k**2) @ followed**2) / _ROWS
+    private = a**2 * phi0 * ((seen.response.square - seen.response.k**2) @ followed**2) / ROWS
     after = moved(problem, state, seen, eta)
     after = replace(
         after,

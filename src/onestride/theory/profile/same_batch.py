@@ -1,0 +1,184 @@
+"""The readout fitted on the samples of the step: by how much its errors differ from those on fresh samples.
+
+The equations have rows of two kinds, those of the fit, which have seen the step (`batch_rows`), and those it is judged on, which have
+not: rows of the fit with a penalty λ_i → ∞. As min Σ_i s_i (y_i − f(x_i))² + λn|a|² has the slope (y_i − f̂(x_i))² in s_i, the test
+error is −∂Y/∂t at 1/λ_i = −t on the rows of the second kind; with rows of one kind this is the leave-one-out identity.
+
+On functions of a row and the same times ξ_c the special sector has the Gram matrix
+
+    M = N b Q bᵀ + Σ_δ x_δ W_δ x_δ − φ₀ r̂ V r̂,     V = Σ_p π_p V_p of sector 1,   W = U⁻¹ − D⁻¹, U = Σ_p π_p U_p:
+
+the mean features, the plane of β⋆, p and ν, whose coordinates a row is known by, and what the columns of X lack along r. With the literal
+gradient a neuron's features have no component along a, in sector 1 as W̃ᵀa = 0 and in the rest as Σ_j a_j (σ − c₁H₁)(w_j·x) is known:
+
+    Q = q + qU_r(D⁻¹ − U_rᵀqU_r)⁻¹U_rᵀq,  then  Q + QU(D⁻¹ + V₀ − UᵀQU)⁻¹UᵀQ,      U_r = aκ, U = aK₁;     b += aκ ω.
+
+M is of low rank, M = BᵀSB, so that Y = hᵀDh − vᵀS(1 + BDBᵀS)⁻¹v, v = BDh. Left out: that M = XᵀRX/n and the noise of higher order hang
+together with X beyond a row's own share; what a step leaves in the mean features (`memory`) and the length of x. Therefore the errors
+of the theory for fresh samples are multiplied by the ratio of the two, both of this theory, on the same groups of z.
+"""
+
+# pyright: reportConstantRedefinition=false, reportMissingTypeStubs=false
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy.linalg import block_diag
+
+from onestride._numerics import Array, Float, Inexact, solve
+from onestride.problem import Problem
+from onestride.theory.bulk import bulk_of
+from onestride.theory.direction import direction
+from onestride.theory.profile.batch_rows import Rows, batch_rows, own_share, with_test_rows
+from onestride.theory.profile.degrees import higher_sectors, kinds_of, linear_sector
+from onestride.theory.profile.equations import Solution, block, newton
+from onestride.theory.profile.harmonics import degrees_resolved, resolve
+from onestride.theory.profile.neurons import learned_direction, normal_rule, resolution
+from onestride.theory.profile.sectors import Means, Model, split_teacher
+from onestride.theory.profile.strength import strength
+
+_NODES = 31  # of z on the rows of the second kind, and of A
+_SEEN, _UNSEEN = (21, 13), (21, 3)  # groups of z and of r; on fresh rows r is not in the features
+_DEGREES = 4  # resolved at most
+_JUDGED = 1e9  # penalty of the rows of the second kind, in units of λ
+_STEP = 1e-30  # imaginary, for derivatives
+
+
+class Batch(NamedTuple):
+    """The model on the rows of both kinds, these rows, κ, and which are of the first kind."""
+
+    model: Model
+    rows: Rows
+    kappa: Float[Array, "k i"]
+    fitted: Array
+
+
+def ratio(problem: Problem, lam: Float[Array, "lam"]) -> Float[Array, "3 lam"]:
+    """Ridge objective, training and test error on the samples of the step over those on fresh ones; NaN where not solved."""
+    if direction(problem).residual_power == 0 or problem.eta == 0:
+        return np.ones((3, lam.size))
+    with np.errstate(all="ignore"):
+        return _errors(_build(problem, seen=True), lam) / _errors(_build(problem, seen=False), lam)
+
+
+def _build(problem: Problem, *, seen: bool) -> Batch:
+    D = problem.d - 1
+    L = min(degrees_resolved(D, max(problem.n, problem.N)), _DEGREES)
+    learned = learned_direction(problem)
+    law = strength(problem, "full", learned)
+    z, w = normal_rule(*resolution(learned.amplitude, _NODES))
+    z, w = z[w > 1e-9], w[w > 1e-9] / w[w > 1e-9].sum()
+    teacher = split_teacher(problem.target, learned.overlap, z, np.full(z.size, np.sqrt(D)), w, D, 1)
+    rows = batch_rows(problem, learned, seen=seen, groups=_SEEN if seen else _UNSEEN)
+    fitted = np.arange(rows.w.size + z.size) < rows.w.size
+    rows = with_test_rows(rows, z, w, teacher, problem.noise)
+    kinds = kinds_of(problem, learned, law, _NODES)
+    parts = resolve(problem.sigma, kinds.theta[:, None] * rows.z, np.sqrt(kinds.v * D)[:, None], D, L)
+    kappa = np.zeros_like(parts[0])
+    if seen or problem.gradient == "full":
+        added, kappa = own_share(problem, kinds, rows.z, np.where(fitted & seen, rows.r, 0.0))
+        parts[0] += added
+    none = np.zeros((rows.z.size, 1))
+    higher = higher_sectors(problem, D, parts, [none] * (L + 1), kinds)
+    sectors = (linear_sector(D, parts[1], none, kinds), *higher)
+    means = Means(((1.0, parts[0]),), (), rows.label[:, 0])
+    each, radius = (kinds.A, kinds.theta, kinds.weight, kinds.v), np.full(rows.z.size, np.sqrt(D))
+    model = Model(problem, "degrees", learned, D, rows.z, radius, rows.w, *each, sectors, parts[-2], means, rows.tail)
+    return Batch(model, rows, kappa, fitted)
+
+
+def _errors(batch: Batch, lam: Float[Array, "lam"]) -> Float[Array, "3 lam"]:
+    """Ridge objective, training error and test error, from the largest λ down."""
+    out, previous = np.full((3, lam.size), np.nan), None
+    for j in np.argsort(-lam, kind="stable"):
+        solution = _solve(batch, float(lam[j]), previous)
+        if not solution.converged:
+            continue
+        previous = solution
+        Y, by_lam = _moved(batch, solution, np.where(batch.fitted, 1.0, 0.0))
+        _, by_weight = _moved(batch, solution, np.where(batch.fitted, 0.0, 1 / solution.rho**2))
+        out[:, j] = lam[j] * Y, -(lam[j] ** 2) * by_lam, -by_weight
+    return out
+
+
+def _solve(batch: Batch, lam: float, start: Solution | None) -> Solution:
+    """From the solution at a larger λ, else from the untrained network's, else down from a large λ."""
+    penalty = np.where(batch.fitted, 1.0, _JUDGED)
+    if start is None:
+        bulk = bulk_of(batch.model.problem, lam)
+        rho, q = np.full(penalty.size, float(bulk.rho)), np.full(batch.model.theta.size, float(bulk.q))
+    else:
+        rho, q = start.rho, start.q
+    found = newton(batch.model, lam * penalty, np.where(batch.fitted, rho, 1 / (lam * penalty)), q)
+    if found.converged:
+        return found
+    path = np.geomspace(max(100.0, lam), lam, 12)
+    rho, q = 1 / (path[0] * penalty), np.ones_like(q)
+    for value in path:
+        found = newton(
+            batch.model, value * penalty, np.where(batch.fitted, rho, 1 / (value * penalty)), q, cap=0.7, steps=100
+        )
+        rho, q = found.rho, found.q
+    return found
+
+
+def _moved(batch: Batch, solution: Solution, speed: Float[Array, "i"]) -> tuple[float, float]:
+    """Y and its derivative when λ_i moves at this speed, by a complex step."""
+    d_rho, d_q = solution.tangent(speed)
+    Y = complex(quadratic_form(batch, solution.rho + 1j * _STEP * d_rho, solution.q + 1j * _STEP * d_q))
+    return Y.real, Y.imag / _STEP
+
+
+def quadratic_form(batch: Batch, rho: Inexact[Array, "i"], q: Inexact[Array, "k"]) -> Any:
+    """Y = hᵀDh − vᵀS(1 + BDBᵀS)⁻¹v and what ξ does not tell of the labels."""
+    model, rows, problem = batch.model, batch.rows, batch.model.problem
+    D, linear = model.w * rho, model.sectors[0]
+    Y = linear.factors[1]
+    P = (Y * D) @ Y.T
+
+    def dressed(strengths: Array, shares: Array) -> Array:
+        """Σ_p π_p C T."""
+        return np.sum([p * block(model, linear, P, q, g).CT for g, p in zip(strengths.T, shares, strict=True)], axis=0)
+
+    V = dressed(linear.strength, linear.share)
+    along_e = dressed(linear.teacher_strength, linear.teacher_frame[:, 0, 0] ** 2)
+    columns = rows.label.shape[1]
+    B, S = (
+        [_on(model.means.cases[0][1], np.eye(columns)[:1].repeat(D.size, 0))],
+        [np.diag(problem.N * model.weight * q)],
+    )
+    if problem.gradient == "full":
+        with_a = (model.A / np.sqrt(problem.N))[:, None]
+        B[0] = B[0] + _on(batch.kappa * with_a, rows.output)
+        S[0] = _without_a(batch, D, S[0], with_a)
+    for coordinate, C in zip(rows.plane, (along_e, V), strict=False):
+        B.append(_on(Y, coordinate))
+        S.append(C @ solve(np.eye(C.shape[0]) - P @ C, np.eye(C.shape[0])))  # W = Yᵀ(C T)(1 − P C T)⁻¹Y
+    if rows.unit.any():
+        B.append(_on(Y * rows.unit, np.eye(columns)[:1].repeat(D.size, 0)))
+        S.append(-(problem.d / problem.n) * V)
+    basis, middle = np.concatenate(B), block_diag(*S)
+    wide, h = np.tile(D, columns), rows.label.T.ravel()
+    v = basis @ (wide * h)
+    x = solve(np.eye(v.size) + (basis * wide) @ basis.T @ middle, v)
+    return D @ rows.tail + h @ (wide * h) - v @ (middle @ x)
+
+
+def _on(functions: Float[Array, "r i"], coordinate: Float[Array, "i c"]) -> Float[Array, "r ci"]:
+    """Functions of a row times one of its coordinates, in the blocks 1, ξ_1, …."""
+    return np.concatenate([functions * column for column in coordinate.T], axis=1)
+
+
+def _without_a(
+    batch: Batch, D: Inexact[Array, "i"], q: Inexact[Array, "k k"], with_a: Float[Array, "k 1"]
+) -> Inexact[Array, "k k"]:
+    """Q of neurons whose features have no component along a, in the rest and in sector 1; q holds N w_k q_k."""
+    linear, eye = batch.model.sectors[0], np.eye(D.size)
+    U = batch.kappa * with_a
+    seen = U.T @ q
+    Q = q + seen.T @ solve(eye - D[:, None] * (seen @ U), D[:, None] * seen)
+    K = linear.K * np.sqrt(linear.mean_strength)[:, None]
+    U = K * with_a
+    seen = U.T @ Q
+    return Q + seen.T @ solve(eye + D[:, None] * ((K.T @ q @ K) / linear.dim - seen @ U), D[:, None] * seen)
