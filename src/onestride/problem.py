@@ -77,7 +77,7 @@ class Problem(Frozen):
         ``"fresh"``: new samples for every step; ``"reused"``: all steps on the samples of the first.
     fresh
         Whether the ridge regression has samples of its own. False: it is fitted on those of the step, as many as it has; with
-        several steps that needs ``batch="reused"``.
+        several steps that needs ``batch="reused"``, and is simulated but not predicted.
     directions
         Orthonormal directions β₁ … β_k of the teacher; with z_j = β_jᵀx and k = 1 this is σ⋆(β⋆ᵀx).
     mix

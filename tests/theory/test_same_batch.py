@@ -11,6 +11,7 @@ from onestride.theory.profile.batch_rows import batch_rows
 from onestride.theory.profile.equations import solve
 from onestride.theory.profile.errors import errors_at
 from onestride.theory.profile.neurons import learned_direction
+from onestride.theory.reliability import known_off
 
 
 def make(**changes):
@@ -90,3 +91,19 @@ def test_what_is_not_described_is_told(changes, sentence):
 def test_other_quantities_need_fresh_samples():
     with pytest.raises(one.TheoryError, match="fresh samples for the ridge regression, got fresh=False"):
         one.learned(make())
+
+
+@pytest.mark.parametrize(
+    ("changes", "sentence"),
+    [
+        ({"teacher": [0, 1, 0, 0.4], "noise": 0.0}, "residuals of kurtosis 58 make a few of the 200 rows"),
+        (
+            {"teacher": [0, 1], "step": one.Step(constant=3, exponent=0.5)},
+            "own shares of the gradient move their pre-activations by",
+        ),
+    ],
+)
+def test_what_is_known_to_be_off_is_marked(changes, sentence):
+    p = make(**changes)
+    assert known_off(p.replace(fresh=True)) is None
+    assert sentence in known_off(p)

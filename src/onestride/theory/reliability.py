@@ -32,6 +32,8 @@ problems of other inputs; that of degrees is where a block of dimension B_l visi
                teacher of several directions, 30; with a step two eigenvalues that each hold a quarter of what is left of tr Σ², one above 2√d, f λ_max > 5, or
                weights along a spike that the teacher's quadratic part makes grow by more than 0.4
     lengths    random lengths of the inputs: f > 0.04, f with their law
+    own        a readout fitted on the samples of the step: residuals of kurtosis κ_r > 0.02 n, or own shares of the gradient that move
+               pre-activations by ηφ₀√(E r²/N) > 0.5 (limits set on 30 random problems)
 
 The levels of one degree (and finite-step, which stands on one) leave out degrees two and higher and the length of x: the
 untrained network's errors with all of them, relative to theirs, are known, δ, and a step makes them weigh more: δ(1 + 2θ).
@@ -76,6 +78,7 @@ _STRETCHED, _BENT = 0.05, 0.15
 _SPIKE, _DIRECTIONS, _STANDS_OUT, _ALONG = 0.25, 15.0, 2.0, 5.0  # of a covariance
 _ALONG_SPIKE = 0.4
 _BY_FEW = 0.04
+_OWN_TAILS, _OWN = 0.02, 0.5  # of a row's own share of the gradient
 _UNCHECKED = 0.1  # of n or N over d²/2, where the comparison with every degree has no solution
 
 
@@ -118,7 +121,9 @@ def known_off(problem: Problem) -> str | None:
         )
     if problem.eta == 0:
         return None
-    return _by_step(problem, spread) if problem.steps == 1 else _by_steps(problem)
+    if problem.steps > 1:
+        return _by_steps(problem)
+    return _by_step(problem, spread) or (None if problem.fresh else _by_own_share(problem))
 
 
 def _by_covariance(problem: Problem) -> str | None:
@@ -211,6 +216,23 @@ def _by_step(problem: Problem, spread: float) -> str | None:
     power, phi0 = direction(problem).residual_power, problem.d / problem.step_samples
     moved = 2 * abs(problem.sigma.coefficients[2]) * problem.eta * np.sqrt(phi0 * power / problem.N)
     return _loud(problem) or _few(problem, moved)
+
+
+def _by_own_share(problem: Problem) -> str | None:
+    """A readout fitted on the samples of the step: how rows and neurons hang together beyond a row's own share."""
+    power, phi0, tails = direction(problem).residual_power, problem.d / problem.n, residual_kurtosis(problem)
+    if tails > _OWN_TAILS * problem.n:
+        return (
+            f"the readout is fitted on the samples of the step, and residuals of kurtosis {tails:.2g} make a few of the {problem.n} rows "
+            "carry most of what the step has seen"
+        )
+    own = problem.eta * phi0 * np.sqrt(power / problem.N)
+    if own > _OWN:
+        return (
+            f"the readout is fitted on the samples of the step, whose own shares of the gradient move their pre-activations by {own:.2g}: "
+            "how neurons and rows hang together beyond that share is not described"
+        )
+    return None
 
 
 def _by_steps(problem: Problem) -> str | None:

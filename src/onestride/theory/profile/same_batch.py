@@ -8,13 +8,14 @@ On functions of a row and the same times ξ_c the special sector has the Gram ma
 
     M = N b Q bᵀ + Σ_δ x_δ W_δ x_δ − φ₀ r̂ V r̂,     V = Σ_p π_p V_p of sector 1,   W = U⁻¹ − D⁻¹, U = Σ_p π_p U_p:
 
-the mean features, the plane of β⋆, p and ν, whose coordinates a row is known by, and what the columns of X lack along r. With the literal
-gradient a neuron's features have no component along a, in sector 1 as W̃ᵀa = 0 and in the rest as Σ_j a_j (σ − c₁H₁)(w_j·x) is known:
+the mean features, the plane of β⋆, p and ν, whose coordinates a row is known by, and what the columns of X lack along r; and in degree
+two, of dimension B₂, the same with xᵀMx/d, of mean φ₀r and variance 2E r²/n, in the place of x·ν (`memory`). With the literal gradient a
+neuron's features have no component along a, in sector 1 as W̃ᵀa = 0 and in the rest as Σ_j a_j (σ − c₁H₁)(w_j·x) is known:
 
     Q = q + qU_r(D⁻¹ − U_rᵀqU_r)⁻¹U_rᵀq,  then  Q + QU(D⁻¹ + V₀ − UᵀQU)⁻¹UᵀQ,      U_r = aκ, U = aK₁;     b += aκ ω.
 
 M is of low rank, M = BᵀSB, so that Y = hᵀDh − vᵀS(1 + BDBᵀS)⁻¹v, v = BDh. Left out: that M = XᵀRX/n and the noise of higher order hang
-together with X beyond a row's own share; what a step leaves in the mean features (`memory`) and the length of x. Therefore the errors
+together with X beyond a row's own share; what else a step leaves in the mean features (`memory`), and the length of x. Therefore the errors
 of the theory for fresh samples are multiplied by the ratio of the two, both of this theory, on the same groups of z.
 """
 
@@ -35,7 +36,7 @@ from onestride.theory.profile.degrees import higher_sectors, kinds_of, linear_se
 from onestride.theory.profile.equations import Solution, block, newton
 from onestride.theory.profile.harmonics import degrees_resolved, resolve
 from onestride.theory.profile.neurons import learned_direction, normal_rule, resolution
-from onestride.theory.profile.sectors import Means, Model, split_teacher
+from onestride.theory.profile.sectors import Means, Model, Sector, split_teacher
 from onestride.theory.profile.strength import strength
 
 _NODES = 31  # of z on the rows of the second kind, and of A
@@ -46,11 +47,12 @@ _STEP = 1e-30  # imaginary, for derivatives
 
 
 class Batch(NamedTuple):
-    """The model on the rows of both kinds, these rows, κ, and which are of the first kind."""
+    """The model on the rows of both kinds, these rows, κ, what xᵀMx/d adds to mean features, and which rows are of the first kind."""
 
     model: Model
     rows: Rows
     kappa: Float[Array, "k i"]
+    remembered: Float[Array, "k i"]
     fitted: Array
 
 
@@ -85,7 +87,9 @@ def _build(problem: Problem, *, seen: bool) -> Batch:
     means = Means(((1.0, parts[0]),), (), rows.label[:, 0])
     each, radius = (kinds.A, kinds.theta, kinds.weight, kinds.v), np.full(rows.z.size, np.sqrt(D))
     model = Model(problem, "degrees", learned, D, rows.z, radius, rows.w, *each, sectors, parts[-2], means, rows.tail)
-    return Batch(model, rows, kappa, fitted)
+    tau, power = problem.eta * kinds.A / np.sqrt(problem.N), direction(problem).residual_power
+    bent = 4 * problem.sigma.coefficients[2] * tau * kinds.aside / kinds.v * np.sqrt(2 * power / problem.n)
+    return Batch(model, rows, kappa, parts[-1] * bent[:, None], fitted)
 
 
 def _errors(batch: Batch, lam: Float[Array, "lam"]) -> Float[Array, "3 lam"]:
@@ -133,36 +137,45 @@ def _moved(batch: Batch, solution: Solution, speed: Float[Array, "i"]) -> tuple[
 def quadratic_form(batch: Batch, rho: Inexact[Array, "i"], q: Inexact[Array, "k"]) -> Any:
     """Y = hᵀDh − vᵀS(1 + BDBᵀS)⁻¹v and what ξ does not tell of the labels."""
     model, rows, problem = batch.model, batch.rows, batch.model.problem
-    D, linear = model.w * rho, model.sectors[0]
-    Y = linear.factors[1]
-    P = (Y * D) @ Y.T
-
-    def dressed(strengths: Array, shares: Array) -> Array:
-        """Σ_p π_p C T."""
-        return np.sum([p * block(model, linear, P, q, g).CT for g, p in zip(strengths.T, shares, strict=True)], axis=0)
-
-    V = dressed(linear.strength, linear.share)
-    along_e = dressed(linear.teacher_strength, linear.teacher_frame[:, 0, 0] ** 2)
-    columns = rows.label.shape[1]
-    B, S = (
-        [_on(model.means.cases[0][1], np.eye(columns)[:1].repeat(D.size, 0))],
-        [np.diag(problem.N * model.weight * q)],
-    )
+    D, linear, N = model.w * rho, model.sectors[0], problem.N
+    nothing = np.zeros((D.size, 1))
+    one, form = np.eye(rows.label.shape[1] + 1)[
+        [0, -1]
+    ]  # the blocks of functions of the row, and of those times xᵀMx/d
+    B = [_on(model.means.cases[0][1], np.tile(one, (D.size, 1))) + _on(batch.remembered, np.tile(form, (D.size, 1)))]
+    S = [np.diag(N * model.weight * q)]
     if problem.gradient == "full":
-        with_a = (model.A / np.sqrt(problem.N))[:, None]
-        B[0] = B[0] + _on(batch.kappa * with_a, rows.output)
+        with_a = (model.A / np.sqrt(N))[:, None]
+        B[0] = B[0] + _on(batch.kappa * with_a, np.append(rows.output, nothing, axis=1))
         S[0] = _without_a(batch, D, S[0], with_a)
-    for coordinate, C in zip(rows.plane, (along_e, V), strict=False):
-        B.append(_on(Y, coordinate))
-        S.append(C @ solve(np.eye(C.shape[0]) - P @ C, np.eye(C.shape[0])))  # W = Yᵀ(C T)(1 − P C T)⁻¹Y
-    if rows.unit.any():
-        B.append(_on(Y * rows.unit, np.eye(columns)[:1].repeat(D.size, 0)))
-        S.append(-(problem.d / problem.n) * V)
+    known = [(linear, np.append(x, nothing, axis=1), at == 0) for at, x in enumerate(rows.plane)]
+    if len(model.sectors) > 1:
+        seen = np.sqrt(model.sectors[1].dim / problem.n) * rows.unit
+        known.append((model.sectors[1], np.outer(seen, one) + form, False))
+    for sector, coordinate, along_e in known:
+        B.append(_on(sector.factors[1], coordinate))
+        S.append(_dressed(model, sector, D, q, along_e=along_e)[1])
+    for sector in model.sectors[:2] if rows.unit.any() else ():
+        B.append(_on(sector.factors[1], np.outer(rows.unit, one)))
+        S.append(-(sector.dim / problem.n) * _dressed(model, sector, D, q)[0])
     basis, middle = np.concatenate(B), block_diag(*S)
-    wide, h = np.tile(D, columns), rows.label.T.ravel()
+    wide, h = np.tile(D, one.size), np.append(rows.label, nothing, axis=1).T.ravel()
     v = basis @ (wide * h)
     x = solve(np.eye(v.size) + (basis * wide) @ basis.T @ middle, v)
     return D @ rows.tail + h @ (wide * h) - v @ (middle @ x)
+
+
+def _dressed(
+    model: Model, sector: Sector, D: Inexact[Array, "i"], q: Inexact[Array, "k"], *, along_e: bool = False
+) -> tuple[Inexact[Array, "r r"], Inexact[Array, "r r"]]:
+    """V and W of a sector in the few columns of its K: Σ_p π_p C T, and C T (1 − P C T)⁻¹ of that; on the teacher's law with `along_e`."""
+    Y = sector.factors[1]
+    P = (Y * D) @ Y.T
+    law, share = sector.strength, sector.share
+    if along_e:
+        law, share = sector.teacher_strength, sector.teacher_frame[:, 0, 0] ** 2
+    V = np.sum([p * block(model, sector, P, q, g).CT for g, p in zip(law.T, share, strict=True)], axis=0)
+    return V, V @ solve(np.eye(P.shape[0]) - P @ V, np.eye(P.shape[0]))
 
 
 def _on(functions: Float[Array, "r i"], coordinate: Float[Array, "i c"]) -> Float[Array, "r ci"]:
