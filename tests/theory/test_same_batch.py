@@ -80,7 +80,7 @@ def test_agrees_with_simulation(changes, simulated):
         ({"steps": 2, "batch": "reused"}, "is derived for one step, got steps=2"),
         ({"directions": 2}, "needs a teacher of one direction, got directions=2"),
         ({"inputs": "ar1"}, "needs inputs with identity covariance"),
-        ({"gradient": "full", "readout": "constant"}, "needs a random readout or gradient='labels'"),
+        ({"readout": "constant"}, "needs a random readout, got readout='constant'"),
     ],
 )
 def test_what_is_not_described_is_told(changes, sentence):

@@ -76,10 +76,10 @@ def _on_the_same_batch(problem: Problem, *, described: bool) -> str | None:
         return f"{what} is derived for one step, got steps={problem.steps}"
     if problem.directions > 1:
         return f"{what} needs a teacher of one direction, got directions={problem.directions}"
-    if problem.gradient == "full" and problem.readout == "constant":
+    if problem.readout == "constant":
         return (
-            f"{what} needs a random readout or gradient='labels', got readout='constant' with gradient='full': the quadratic parts of "
-            "the network's output then add up over the neurons"
+            f"{what} needs a random readout, got readout='constant': the moves of all neurons along the batch's own second moments then add "
+            "up, and how these hang together with its rows is not described"
         )
     return needs_identity(problem, what)
 
