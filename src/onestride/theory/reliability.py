@@ -220,19 +220,11 @@ def _by_step(problem: Problem, spread: float) -> str | None:
 
 def _by_own_share(problem: Problem) -> str | None:
     """A readout fitted on the samples of the step: how rows and neurons hang together beyond a row's own share."""
-    power, phi0, tails = direction(problem).residual_power, problem.d / problem.n, residual_kurtosis(problem)
+    tails, start = residual_kurtosis(problem), "the readout is fitted on the samples of the step, and"
     if tails > _OWN_TAILS * problem.n:
-        return (
-            f"the readout is fitted on the samples of the step, and residuals of kurtosis {tails:.2g} make a few of the {problem.n} rows "
-            "carry most of what the step has seen"
-        )
-    own = problem.eta * phi0 * np.sqrt(power / problem.N)
-    if own > _OWN:
-        return (
-            f"the readout is fitted on the samples of the step, whose own shares of the gradient move their pre-activations by {own:.2g}: "
-            "how neurons and rows hang together beyond that share is not described"
-        )
-    return None
+        return f"{start} residuals of kurtosis {tails:.2g} make a few of the {problem.n} rows carry most of what it has seen"
+    own = problem.eta * problem.phi * np.sqrt(direction(problem).residual_power / problem.N)
+    return f"{start} their own shares of the gradient move their pre-activations by {own:.2g}" if own > _OWN else None
 
 
 def _by_steps(problem: Problem) -> str | None:
