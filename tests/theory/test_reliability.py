@@ -15,7 +15,8 @@ from onestride.theory import predict as predict_module
 from onestride.theory.baselines import linear_ridge
 from onestride.theory.profile.equations import MOST_STEPS
 from onestride.theory.profile.errors import errors as profile_errors
-from onestride.theory.reliability import _by_degrees, fluctuation, known_off, nonlinear_tails
+from onestride.theory.reliability import _by_degrees, fluctuation, known_off
+from onestride.theory.tails import nonlinear_tails
 from onestride.theory.threads import one_thread
 from tolerances import assert_agrees, assert_close
 

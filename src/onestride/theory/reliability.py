@@ -45,8 +45,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from onestride._numerics import Array, gauss_density, relative_gap
-from onestride.functions import Function
+from onestride._numerics import Array, relative_gap
 from onestride.problem import Problem, Step
 from onestride.result import QUANTITIES, Errors, Status
 from onestride.theory.assumptions import failed_assumption
@@ -60,6 +59,7 @@ from onestride.theory.profile.lengths import step_law
 from onestride.theory.profile.neurons import learned_direction
 from onestride.theory.profile.strength import isotropic_noise, unlearned_stretch
 from onestride.theory.profile.travel import stable, travel
+from onestride.theory.tails import nonlinear_tails, residual_kurtosis
 
 KNOWN_OFF = 0.05
 _WITH_STEP = 2.0  # how a step of amplitude 1 multiplies what the unresolved degrees are worth, beside 1
@@ -372,31 +372,6 @@ def _by_degrees(problem: Problem, plain: Array, resolved: Array) -> str | None:
 
 def _sizes(problem: Problem) -> str:
     return f"n = {problem.n}, N = {problem.N}, d²/2 = {problem.d**2 / 2:.3g}"
-
-
-def nonlinear_tails(sigma: Function, spread: float) -> tuple[float, float]:
-    """κ = E s⁴/(E s²)² of the nonlinear part s of σ(z), and E s² of σ(√(1 + f) z) relative to it; (0, 1) when s = 0."""
-    x, w = sigma.rule
-
-    def nonlinear(v: float) -> tuple[Array, Array]:
-        p = w * gauss_density(x / np.sqrt(v)) / np.sqrt(v)
-        centred = sigma(x) - p @ sigma(x)
-        return p, centred - (p @ (centred * x)) / v * x
-
-    p, s = nonlinear(1.0)
-    power = float(p @ s**2)
-    if power <= 1e-12 * sigma.second_moment:
-        return 0.0, 1.0
-    wide, grown = nonlinear(1 + spread)
-    return float(p @ (s / np.sqrt(power)) ** 4), float(wide @ grown**2) / power
-
-
-def residual_kurtosis(problem: Problem) -> float:
-    """E r⁴/(E r²)² of labels plus a Gaussian output and noise."""
-    signal = signal_of(problem.target)
-    g, w = signal.g, signal.weight
-    square, other = float(w @ g**2), direction(problem).residual_power - float(w @ g**2)
-    return float(w @ g**4 + 6 * square * other + 3 * other**2) / (square + other) ** 2 if square + other > 0 else 3.0
 
 
 def fluctuation(problem: Problem) -> float:
