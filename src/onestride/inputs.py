@@ -133,6 +133,8 @@ class InputLaw:
         Degrees of freedom of the random length ℓ, ℓ² = (f − 2)/χ²_f; None where ℓ = 1.
     teacher
         Energies of the teacher along the eigenvectors, where they are fixed.
+    normal
+        Whether x is Gaussian, so that the teacher's argument is N(0, 1) exactly.
     """
 
     name: str
@@ -141,6 +143,7 @@ class InputLaw:
     times: Callable[[Array], Array] | None = None
     freedom: float | None = None
     teacher: tuple[float, ...] | None = None
+    normal: bool = False
 
     @property
     def isotropic(self) -> bool:
@@ -213,12 +216,12 @@ def _power_times(B: Float[Array, "k d"]) -> Float[Array, "k d"]:
 _REGISTRY: dict[str, InputLaw] = {
     law.name: law
     for law in (
-        InputLaw("gaussian", _gaussian, np.ones),
+        InputLaw("gaussian", _gaussian, np.ones, normal=True),
         InputLaw("uniform", _uniform, np.ones),
         InputLaw("rademacher", _rademacher, np.ones),
         InputLaw("student", _student, np.ones),
-        InputLaw("ar1", _ar1, _ar1_eigenvalues, _ar1_times),
-        InputLaw("power", _power, _power_eigenvalues, _power_times),
+        InputLaw("ar1", _ar1, _ar1_eigenvalues, _ar1_times, normal=True),
+        InputLaw("power", _power, _power_eigenvalues, _power_times, normal=True),
         InputLaw("elliptic", _elliptic, np.ones, freedom=STUDENT_FREEDOM),
     )
 }
@@ -246,7 +249,7 @@ def _law_of(covariance: Covariance) -> InputLaw:
         generator.standard_normal(out=X)
         X *= np.sqrt(values)
 
-    return InputLaw("covariance", fill, lambda d: values, lambda B: B * values, teacher=covariance.teacher)
+    return InputLaw("covariance", fill, lambda d: values, lambda B: B * values, None, covariance.teacher, True)
 
 
 def read_inputs(given: object, d: int) -> str | Covariance:

@@ -224,10 +224,45 @@ class PredictionGrid(Result):
 
 
 @dataclass(frozen=True)
+class Luck:
+    """What is known of the luck in measured values, one row per seed: see `simulation.luck`.
+
+    `moments` have expectation 0 and law that no error bar need count; `slopes` say how much of each is in the values.
+    """
+
+    freed: Float[Array, "seeds *shape"]
+    slopes: Float[Array, "seeds *shape moments"]
+    moments: Float[Array, "seeds moments"]
+
+    def precise(self) -> Float[Array, "seeds *shape"]:
+        """Values less slope times moment, the slopes being those of the other seeds; of one seed as they are."""
+        seeds = self.moments.shape[0]
+        if seeds < 2:
+            return self.freed
+        others = (self.slopes.sum(0) - self.slopes) / (seeds - 1)
+        return self.freed - np.einsum("s...m,sm->s...", others, self.moments)
+
+
+@dataclass(frozen=True)
 class Estimate:
-    """A measured quantity: one value per seed along the first axis."""
+    """A measured quantity: one value per seed along the first axis.
+
+    Values may be freed of luck whose law is known, which leaves their expectation as it is; `raw` are the plain ones.
+    """
 
     values: Float[Array, "seeds *shape"]
+    plain: Float[Array, "seeds *shape"] | None = field(default=None, repr=False)
+    luck: Luck | None = field(default=None, repr=False)
+
+    @classmethod
+    def freed(cls, plain: Float[Array, "seeds *shape"], luck: Luck) -> Estimate:
+        """Plain values freed of their luck."""
+        return cls(luck.precise(), plain, luck)
+
+    @property
+    def raw(self) -> Estimate:
+        """The plain values, as they were measured."""
+        return self if self.plain is None else Estimate(self.plain)
 
     @property
     def mean(self) -> Any:
@@ -244,10 +279,12 @@ class Estimate:
 
     def __sub__(self, other: Estimate) -> Estimate:
         """Paired difference, seed by seed."""
-        return Estimate(self.values - other.values)
+        return Estimate(self.values - other.values, self.raw.values - other.raw.values)
 
     def __getitem__(self, cell: Any) -> Estimate:
-        return Estimate(self.values[(slice(None), *cell)] if isinstance(cell, tuple) else self.values[:, cell])
+        at = (slice(None), *cell) if isinstance(cell, tuple) else (slice(None), cell)
+        luck = self.luck and Luck(self.luck.freed[at], self.luck.slopes[at], self.luck.moments)
+        return Estimate(self.values[at], self.raw.values[at], luck)
 
     def __format__(self, spec: str) -> str:
         return f"{self.mean:{spec}} ± {self.stderr:{spec}}"

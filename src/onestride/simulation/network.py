@@ -147,7 +147,7 @@ def batch_tasks(
 ) -> list[Callable[[], Batch]]:
     """Functions that draw the blocks of `draw_batch`, where the backend likes them."""
     directions = draw_directions(problem, seed)
-    errors = None if noise is None else problem.noise * stream(seed, noise, part).standard_normal(rows)
+    errors = None if noise is None else problem.noise * draw_noise(seed, noise, rows, part)
     blocks = row_blocks(rows, problem.d)
 
     def draw(k: int) -> Batch:
@@ -157,6 +157,11 @@ def batch_tasks(
         return Batch(X, signal, signal if errors is None else signal + errors[blocks[k]])
 
     return [partial(draw, k) for k in range(len(blocks))]
+
+
+def draw_noise(seed: int, role: Role, rows: int, part: int = 0) -> Float[Array, "n"]:
+    """The label noise of a batch in units of its standard deviation."""
+    return stream(seed, role, part).standard_normal(rows)
 
 
 def held_out_tiles(

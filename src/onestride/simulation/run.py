@@ -13,25 +13,30 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from onestride._backend import DeviceArray, choose, prefetched
+from onestride._backend import choose, prefetched
 from onestride._numerics import Array, Float
 from onestride.problem import Problem, exponent_axis, grid_axis
-from onestride.result import QUANTITIES, Estimate, Simulation
+from onestride.result import Simulation
 from onestride.simulation.arguments import OnProgress, seed_tuple, step_sizes, test_rows
 from onestride.simulation.cost import Plan
-from onestride.simulation.features import Trained, features, fitted_rows, overflow, train_further, train_once
+from onestride.simulation.features import Trained, fitted_rows, overflow, train_further, train_once
+from onestride.simulation.held_out import held_out
+from onestride.simulation.known import KnownMoments
+from onestride.simulation.luck import Drawn, estimates, measured
 from onestride.simulation.memory import require_room
 from onestride.simulation.network import (
     Batch,
     batch_tasks,
+    draw_noise,
     draw_readout,
     draw_weights,
     gradient_sums,
     held_out_tiles,
+    ridge_roles,
     step_tasks,
     weight_tasks,
 )
-from onestride.simulation.ridge import RidgePath, fit_rows
+from onestride.simulation.ridge import SplitPath, fit_split
 from onestride.simulation.streamed import ridge_tasks, streamed_gradient, streamed_paths
 
 
@@ -92,29 +97,27 @@ def simulate_grid(
     etas, which = step_sizes(problem, alphas, untrained=untrained)
     plan = Plan(problem, etas.size, lams.size, rows, choose(device, dtype), alphas.size, len(seed_list))
     require_room(problem, plan.memory, plan.backend, n_test=n_test)
-    values = np.empty((len(QUANTITIES), len(seed_list), etas.size, lams.size))
+    drawn: list[Drawn] = []
     for i, seed in enumerate(seed_list):
 
         def tick(k: int, done: int = i * etas.size) -> None:
             if progress is not None:
                 progress(done + k, len(seed_list) * etas.size)
 
-        values[:, i] = _one_seed(plan, etas, lams, seed, executor, tick)
+        drawn.append(_one_seed(plan, etas, lams, seed, executor, tick))
     check = None
     if plan.backend.dtype == "float32":
-        check = _spot_check(plan, etas[-1:], lams[:1], seed_list[0], values[:, 0, -1:, :1])
-    values, before = values[:, :, which], None
-    if untrained:  # measured once; broadcast it so that it pairs with every exponent
-        base = np.broadcast_to(values[:, :, :1], (*values.shape[:2], alphas.size, lams.size))
-        before = Simulation(problem, seed_list, Estimate(base[0]), Estimate(base[1]), Estimate(base[2]))
-    loss, mse, test = (Estimate(v[:, -alphas.size :]) for v in values)
-    return Simulation(problem, seed_list, loss, mse, test, before, alphas, lams, check)
+        check = _spot_check(plan, etas[-1:], lams[:1], seed_list[0], drawn[0].plain[:, -1:, :1])
+    before = None
+    if untrained:  # measured once; repeated so that it pairs with every exponent
+        before = Simulation(problem, seed_list, *estimates(drawn, np.zeros(alphas.size, int)))
+    return Simulation(problem, seed_list, *estimates(drawn, which[-alphas.size :]), before, alphas, lams, check)
 
 
 def _spot_check(plan: Plan, etas: Array, ridges: Array, seed: int, found: Array) -> float:
     """Largest relative difference of one cell's errors from the same cell in float64."""
     alone = replace(plan, networks=1, penalties=1, backend=choose(plan.device, "float64"))
-    return float(np.max(np.abs(found / _one_seed(alone, etas, ridges, seed, None, lambda _: None) - 1)))
+    return float(np.max(np.abs(found / _one_seed(alone, etas, ridges, seed, None, lambda _: None).plain - 1)))
 
 
 def _one_seed(
@@ -124,17 +127,19 @@ def _one_seed(
     seed: int,
     executor: Executor | None,
     tick: Callable[[int], None],
-) -> Float[Array, "3 networks penalties"]:
-    """Train loss, train MSE and test error, shape (3, steps, penalties), of one seed."""
+) -> Drawn:
+    """Train loss, train MSE and test error of one seed."""
     problem, backend = plan.problem, plan.backend
     draws = _Draws(plan, seed, ahead=problem.steps == 1 and executor is None and not plan.streams)
+    known, beta = KnownMoments.of(problem, seed), None
     if problem.steps > 1:
         trained = train_further(plan, etas, seed)
     else:
         W0, a = draw_weights(problem, seed, backend, draws.take("weights")), draw_readout(problem, seed)
         if executor is None:
-            G, _, residual = gradient_sums(problem, W0, a, draws.take("step"), backend)
+            G, Xr, residual = gradient_sums(problem, W0, a, draws.take("step"), backend)
             G *= 1 / residual.size
+            beta = Xr / residual.size
         else:
             G = streamed_gradient(plan, seed, executor, W0, a)
         trained = train_once(plan, etas, seed, W0, G)
@@ -142,14 +147,14 @@ def _one_seed(
     if plan.streams:
         paths = streamed_paths(trained, ridges, executor, lambda share: tick(int(share * (etas.size - 1))))
     else:
-        paths = _stored_paths(trained, ridges, partial(draws.take, "ridge"))
-    fitted: list[RidgePath] = []
-    for k, path in enumerate(paths):
+        paths = _stored_paths(trained, ridges, partial(draws.take, "ridge"), known)
+    fitted: list[SplitPath] = []
+    moments = np.zeros(0)
+    for k, (path, moments) in enumerate(paths):
         fitted.append(path)
         tick(k + 1)
-    held_out = held_out_tiles(problem, seed, plan.tests, backend, draws.take("test"))
-    errors = _test_error(trained, [path.coefficients for path in fitted], held_out)
-    return np.array([[path.train_loss for path in fitted], [path.train_mse for path in fitted], errors])
+    held = held_out(trained, fitted, held_out_tiles(problem, seed, plan.tests, backend, draws.take("test")), known)
+    return measured(trained, fitted, held, moments, beta)
 
 
 class _Draws:
@@ -173,32 +178,26 @@ class _Draws:
         return islice(self._drawn, self._sizes[name]) if self._sizes else prefetched(self._tasks[name]())
 
 
-def _stored_paths(trained: Trained, ridges: Array, samples: Callable[[], Iterator[Batch]]) -> Iterator[RidgePath]:
-    problem = trained.plan.problem
-    labels: list[Array] = []
+def _stored_paths(
+    trained: Trained, ridges: Array, samples: Callable[[], Iterator[Batch]], known: KnownMoments
+) -> Iterator[tuple[SplitPath, Array]]:
+    """The ridge path of each η, with the moments of the labels."""
+    plan, problem = trained.plan, trained.plan.problem
+    signals: list[Array] = []
+    sums: list[Array] = []
 
     def noted() -> Iterator[Batch]:
-        labels.clear()
+        signals.clear()
+        sums.clear()
         for batch in samples():
-            labels.append(batch.y)
+            signals.append(batch.signal)
+            sums.append(known.sums(batch.X))
             yield batch
 
+    u = plan.backend.put(draw_noise(trained.seed, ridge_roles(problem)[1], problem.n))
     for eta, rows in zip(trained.etas, fitted_rows(trained, noted), strict=True):
-        y = trained.plan.backend.put(np.concatenate(labels))
+        g = plan.backend.put(np.concatenate(signals))
         try:
-            yield fit_rows(rows, y, ridges, dual=problem.n <= problem.N)
+            yield fit_split(rows, g, u, ridges, dual=problem.n <= problem.N), sum(sums) / problem.n
         except OverflowError:
             raise overflow(problem, eta) from None
-
-
-def _test_error(trained: Trained, coefficients: list[DeviceArray], held_out: Iterator[tuple[Array, Array]]) -> Array:
-    """Mean of (σ⋆(β⋆ᵀx) − f̂(x))² over fresh x, plus the noise variance; predictions never see a label."""
-    plan, backend = trained.plan, trained.plan.backend
-    total = [backend.zeros(c.shape[1]) for c in coefficients]
-    of = features(trained)
-    for X, signal in held_out:
-        target = backend.put(signal)[:, None]
-        for k, F in enumerate(of(X)):
-            gap = target - F @ coefficients[k]
-            total[k] += backend.xp.sum(gap * gap, axis=0)
-    return np.stack([backend.get(t) for t in total]) / plan.tests + plan.problem.noise**2

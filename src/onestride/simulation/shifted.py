@@ -15,7 +15,7 @@ Operations, m × m shifted systems, B of L rows, p shifts:
 # pyright: reportConstantRedefinition=false
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from types import ModuleType
 from typing import Any, NamedTuple
 
@@ -56,10 +56,20 @@ def way(width: int, shifts: int, backend: Backend, *, only_gram: bool = False) -
 
 def solve_shifted(rows: Rows, b: DeviceArray, shifts: Float[Array, "shifts"]) -> tuple[DeviceArray, DeviceArray]:
     """The x = (BᵀB + s)⁻¹b for every shift, as columns, and Bx."""
+    return solve_twice(rows, b[:, None], shifts)[:2]
+
+
+def solve_twice(
+    rows: Rows, b: DeviceArray, shifts: Float[Array, "shifts"]
+) -> tuple[DeviceArray, DeviceArray, DeviceArray]:
+    """The x = (BᵀB + s)⁻¹b of each column of b for every shift, Bx, and (BᵀB + s)⁻¹x of the first column of b.
+
+    Columns of x: all shifts of the first b, then of the next. The last is −∂x/∂s.
+    """
     backend = rows.backend
     if not way(rows.width, shifts.size, backend).refined:
-        x = solve_gram(rows.gram(backend.dtype), b, shifts, backend)
-        return x, rows @ x
+        x, again = solve_gram_twice(rows.gram(backend.dtype), b, shifts, backend)
+        return x, rows @ x, again
     for dtype in ("float32", "float64") if backend.dtype == "float64" else ("float32",):
         solution = _factorise_and_refine(rows, b, shifts, dtype)
         if solution is not None:
@@ -69,15 +79,39 @@ def solve_shifted(rows: Rows, b: DeviceArray, shifts: Float[Array, "shifts"]) ->
 
 def solve_gram(K: DeviceArray, b: DeviceArray, shifts: Float[Array, "shifts"], backend: Backend = HOST) -> DeviceArray:
     """The x = (K + s)⁻¹b for every shift, as columns, when there is only K, which is overwritten."""
+    return solve_gram_twice(K, b[:, None], shifts, backend)[0]
+
+
+def solve_gram_twice(
+    K: DeviceArray, b: DeviceArray, shifts: Float[Array, "shifts"], backend: Backend = HOST
+) -> tuple[DeviceArray, DeviceArray]:
+    """As `solve_twice`, when there is only K, which is overwritten."""
     _require_digits(shifts, _norm(K, backend), backend.dtype)
     chosen = way(K.shape[0], shifts.size, backend, only_gram=True)
     solver = factors(K, shifts, backend, tridiagonal=chosen.tridiagonal, last=True)
-    return solver(b[:, None] + backend.zeros(b.shape[0], shifts.size))
+    x = _side_by_side(solver, shifts.size, backend)(_columns_for(b, shifts.size, backend))
+    return x, solver(x[:, : shifts.size])
+
+
+def _columns_for(b: DeviceArray, shifts: int, backend: Backend) -> DeviceArray:
+    """Every column of b once for each shift."""
+    zeros = backend.zeros(b.shape[0], shifts)
+    return backend.xp.concat([b[:, k : k + 1] + zeros for k in range(b.shape[1])], axis=1)
+
+
+def _side_by_side(solver: Solver, shifts: int, backend: Backend) -> Solver:
+    """The solver of one set of shifted columns for several such sets beside each other."""
+
+    def solve(R: DeviceArray) -> DeviceArray:
+        parts = [solver(R[:, k : k + shifts]) for k in range(0, R.shape[1], shifts)]
+        return parts[0] if len(parts) == 1 else backend.xp.concat(parts, axis=1)
+
+    return solve
 
 
 def _factorise_and_refine(
     rows: Rows, b: DeviceArray, shifts: Float[Array, "shifts"], dtype: str
-) -> tuple[DeviceArray, DeviceArray] | None:
+) -> tuple[DeviceArray, DeviceArray, DeviceArray] | None:
     """Solve with factors of K in `dtype`, in as many groups of shifts as memory asks for.
 
     None if K + s is not positive definite in that precision, or the refinement does not get there.
@@ -90,20 +124,31 @@ def _factorise_and_refine(
         if not np.isfinite(norm) and low:
             return None  # float32 overflows first
         _require_digits(shifts, norm, backend.dtype)
-        pieces: list[tuple[DeviceArray, DeviceArray]] = []
+        pieces: list[tuple[DeviceArray, DeviceArray, DeviceArray]] = []
         tridiagonal = way(rows.width, shifts.size, backend).tridiagonal
         for part in [shifts] if tridiagonal else _groups(shifts, rows.width, dtype, backend):
             try:
                 solver = factors(K, part, backend, tridiagonal=tridiagonal, last=part[-1] == shifts[-1])
-                found = _refine(rows, b, part, solver, dtype, norm)
+                found = _refine(rows, _columns_for(b, part.size, backend), part, solver, dtype, norm)
+                again = found and _refine(rows, found[0][:, : part.size], part, solver, dtype, norm)
             except np.linalg.LinAlgError:  # every library's word for "not positive definite"
                 return None
-            if found is None:
+            if not found or not again:
                 return None
-            pieces.append(found)
+            pieces.append((*found, again[0]))
             del solver
-    x, image = zip(*pieces, strict=True)
-    return backend.xp.concat(x, axis=1), backend.xp.concat(image, axis=1)
+    x, image, again = zip(*pieces, strict=True)
+    sizes = [one.shape[1] for one in again]
+    return _sorted(x, sizes, backend), _sorted(image, sizes, backend), backend.xp.concat(again, axis=1)
+
+
+def _sorted(groups: Sequence[DeviceArray], sizes: Sequence[int], backend: Backend) -> DeviceArray:
+    """The columns of groups of shifts in the order of `solve_twice`: the right-hand sides one after the other."""
+    if len(groups) == 1:
+        return groups[0]
+    sides = groups[0].shape[1] // sizes[0]
+    parts = [one[:, k * size : (k + 1) * size] for k in range(sides) for one, size in zip(groups, sizes, strict=True)]
+    return backend.xp.concat(parts, axis=1)
 
 
 def _groups(shifts: Float[Array, "shifts"], width: int, dtype: str, backend: Backend) -> list[Array]:
@@ -249,19 +294,20 @@ def _name(dtype: Any) -> str:
 
 
 def _refine(
-    rows: Rows, b: DeviceArray, shifts: Float[Array, "shifts"], solver: Solver, dtype: str, norm: float
+    rows: Rows, right: DeviceArray, shifts: Float[Array, "shifts"], solver: Solver, dtype: str, norm: float
 ) -> tuple[DeviceArray, DeviceArray] | None:
-    """Preconditioned conjugate gradients for all shifts side by side; None unless the residual becomes small.
+    """Preconditioned conjugate gradients for all columns side by side; None unless the residual becomes small.
 
     The bound |r|/(s|x|) on the relative error must fall below TOLERANCE, or below the ε|K|/s that rounding alone
     leaves in any solution. Bx is summed along the way. Each step adds at most rounding of that size to r; after more
     than TRUSTED_STEPS we compute it anew, and start again from it if it is not as small as it seemed.
     """
     backend, xp = rows.backend, rows.backend.xp
+    solver, shifts = _side_by_side(solver, shifts.size, backend), np.tile(shifts, right.shape[1] // shifts.size)
     s = backend.put(np.asarray(shifts, float))
     goal = s * backend.put(np.maximum(TOLERANCE, backend.eps * norm / np.asarray(shifts)))
-    x, image = backend.zeros(b.shape[0], shifts.size), backend.zeros(rows.length, shifts.size)
-    r = x + b[:, None]
+    x, image = backend.zeros(*right.shape), backend.zeros(rows.length, shifts.size)
+    r = x + right
     for _ in range(2):
         d, before = backend.zeros(*x.shape), None
         for steps in range(1, MAX_STEPS + 1):
@@ -282,7 +328,7 @@ def _refine(
             if left.max() <= 1:
                 break
         applied, image = rows.gram_apply(x)
-        r = b[:, None] - applied - s * x
+        r = right - applied - s * x
         if backend.get(_norms(r, xp) / (goal * _norms(x, xp))).max() <= 4:
             return x, image
     return None

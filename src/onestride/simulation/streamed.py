@@ -16,12 +16,13 @@ import numpy as np
 
 from onestride._backend import DeviceArray, prefetched, row_blocks
 from onestride._errors import InputError
-from onestride._numerics import Array
+from onestride._numerics import Array, Float
 from onestride.simulation.cost import Plan
 from onestride.simulation.features import Trained, features, overflow
-from onestride.simulation.network import Batch, batch_tasks, gradient_sums, ridge_roles, step_tasks
-from onestride.simulation.ridge import RidgePath
-from onestride.simulation.shifted import solve_gram
+from onestride.simulation.known import KnownMoments
+from onestride.simulation.network import Batch, batch_tasks, draw_noise, gradient_sums, ridge_roles, step_tasks
+from onestride.simulation.ridge import SplitPath, halves, pairs
+from onestride.simulation.shifted import solve_gram_twice
 
 BLOCKS_PER_TASK = 4  # so that moving one set of Gram matrices is cheap beside computing it
 
@@ -35,20 +36,21 @@ def streamed_gradient(plan: Plan, seed: int, executor: Executor, W0: DeviceArray
 
 def streamed_paths(
     trained: Trained, ridges: Array, executor: Executor | None, tell: Callable[[float], None]
-) -> list[RidgePath]:
-    """The ridge path of each η from the sums of one pass over the samples.
+) -> list[tuple[SplitPath, Float[Array, "fit"]]]:
+    """The ridge path of each η, and the moments of the labels, from the sums of one pass over the samples.
 
-    â = (FᵀF + λn)⁻¹Fᵀy,  n·mse = |y|² − 2âᵀFᵀy + âᵀFᵀFâ
+    â = (FᵀF + λn)⁻¹Fᵀy,  n·mse = |y|² − 2âᵀFᵀy + âᵀFᵀFâ,  with y = g and y = u side by side
     """
     problem, backend, held = trained.plan.problem, trained.plan.backend, trained
     if executor is not None and not trained.each:  # host arrays travel
         held = replace(trained, W0=backend.get(trained.untrained()), G=backend.get(trained.step()))
-    grams, moments, power = _summed(partial(_gram_part, held), problem.n, problem.d, executor, tell)
-    paths: list[RidgePath] = []
+    grams, moments, power, sums = _summed(partial(_gram_part, held), problem.n, problem.d, executor, tell)
+    paths: list[tuple[SplitPath, Array]] = []
     for eta, gram, b in zip(trained.etas, grams, moments, strict=True):
         K, b = backend.put(gram), backend.put(b)
+        shifts = problem.n * ridges
         try:
-            coefficients = solve_gram(backend.copy(K), b, problem.n * ridges, backend)
+            coefficients, again = solve_gram_twice(backend.copy(K), b, shifts, backend)
         except OverflowError:
             raise overflow(problem, eta) from None
         except np.linalg.LinAlgError:
@@ -56,10 +58,12 @@ def streamed_paths(
                 f"ridge = {ridges.min():.3g} is too small for n = {problem.n} streamed samples: "
                 "FᵀF has lost the digits it would need; use a larger penalty"
             ) from None
-        fit = 2 * (b @ coefficients) - backend.xp.sum(coefficients * (K @ coefficients), axis=0)
-        mse = (power - backend.get(fit)) / problem.n
-        size = backend.get(backend.xp.sum(coefficients * coefficients, axis=0))
-        paths.append(RidgePath(coefficients, mse + ridges * size, mse))
+        both, images, sides = halves(coefficients), halves(K @ coefficients), [b[:, :1], b[:, 1:]]
+        fit = pairs(sides, both, backend) + pairs(both, sides, backend) - pairs(both, images, backend)
+        mse = (power[:, None] - fit) / problem.n
+        loss = mse + ridges * pairs(both, both, backend)
+        joined = backend.xp.concat([coefficients, -1.0 * backend.put(shifts) * again], axis=1)
+        paths.append((SplitPath(joined, loss, mse), sums / problem.n))
     return paths
 
 
@@ -69,20 +73,23 @@ def _gradient_part(plan: Plan, seed: int, W0: Array, a: Array, blocks: list[int]
     return (plan.backend.get(gradient_sums(plan.problem, W0, a, batches, plan.backend)[0]),)
 
 
-def _gram_part(trained: Trained, blocks: list[int]) -> tuple[Array, Array, Array]:
-    """FᵀF and Fᵀy for each η, and |y|², over some row blocks."""
+def _gram_part(trained: Trained, blocks: list[int]) -> tuple[Array, Array, Array, Array]:
+    """FᵀF and Fᵀ(g, u) for each η; (|g|², gᵀu, |u|²) and the sums of the moments of the labels, over some row blocks."""
     problem, backend, steps = trained.plan.problem, trained.plan.backend, trained.etas.size
-    grams, moments, power = backend.zeros(steps, problem.N, problem.N), backend.zeros(steps, problem.N), 0.0
-    of = features(trained)
-    tasks = ridge_tasks(trained.plan, trained.seed)
-    for batch in prefetched(tasks[k] for k in blocks):
-        power += float(batch.y @ batch.y)
+    grams, moments, power = backend.zeros(steps, problem.N, problem.N), backend.zeros(steps, problem.N, 2), np.zeros(3)
+    of, seed = features(trained), trained.seed
+    tasks, places = ridge_tasks(trained.plan, seed), row_blocks(problem.n, problem.d)
+    noise, known, sums = draw_noise(seed, ridge_roles(problem)[1], problem.n), KnownMoments.of(problem, seed), 0.0
+    for k, batch in zip(blocks, prefetched(tasks[k] for k in blocks), strict=True):
+        labels = np.stack([batch.signal, noise[places[k]]], axis=1)
+        power += (labels[:, [0, 0, 1]] * labels[:, [0, 1, 1]]).sum(0)
+        sums = sums + known.sums(batch.X)
         for rows in backend.tiles(batch.y.size, problem.N):
-            y = backend.put(batch.y[rows])
-            for k, F in enumerate(of(batch.X[rows])):
-                backend.add_product(grams[k, :, :], F.T, F)
-                moments[k, :] += F.T @ y
-    return backend.get(grams), backend.get(moments), np.array(power)
+            Y = backend.put(labels[rows])
+            for j, F in enumerate(of(batch.X[rows])):
+                backend.add_product(grams[j, :, :], F.T, F)
+                moments[j, :, :] += F.T @ Y
+    return backend.get(grams), backend.get(moments), power, np.asarray(sums)
 
 
 def ridge_tasks(plan: Plan, seed: int) -> list[Callable[[], Batch]]:
