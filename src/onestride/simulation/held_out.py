@@ -3,8 +3,8 @@
     E(g − f̂)² = mean over samples of [(g − f̂)² − (g − pᵀψ)²]  +  E(g − pᵀψ)²,      E(g − pᵀψ)² = E g² − 2pᵀE[gψ] + |p|²
 
 for any p that has not seen these samples: it is the regression of f̂ on ψ over the other half of them, so each half serves
-the other and nothing is biased. ψ are orthonormal functions of a Gaussian x: Hermite polynomials of z, and t and t·z_l with
-t ∝ âᵀWx, freed of z: the linear part of f̂, of which there is little else that is large.
+the other and nothing is biased. ψ are orthonormal functions of a Gaussian x: Hermite polynomials of (z, ζ), see `known`, and
+t, t·z_l, t·ζ with t ∝ âᵀWx, freed of these: the rest of the linear part of f̂, of which there is little else that is large.
 All sums needed are the entries of one small Gram matrix of the columns (ψ, g, g − f̂_g, f̂_u, λ∂f̂_g/∂λ) for each half.
 """
 
@@ -12,12 +12,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 
 from onestride._numerics import Array, Float
 from onestride.simulation.features import Trained, features
-from onestride.simulation.known import EXPANDED, KnownMoments
+from onestride.simulation.known import KnownMoments
 from onestride.simulation.ridge import SplitPath
 
 SAMPLES_PER_FUNCTION = 40  # fewer than that, and p would be more luck than fit
@@ -48,12 +49,14 @@ class HeldOut:
         turn[self.functions + NOISE, self.functions + GAP] = -noise
         return HeldOut(turn.T @ self.sums @ turn, self.rows, self.known)
 
+    @cached_property
     def expansions(self) -> Float[Array, "2 2 networks penalties functions"]:
         """Coefficients of f̂_g and of its slope in ψ (first axis), by each half of the samples (second)."""
         m, at = self.functions, self.functions
         gram, taught = self.sums[..., :m, :m], self.sums[..., :m, at + G] - self.sums[..., :m, at + GAP]
         right = np.stack([taught, self.sums[..., :m, at + SLOPE]], axis=-1)
-        return np.moveaxis(np.linalg.pinv(gram, hermitian=True, rcond=1e-10) @ right, -1, 0)
+        gram = gram + 1e-9 * np.trace(gram, axis1=-2, axis2=-1)[..., None, None] * np.eye(m)  # t may be nothing
+        return np.moveaxis(np.linalg.solve(gram, right), -1, 0)
 
     @property
     def usable(self) -> bool:
@@ -68,7 +71,7 @@ class HeldOut:
         taught = np.concatenate([known.taught, np.zeros(m - known.taught.size)])
         total = self.sums[..., at + GAP, at + GAP].sum(0)
         for half, other in ((0, 1), (1, 0)):
-            p, S = self.expansions()[0, other], self.sums[half]
+            p, S = self.expansions[0, other], self.sums[half]
             fitted = np.einsum("...i,...ij,...j->...", p, S[..., :m, :m], p)
             total = total - (S[..., at + G, at + G] - 2 * (p * S[..., :m, at + G]).sum(-1) + fitted)
             total = total + self.rows[half] * (known.power - 2 * p @ taught + (p * p).sum(-1))
@@ -79,37 +82,39 @@ def held_out(
     trained: Trained, paths: list[SplitPath], tiles: Iterator[tuple[Array, Array]], known: KnownMoments
 ) -> HeldOut:
     """Sum over the test samples; predictions never see a label."""
-    plan, backend, k = trained.plan, trained.plan.backend, known.problem.directions
+    plan, backend, coordinates = trained.plan, trained.plan.backend, known.coordinates
     if not trained.each:
         trained = replace(trained, W0=trained.untrained(), G=trained.step())
     penalties, rows = paths[0].loss.shape[1], plan.tests
     of, half, start = features(trained), rows // 2, 0
     across = [_across(trained, j, path, known) for j, path in enumerate(paths)]
-    m = known.expanded and known.expanded + 1 + k
-    sums = np.zeros((2, len(paths), penalties, m + 4, m + 4))
+    shared = 1 + (0 if known.averages is None else known.averages.taught.size)
+    own = 3 + (0 if known.averages is None else 1 + coordinates.shape[0])
+    sums = np.zeros((2, len(paths), shared + own * penalties, shared + own * penalties))
     for X, signal in tiles:
-        part = np.arange(start, start + signal.size) < half
+        cut = min(max(half - start, 0), signal.size)
         start += signal.size
-        columns = np.empty((signal.size, penalties, m + 4))
-        if m:
-            columns[:, :, : known.expanded] = known.psi(X, EXPANDED[k]).T[:, None, :]
-        columns[:, :, m + G] = signal[:, None]
+        columns = np.empty((signal.size, shared + own * penalties))
+        each = columns[:, shared:].reshape(signal.size, own, penalties)
+        columns[:, 0] = signal
+        if known.averages is not None:
+            columns[:, 1:shared] = known.psi(X).T
         for j, F in enumerate(of(X)):
-            found = backend.get(F @ paths[j].coefficients).reshape(signal.size, 3, penalties)
-            if m:
+            each[:, :3] = backend.get(F @ paths[j].coefficients).reshape(signal.size, 3, penalties)
+            each[:, 0] = signal[:, None] - each[:, 0]
+            if known.averages is not None:
                 t = X @ across[j]
-                columns[:, :, known.expanded] = t
-                columns[:, :, known.expanded + 1 : m] = t[:, :, None] * (X @ known.directions.T)[:, None, :]
-            columns[:, :, m + GAP] = signal[:, None] - found[:, 0]
-            columns[:, :, m + NOISE], columns[:, :, m + SLOPE] = found[:, 1], found[:, 2]
-            for i, mask in enumerate((part, ~part)):
-                C = np.moveaxis(columns[mask], 1, 0)
-                sums[i, j] += np.swapaxes(C, 1, 2) @ C
-    return HeldOut(sums, (half, rows - half), known)
+                each[:, 3] = t
+                each[:, 4:] = t[:, None, :] * (X @ coordinates.T)[:, :, None]
+            for i, part in enumerate((columns[:cut], columns[cut:])):
+                sums[i, j] += part.T @ part
+    order = [[*range(1, shared), *(shared + (3 + i) * penalties + q for i in range(own - 3)), 0] for q in range(penalties)]
+    order = np.array([one + [shared + i * penalties + q for i in range(3)] for q, one in enumerate(order)])
+    return HeldOut(sums[:, :, order[:, :, None], order[:, None, :]], (half, rows - half), known)
 
 
 def _across(trained: Trained, j: int, path: SplitPath, known: KnownMoments) -> Float[Array, "d penalties"]:
-    """ℓ of t = ℓᵀx: âᵀW, uncorrelated with z and of variance 1; 0 where nothing is left of it."""
+    """ℓ of t = ℓᵀx: âᵀW, uncorrelated with (z, ζ) and of variance 1; 0 where nothing is left of it."""
     if known.averages is None:
         return np.zeros((known.problem.d, path.loss.shape[1]))
     backend, a = trained.plan.backend, path.coefficients[:, : path.loss.shape[1]]
@@ -118,7 +123,6 @@ def _across(trained: Trained, j: int, path: SplitPath, known: KnownMoments) -> F
     else:
         eta = float(trained.etas[j])
         ell = backend.get(trained.untrained().T @ a) + eta * backend.get(trained.step().T @ a)
-    ell = ell - known.directions.T @ (known.images @ ell)
-    times = known.problem.law.times
-    size = np.sqrt(np.maximum((ell * (ell if times is None else times(ell.T).T)).sum(0), 0.0))
-    return np.where(size > 1e-12 * np.abs(ell).max(initial=0.0), ell / np.where(size > 0, size, 1.0), 0.0)
+    ell = np.stack([known.across(one) for one in ell.T])
+    size = np.sqrt(np.maximum((ell * known.image(ell)).sum(1), 0.0))[:, None]
+    return np.where(size > 1e-12 * np.abs(ell).max(initial=0.0), ell / np.where(size > 0, size, 1.0), 0.0).T

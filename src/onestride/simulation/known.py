@@ -1,16 +1,18 @@
 """Moments of one draw whose expectations are known exactly: the luck of a seed, in numbers.
 
-    fit       (1/n) Σ_i ψ_j(z_i)                        0,          ψ_j = Π_l H/√l! of z = (β₁ᵀx, …, β_kᵀx), degree ≥ 1
-    step      (1/n₀) Σ_i r_i z_il  −  E[g z_l]          0,          r the residual of the gradient
-    weights   (d/N) Σ_j (w_jᵀv)² − 1,  v = Σβ_l/|Σβ_l|  0,          w_j the rows of W₀
+    fit        (1/n) Σ_i ψ_j(z_i)                                  ψ_j = Π_l H/√l! of z = (β₁ᵀx, …, β_kᵀx), degree ≥ 1
+    step       βᵀΣβ_l − E[g z_l]                                   β = Xᵀr/n₀, r the residual of the gradient
+    weights    (d/N) Σ_j (w_jᵀv)² − 1,   v = Σβ_l/|Σβ_l|           w_j the rows of W₀
+    tilt       |b|² − |b − b_y|² − (d − k) E y²/n₀                 b, b_y the parts of β and Xᵀy/n₀ across the teacher; Σ = I
 
-The first two need a Gaussian x, whose z is N(0, I_k) exactly; E[f₀ z] = 0 because rows and −rows of W₀ are as likely. Other
-laws, and teachers of more directions than can be averaged over, have none of these moments.
+have mean 0. The first two need a Gaussian x, whose z is N(0, I_k) exactly; in the last two signs do it: of the rows of W₀,
+which make E[f₀z] = 0, and of the readout, which make E[b_yᵀ(b − b_y)] = 0. Other laws, and teachers of more directions
+than can be averaged over, have none of these moments.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 
 import numpy as np
@@ -25,92 +27,113 @@ from onestride.teachers import MOST_DIRECTIONS, Target, all_products, hermite_co
 # is expanded, and Gauss-Hermite nodes of each coordinate, for coefficients that need not be exact
 DEGREES = {1: 8, 2: 4, 3: 3}
 EXPANDED = {1: 4, 2: 3, 3: 2}
-NODES = {1: 20, 2: 10, 3: 7}
+NODES = {1: 14, 2: 10, 3: 7}
+NODES_BESIDE = 6
 
 
 @dataclass(frozen=True)
 class Averages:
-    """What is known of a teacher g: its moments, and a grid of z to average on.
+    """What is known of a teacher g, and a grid to average on: of z, and of ζ = βᵀx freed of z where the step is known.
 
     taught
-        E[g ψ_j], constant first, as far as the predictor is expanded; `power` is E g².
-    z, weight, g, psi
-        Nodes (nodes × k), probabilities, the teacher and every ψ_j there (products × nodes).
+        E[g ψ_j], constant first, of all products of the coordinates (z, ζ) up to `degree`; `power` is E g².
+    z, weight, g
+        Nodes (nodes × coordinates), probabilities, and the teacher there.
+    psi, expanded
+        Every ψ_j of z, and those of (z, ζ) that the predictor is expanded in, at the nodes.
     """
 
+    degree: int
     taught: Float[Array, "expanded"]
     power: float
-    z: Float[Array, "nodes k"]
+    z: Float[Array, "nodes coordinates"]
     weight: Float[Array, "nodes"]
     g: Float[Array, "nodes"]
     psi: Float[Array, "products nodes"]
+    expanded: Float[Array, "expanded nodes"]
 
 
 @lru_cache(maxsize=32)
-def averages(target: Target) -> Averages:
+def averages(target: Target, beside: bool) -> Averages:
     """Of a teacher of at most three directions."""
-    k = target.directions
-    x, w = hermegauss(NODES[k])
-    w = w / w.sum()
-    z = np.stack(np.meshgrid(*[x] * k, indexing="ij"), -1).reshape(-1, k)
-    weight = np.prod(np.stack(np.meshgrid(*[w] * k, indexing="ij"), -1).reshape(-1, k), axis=1)
-    g = target(z[:, 0] if k == 1 else z)
-    taught = hermite_components(target, EXPANDED[k])
-    return Averages(taught, target.second_moment, z, weight, g, joint_hermite(z, DEGREES[k]))
+    k, degree = target.directions, EXPANDED[target.directions]
+    rules = [hermegauss(NODES[k])] * k + [hermegauss(NODES_BESIDE)] * beside
+    z = np.stack(np.meshgrid(*[x for x, _ in rules], indexing="ij"), -1).reshape(-1, k + beside)
+    weight = np.stack(np.meshgrid(*[w / w.sum() for _, w in rules], indexing="ij"), -1).reshape(-1, k + beside).prod(1)
+    own = dict(zip(all_products(k, degree), hermite_components(target, degree), strict=True))
+    taught = np.array([own.get(product, 0.0) for product in all_products(k + beside, degree)])
+    g = target(z[:, 0] if k == 1 else z[:, :k])
+    tables = joint_hermite(z[:, :k], DEGREES[k]), joint_hermite(z, degree)
+    return Averages(degree, taught, target.second_moment, z, weight, g, *tables)
 
 
 @dataclass(frozen=True)
 class KnownMoments:
-    """The directions of one seed's teacher, and the moments of its batches; `averages` is None where none are known."""
+    """The coordinates of one seed, and the moments of its draws; `averages` is None where none are known.
+
+    `coordinates` are the teacher's directions and, once the step is known, that of ζ.
+    """
 
     problem: Problem
-    directions: Float[Array, "k d"]
+    coordinates: Float[Array, "coordinates d"]
     averages: Averages | None = field(repr=False)
 
     @classmethod
     def of(cls, problem: Problem, seed: int) -> KnownMoments:
         """Those of one seed."""
         known = problem.law.normal and problem.directions <= MOST_DIRECTIONS
-        return cls(problem, draw_directions(problem, seed), averages(problem.target) if known else None)
+        return cls(problem, draw_directions(problem, seed), averages(problem.target, False) if known else None)
 
-    @property
-    def expanded(self) -> int:
-        """How many ψ_j the predictor is expanded in, the constant among them."""
-        return 0 if self.averages is None else self.averages.taught.size
+    def after_step(self, beta: Float[Array, "d"]) -> KnownMoments:
+        """With ζ, the direction of the step across the teacher's; for a teacher of one direction, as more would be slow."""
+        across = self.across(beta)
+        if self.averages is None or self.problem.directions > 1 or not self.problem.d > 1 or not across.any():
+            return self
+        coordinates = np.vstack([self.coordinates, across / np.sqrt(across @ self.image(across[None])[0])])
+        return replace(self, coordinates=coordinates, averages=averages(self.problem.target, True))
 
-    def psi(self, X: Float[Array, "n d"], degree: int) -> Float[Array, "products n"]:
-        """ψ_j of the rows of X, constant first."""
-        return joint_hermite(X @ self.directions.T, degree)
+    def image(self, rows: Float[Array, "m d"]) -> Float[Array, "m d"]:
+        """Σ applied to each row."""
+        times = self.problem.law.times
+        return rows if times is None else times(rows)
+
+    def across(self, direction: Float[Array, "d"]) -> Float[Array, "d"]:
+        """What of a direction is uncorrelated with all coordinates."""
+        return direction - self.coordinates.T @ (self.image(self.coordinates) @ direction)
+
+    def psi(self, X: Float[Array, "n d"]) -> Float[Array, "expanded n"]:
+        """The functions of (z, ζ) that the predictor is expanded in."""
+        assert self.averages is not None
+        return joint_hermite(X @ self.coordinates.T, self.averages.degree)
 
     def sums(self, X: Float[Array, "n d"]) -> Float[Array, "fit"]:
         """Σ_i ψ_j(z_i) of every ψ_j but the constant."""
         if self.averages is None:
             return np.zeros(0)
-        return self.psi(X, DEGREES[self.problem.directions])[1:].sum(1)
-
-    def of_step(self, Xr: Float[Array, "d"] | None) -> Float[Array, "k"]:
-        """From Xᵀr/n₀; 0 where it was not noted."""
-        if self.averages is None:
-            return np.zeros(0)
         k = self.problem.directions
-        return np.zeros(k) if Xr is None else self.directions @ Xr - self.averages.taught[1 : k + 1]
+        return joint_hermite(X @ self.coordinates[:k].T, DEGREES[k])[1:].sum(1)
 
-    def of_weights(self, along: Float[Array, "N k"]) -> Float[Array, "k"]:
-        """From W₀Σβ_l."""
+    def of_draw(
+        self, fit: Float[Array, "fit"], beta: Float[Array, "2 d"] | None, along: Float[Array, "N k"] | None
+    ) -> Float[Array, "moments"]:
+        """All moments: those of the fit; of Xᵀr/n₀ and Xᵀy/n₀; of W₀Σβ_l. What was not noted counts as 0."""
         if self.averages is None:
             return np.zeros(0)
-        scale = (self.images**2).sum(1) / self.problem.d
-        return (along**2).mean(0) / scale - 1
-
-    @property
-    def images(self) -> Float[Array, "k d"]:
-        """Σβ_l."""
-        times = self.problem.law.times
-        return self.directions if times is None else times(self.directions)
+        problem, k = self.problem, self.problem.directions
+        teacher, parts = self.coordinates[:k], [np.zeros(k), np.zeros(k), np.zeros(1)]
+        if beta is not None:
+            parts[0] = teacher @ beta[0] - self.averages.taught[1 : k + 1]
+        if along is not None:
+            parts[1] = (along**2).mean(0) * problem.d / (self.image(teacher) ** 2).sum(1) - 1
+        if beta is not None and problem.law.times is None and problem.readout != "constant":
+            b, by = beta - (beta @ teacher.T) @ teacher
+            power = (problem.d - k) * (self.averages.power + problem.noise**2) / problem.step_samples
+            parts[2][0] = b @ b - (b - by) @ (b - by) - power
+        return np.concatenate([fit, *parts])
 
 
 def count(problem: Problem) -> int:
     """How many moments are known of one seed of a problem."""
     if not problem.law.normal or problem.directions > MOST_DIRECTIONS:
         return 0
-    return len(all_products(problem.directions, DEGREES[problem.directions])) - 1 + 2 * problem.directions
+    return len(all_products(problem.directions, DEGREES[problem.directions])) + 2 * problem.directions

@@ -36,9 +36,9 @@ class Drawn:
 
 
 def measured(
-    trained: Trained, paths: list[SplitPath], held: HeldOut, fit: Float[Array, "fit"], beta: Float[Array, "d"] | None
+    trained: Trained, paths: list[SplitPath], held: HeldOut, fit: Float[Array, "fit"], beta: Float[Array, "2 d"] | None
 ) -> Drawn:
-    """Put the parts of one seed together; `fit` are the moments of its labels, β = Xᵀr/n₀ those of the step."""
+    """Put the parts of one seed together; `fit` are the moments of its labels, `beta` Xᵀr/n₀ and Xᵀy/n₀ of the step."""
     problem, known = trained.plan.problem, held.known
     u, noise = draw_noise(trained.seed, ridge_roles(problem)[1], problem.n), problem.noise
     unit = problem.n / float(u @ u)
@@ -51,9 +51,10 @@ def measured(
     else:
         freed = [*plain[:2], both.error() + noise**2]
     cells = neurons(trained, known)
-    moments = [fit, known.of_step(beta), known.of_weights(np.zeros((1, problem.directions)) if cells is None else cells.before)]
-    each = [slopes(known, trained, j, path, held, unit, cells) for j, path in enumerate(paths)]
-    return Drawn(np.array(plain), np.array(freed), np.nan_to_num(np.stack(each, axis=1)), np.concatenate(moments))
+    tilt = 0.0 if beta is None else float(np.linalg.norm(beta[0] - known.coordinates[0] * (known.coordinates[0] @ beta[0])))
+    each = [slopes(trained, j, path, held, unit, cells and (cells, tilt)) for j, path in enumerate(paths)]
+    moments = known.of_draw(fit, beta, None if cells is None else cells.before[:, : problem.directions])
+    return Drawn(np.array(plain), np.array(freed), np.nan_to_num(np.stack(each, axis=1)), moments)
 
 
 def estimates(drawn: Sequence[Drawn], which: Int[Array, "exponents"]) -> list[Estimate]:

@@ -137,9 +137,11 @@ def _one_seed(
     else:
         W0, a = draw_weights(problem, seed, backend, draws.take("weights")), draw_readout(problem, seed)
         if executor is None:
-            G, Xr, residual = gradient_sums(problem, W0, a, draws.take("step"), backend)
+            labels: list[Array] = []
+            G, Xr, residual = gradient_sums(problem, W0, a, _noted(draws.take("step"), labels), backend)
             G *= 1 / residual.size
-            beta = Xr / residual.size
+            beta = np.stack([Xr, sum(labels)]) / residual.size
+            known = known.after_step(beta[0])
         else:
             G = streamed_gradient(plan, seed, executor, W0, a)
         trained = train_once(plan, etas, seed, W0, G)
@@ -176,6 +178,13 @@ class _Draws:
     def take(self, name: str) -> Iterator[Any]:
         """The blocks of one of them, in order."""
         return islice(self._drawn, self._sizes[name]) if self._sizes else prefetched(self._tasks[name]())
+
+
+def _noted(batches: Iterator[Batch], into: list[Array]) -> Iterator[Batch]:
+    """The batches as they pass, noting Xᵀy of each."""
+    for batch in batches:
+        into.append(batch.X.T @ batch.y)
+        yield batch
 
 
 def _stored_paths(

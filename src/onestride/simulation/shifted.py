@@ -31,6 +31,7 @@ CHOLESKY_UP_TO = 4  # shifts on the host; more of them share one tridiagonal for
 # of |K|: below it, squaring B costs more than six digits (float32: two) and B itself must be decomposed
 SMALLEST_SHIFT = {"float64": 1e-10, "float32": 1e-5}
 TOLERANCE = 1e-12  # bound on the relative error of the solutions, or the rounding of a direct solution if larger
+SLOPE_TOLERANCE = 1e-8  # of their derivatives, which only weigh what has mean 0 (see `slopes`)
 MAX_STEPS = 30
 TRUSTED_STEPS = 6  # so many leave the residual of the recurrence within rounding of the true one
 
@@ -89,7 +90,7 @@ def solve_gram_twice(
     _require_digits(shifts, _norm(K, backend), backend.dtype)
     chosen = way(K.shape[0], shifts.size, backend, only_gram=True)
     solver = factors(K, shifts, backend, tridiagonal=chosen.tridiagonal, last=True)
-    x = _side_by_side(solver, shifts.size, backend)(_columns_for(b, shifts.size, backend))
+    x = solver(_columns_for(b, shifts.size, backend))
     return x, solver(x[:, : shifts.size])
 
 
@@ -97,16 +98,6 @@ def _columns_for(b: DeviceArray, shifts: int, backend: Backend) -> DeviceArray:
     """Every column of b once for each shift."""
     zeros = backend.zeros(b.shape[0], shifts)
     return backend.xp.concat([b[:, k : k + 1] + zeros for k in range(b.shape[1])], axis=1)
-
-
-def _side_by_side(solver: Solver, shifts: int, backend: Backend) -> Solver:
-    """The solver of one set of shifted columns for several such sets beside each other."""
-
-    def solve(R: DeviceArray) -> DeviceArray:
-        parts = [solver(R[:, k : k + shifts]) for k in range(0, R.shape[1], shifts)]
-        return parts[0] if len(parts) == 1 else backend.xp.concat(parts, axis=1)
-
-    return solve
 
 
 def _factorise_and_refine(
@@ -130,7 +121,7 @@ def _factorise_and_refine(
             try:
                 solver = factors(K, part, backend, tridiagonal=tridiagonal, last=part[-1] == shifts[-1])
                 found = _refine(rows, _columns_for(b, part.size, backend), part, solver, dtype, norm)
-                again = found and _refine(rows, found[0][:, : part.size], part, solver, dtype, norm)
+                again = found and _refine(rows, found[0][:, : part.size], part, solver, dtype, norm, SLOPE_TOLERANCE)
             except np.linalg.LinAlgError:  # every library's word for "not positive definite"
                 return None
             if not found or not again:
@@ -178,13 +169,23 @@ def _require_digits(shifts: Float[Array, "shifts"], norm: float, dtype: str) -> 
 def factors(
     K: DeviceArray, shifts: Float[Array, "shifts"], backend: Backend, *, tridiagonal: bool, last: bool
 ) -> Solver:
-    """A function that applies (K + s_j)⁻¹ to column j, in the precision of K; LinAlgError unless K + s is positive."""
+    """A function that applies (K + s_j)⁻¹ to column j, in the precision of K; LinAlgError unless K + s is positive.
+
+    Of p shifts column j + p takes the first again, and so on.
+    """
     if not on_host(K):
         return _device_cholesky(K, shifts, backend, last=last)
     if tridiagonal:
         return tridiagonal_solver(K, shifts)
     solvers = [host_cholesky(K if last and s == shifts[-1] else K.copy(order="F"), s) for s in shifts]
-    return lambda R: np.concatenate([solve(R[:, j : j + 1]) for j, solve in enumerate(solvers)], axis=1)
+
+    def solve(R: Array) -> Array:  # one after the other set of columns: a factor is read once for all of them
+        X = np.empty_like(R)
+        for j, one in enumerate(solvers):
+            X[:, j :: len(solvers)] = one(R[:, j :: len(solvers)])
+        return X
+
+    return solve
 
 
 def host_cholesky(K: Float[Array, "m m"], shift: float) -> Solver:
@@ -228,13 +229,13 @@ def _device_cholesky(K: DeviceArray, shifts: Float[Array, "shifts"], backend: Ba
         raise np.linalg.LinAlgError("not positive definite")
 
     def solve(R: DeviceArray) -> DeviceArray:
-        X = backend.copy(R.T[:, :, None])
+        X = backend.copy(xp.permute_dims(xp.reshape(R.T, (-1, shifts.size, m)), (1, 2, 0)))
         for k in parts:  # L⁻¹
             X[:, k, :] = L[:, k, k] @ (X[:, k, :] - L[:, k, : k.start] @ X[:, : k.start, :])
         for k in reversed(parts):  # L⁻ᵀ
             rest = X[:, k, :] - xp.matrix_transpose(L[:, k.stop :, k]) @ X[:, k.stop :, :]
             X[:, k, :] = xp.matrix_transpose(L[:, k, k]) @ rest
-        return X[:, :, 0].T
+        return xp.reshape(xp.permute_dims(X, (2, 0, 1)), (-1, m)).T
 
     return solve
 
@@ -247,7 +248,7 @@ def tridiagonal_solver(K: Float[Array, "m m"], shifts: Float[Array, "shifts"]) -
     """
     m = K.shape[0]
     if m == 1:
-        return lambda R: R / (K[0, 0] + shifts)
+        return lambda R: R / (K[0, 0] + np.tile(shifts, R.shape[1] // shifts.size))
     names = ("sytrd", "sytrd_lwork", "ormqr", "ptsv")
     sytrd, sytrd_lwork, ormqr, ptsv = get_lapack_funcs(names, (K,))
     work, _ = sytrd_lwork(m, lower=0)
@@ -265,9 +266,9 @@ def tridiagonal_solver(K: Float[Array, "m m"], shifts: Float[Array, "shifts"]) -
         columns = np.array(R[::-1], order="F", dtype=K.dtype)
         rotate(columns, "T")
         for j, shift in enumerate(shifts):
-            *_, x, info = ptsv(diagonal + K.dtype.type(shift), off.copy(), columns[:, j])
+            *_, x, info = ptsv(diagonal + K.dtype.type(shift), off.copy(), columns[:, j :: len(shifts)])
             _require_success(info)
-            columns[:, j] = x.ravel()
+            columns[:, j :: len(shifts)] = x
         rotate(columns, "N")
         return columns[::-1]
 
@@ -294,18 +295,24 @@ def _name(dtype: Any) -> str:
 
 
 def _refine(
-    rows: Rows, right: DeviceArray, shifts: Float[Array, "shifts"], solver: Solver, dtype: str, norm: float
+    rows: Rows,
+    right: DeviceArray,
+    shifts: Float[Array, "shifts"],
+    solver: Solver,
+    dtype: str,
+    norm: float,
+    tolerance: float = TOLERANCE,
 ) -> tuple[DeviceArray, DeviceArray] | None:
     """Preconditioned conjugate gradients for all columns side by side; None unless the residual becomes small.
 
-    The bound |r|/(s|x|) on the relative error must fall below TOLERANCE, or below the ε|K|/s that rounding alone
+    The bound |r|/(s|x|) on the relative error must fall below `tolerance`, or below the ε|K|/s that rounding alone
     leaves in any solution. Bx is summed along the way. Each step adds at most rounding of that size to r; after more
     than TRUSTED_STEPS we compute it anew, and start again from it if it is not as small as it seemed.
     """
     backend, xp = rows.backend, rows.backend.xp
-    solver, shifts = _side_by_side(solver, shifts.size, backend), np.tile(shifts, right.shape[1] // shifts.size)
+    shifts = np.tile(shifts, right.shape[1] // shifts.size)
     s = backend.put(np.asarray(shifts, float))
-    goal = s * backend.put(np.maximum(TOLERANCE, backend.eps * norm / np.asarray(shifts)))
+    goal = s * backend.put(np.maximum(tolerance, backend.eps * norm / np.asarray(shifts)))
     x, image = backend.zeros(*right.shape), backend.zeros(rows.length, shifts.size)
     r = x + right
     for _ in range(2):

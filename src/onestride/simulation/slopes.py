@@ -1,10 +1,10 @@
 """How the errors lean on the luck of a seed: their first variation in the law of (z, y) and in the weights, measured.
 
-With ē(z) = g − E[f̂|z], what is left to learn, s = tr(FFᵀ/nλ + 1)⁻¹/n (residual over leave-one-out residual), and
+With ē(z, ζ) = g − E[f̂|z, ζ], what is left to learn, s = tr(FFᵀ/nλ + 1)⁻¹/n (residual over leave-one-out residual), and
 ω = 1 + E f̂_u², f̂_u the fit of unit noise, adding one sample with argument z to the others changes n times
 
     objective    s ē²                                 from  n·objective − (the same without it) = r²/s
-    MSE          s²(ω ē² − 2ēδ)                       δ = −(λ/s) ∂E[f̂|z]/∂λ;   MSE = (1 − λ∂_λ) objective
+    MSE          s²(ω ē² − 2ēδ)                       δ = −(λ/s) ∂E[f̂|z, ζ]/∂λ;   MSE = (1 − λ∂_λ) objective
     test error   (ω − 1)ē² − 2ēδ                      −2e E[(g − f̂)c] + e² E c²,  c the response of f̂ to its residual e
 
 so that a moment (1/n)Σψ_j(z_i) enters with slope E[· ψ_j]. A change of the features σ_j = σ(w_jᵀx) changes them by
@@ -12,7 +12,8 @@ so that a moment (1/n)Σψ_j(z_i) enters with slope E[· ψ_j]. A change of the 
     objective    −2s Σ_j â_j E[ē dσ_j]                the envelope theorem
     test error   −2ω Σ_j (â_j E[(ē − δ/ω) dσ_j] + â'_j E[ē dσ_j]),   â' = −(λ/sω) ∂â/∂λ;      MSE: s² times that
 
-with dσ_j = ηc₁a_j z_l σ'(w_jᵀx) for the step's (1/n₀)Σ r z_l, and ½(w_jᵀΣβ_l) z_l σ'(w_jᵀx) for Σ_j (w_jᵀΣβ_l)².
+with dσ_j = ηc₁a_j zσ'(w_jᵀx) for the step's βᵀΣβ⋆, ½(w_jᵀΣβ⋆) zσ'(w_jᵀx) for the weights' Σ_j (w_jᵀΣβ⋆)², and
+ηc₁a_j ζσ'(w_jᵀx)/2|b| for the tilt |b|²: for a teacher of one direction, as averages over more would be slow.
 They hold to leading order in 1/n. What is subtracted has mean 0 whatever the slopes are: they decide how much is gained.
 """
 
@@ -26,24 +27,23 @@ from numpy.polynomial.hermite_e import hermegauss
 from onestride._numerics import Array, Float
 from onestride.simulation.features import Trained
 from onestride.simulation.held_out import NOISE, HeldOut
-from onestride.simulation.known import KnownMoments
+from onestride.simulation.known import KnownMoments, count
 from onestride.simulation.network import draw_readout
 from onestride.simulation.ridge import SplitPath
 
-ACROSS = 8  # nodes of the part of w_jᵀx that is independent of z
-MOST_NODES = 200  # of z, up to which the weights' part is worth its time
+ACROSS = 6  # nodes of the part of w_jᵀx that is independent of the coordinates
 
 
 @dataclass(frozen=True)
 class Neurons:
-    """Covariances of w_jᵀx: with z for W₀ and G (N × k each), and variances for W₀, both, and G (3 × N)."""
+    """Covariances of w_jᵀx: with (z, ζ) for W₀ and G, and variances for W₀, both, and G (3 × N)."""
 
-    before: Float[Array, "N k"]
-    moved: Float[Array, "N k"]
+    before: Float[Array, "N coordinates"]
+    moved: Float[Array, "N coordinates"]
     variances: Float[Array, "3 N"]
 
-    def at(self, eta: float) -> tuple[Float[Array, "N k"], Float[Array, "N"]]:
-        """Covariance with z after a step of size η, and the standard deviation of what is independent of z."""
+    def at(self, eta: float) -> tuple[Float[Array, "N coordinates"], Float[Array, "N"]]:
+        """Covariance with (z, ζ) after a step of size η, and the standard deviation of what is independent of them."""
         along = self.before + eta * self.moved
         whole = self.variances[0] + 2 * eta * self.variances[1] + eta**2 * self.variances[2]
         return along, np.sqrt(np.maximum(whole - (along**2).sum(1), 0.0))
@@ -59,8 +59,8 @@ def neurons(trained: Trained, known: KnownMoments) -> Neurons | None:
         W0, G = backend.get(W0), backend.get(G)
         SW, SG = times(W0), times(G)
         variances = [(W0 * SW).sum(1), (W0 * SG).sum(1), (G * SG).sum(1)]
-        return Neurons(SW @ known.directions.T, SG @ known.directions.T, np.stack(variances))
-    xp, B = backend.xp, backend.put(known.directions.T)
+        return Neurons(SW @ known.coordinates.T, SG @ known.coordinates.T, np.stack(variances))
+    xp, B = backend.xp, backend.put(known.coordinates.T)
     variances = [backend.get(xp.sum(one, axis=1)) for one in (W0 * W0, W0 * G, G * G)]
     return Neurons(backend.get(W0 @ B), backend.get(G @ B), np.stack(variances))
 
@@ -78,53 +78,54 @@ class Fitted:
 
 
 def slopes(
-    known: KnownMoments, trained: Trained, j: int, path: SplitPath, held: HeldOut, unit: float, cells: Neurons | None
+    trained: Trained, j: int, path: SplitPath, held: HeldOut, unit: float, beside: tuple[Neurons, float] | None
 ) -> Float[Array, "3 penalties moments"]:
-    """The slopes of the three errors of network j in every known moment; `unit` is n/|u|²."""
-    averages, k = known.averages, known.problem.directions
-    penalties = path.loss.shape[1]
-    if averages is None:
-        return np.zeros((3, penalties, 0))
-    if not held.usable:
-        return np.zeros((3, penalties, averages.psi.shape[0] - 1 + 2 * k))
-    m = known.expanded
-    p, moved = held.expansions()[:, :, j, :, :m].mean(1)
+    """The slopes of the three errors of network j in every known moment; `unit` is n/|u|².
+
+    `beside` are the neurons and |b|, or None, and then the slopes in the moments of step and weights are 0.
+    """
+    known, penalties = held.known, path.loss.shape[1]
+    averages = known.averages
+    if averages is None or not held.usable:
+        return np.zeros((3, penalties, count(known.problem)))
+    m = averages.taught.size
+    p, moved = held.expansions[:, :, j, :, :m].mean(1)
     s = unit * path.loss[2][:, None]
     omega = 1 + unit * held.power(NOISE, NOISE)[j][:, None]
     a = trained.plan.backend.get(path.coefficients)
     slope = a[:, 2 * penalties :]
-    left, change = averages.g - p @ averages.psi[:m], -(moved @ averages.psi[:m]) / s
+    left, change = averages.g - p @ averages.expanded, -(moved @ averages.expanded) / s
     fitted = Fitted(left, change, s, omega, a[:, :penalties], -slope / (s * omega)[:, 0])
     square, cross = left**2, 2 * left * change
     effects = np.stack([s * square, s**2 * (omega * square - cross), (omega - 1) * square - cross])
     fit = effects * averages.weight @ averages.psi[1:].T
-    if cells is None or averages.z.shape[0] > MOST_NODES:
-        return np.concatenate([fit, np.zeros((3, penalties, 2 * k))], axis=2)
-    return np.concatenate([fit, _of_weights(known, trained, float(trained.etas[j]), fitted, cells)], axis=2)
+    if beside is None or known.problem.directions > 1:
+        return np.concatenate([fit, np.zeros((3, penalties, 2 * known.problem.directions + 1))], axis=2)
+    return np.concatenate([fit, _of_weights(known, trained, float(trained.etas[j]), fitted, *beside)], axis=2)
 
 
 def _of_weights(
-    known: KnownMoments, trained: Trained, eta: float, fitted: Fitted, cells: Neurons
-) -> Float[Array, "3 penalties 2k"]:
-    """Slopes in the step's and in the weights' moments: E[· z_l σ'(w_jᵀx)] on the nodes of z, for every neuron."""
+    known: KnownMoments, trained: Trained, eta: float, fitted: Fitted, cells: Neurons, tilt: float
+) -> Float[Array, "3 penalties 3"]:
+    """Slopes in the moments of step, weights and tilt: E[· zσ'(w_jᵀx)] on the nodes of (z, ζ), for every neuron."""
     averages, problem = known.averages, known.problem
     assert averages is not None
     along, across = cells.at(eta)
     x, w = hermegauss(ACROSS)
     centre = along @ averages.z.T
-    derivative = sum(
-        weight * problem.sigma.derivative(centre + across[:, None] * node)
-        for node, weight in zip(x, w / w.sum(), strict=True)
-    )
+    derivative = np.zeros(centre.shape)
+    for node, weight in zip(x, w / w.sum(), strict=True):
+        derivative += weight * problem.sigma.derivative(centre + across[:, None] * node)
     learnable = fitted.left - fitted.change / fitted.omega
-    readout = eta * problem.sigma.coefficients[1] * draw_readout(problem, trained.seed)
-    out: list[Array] = []
-    for weights in (np.tile(readout[:, None], along.shape[1]), cells.before / 2):
-        for l in range(along.shape[1]):
-            moved = averages.weight * averages.z[:, l]
-            first, second = derivative @ (moved * fitted.left).T, derivative @ (moved * learnable).T  # N × penalties
-            loss = -2 * fitted.s[:, 0] * (weights[:, l : l + 1] * fitted.a * first).sum(0)
-            both = weights[:, l : l + 1] * (fitted.a * second + fitted.a_change * first)
-            test = -2 * fitted.omega[:, 0] * both.sum(0)
-            out.append(np.stack([loss, fitted.s[:, 0] ** 2 * test, test]))
-    return np.stack(out, axis=2)
+    a = eta * problem.sigma.coefficients[1] * draw_readout(problem, trained.seed)
+    moves = [(0, a), (0, cells.before[:, 0] / 2), (1, a / (2 * tilt) if tilt else 0 * a)]
+    out = np.zeros((3, fitted.s.size, 3))
+    for i, (coordinate, weights) in enumerate(moves):
+        if coordinate >= averages.z.shape[1]:
+            continue
+        moved = averages.weight * averages.z[:, coordinate]
+        first, second = derivative @ (moved * fitted.left).T, derivative @ (moved * learnable).T  # N × penalties
+        loss = -2 * fitted.s[:, 0] * (weights[:, None] * fitted.a * first).sum(0)
+        test = -2 * fitted.omega[:, 0] * (weights[:, None] * (fitted.a * second + fitted.a_change * first)).sum(0)
+        out[:, :, i] = [loss, fitted.s[:, 0] ** 2 * test, test]
+    return out
