@@ -1,12 +1,13 @@
 """How the errors lean on the luck of a seed: their first variation in the law of (z, y) and in the weights, measured.
 
-With ē(z, ζ) = g − E[f̂|z, ζ], what is left to learn, s = tr(FFᵀ/nλ + 1)⁻¹/n (residual over leave-one-out residual), and
-ω = 1 + E f̂_u², f̂_u the fit of unit noise, adding one sample with argument z to the others changes n times
+With ē(z, ζ) = g − E[f̂|z, ζ], what is left to learn, H = F(FᵀF + λn)⁻¹Fᵀ, s the mean of 1 − H_ii, and ω = 1 + E f̂_u², f̂_u the fit of
+unit noise, adding one sample with argument z to the others changes n times
 
-    objective    s ē²                                 from  n·objective − (the same without it) = r²/s
-    MSE          s²(ω ē² − 2ēδ)                       δ = −(λ/s) ∂E[f̂|z, ζ]/∂λ;   MSE = (1 − λ∂_λ) objective
-    test error   (ω − 1)ē² − 2ēδ                      −2e E[(g − f̂)c] + e² E c²,  c the response of f̂ to its residual e
+    objective    s ρ ē²                               from  n·objective − (the same without it) = r²/(1 − H_ii)
+    MSE          s²(ω ρ²ē² − 2ρēδ)                    δ = −(λ/s) ∂E[f̂|z, ζ]/∂λ;   MSE = (1 − λ∂_λ) objective
+    test error   (ω − 1)ρ²ē² − 2ρēδ                   −2e E[(g − f̂)c] + e² E c²,  c the response of f̂ to its residual e
 
+where ρ(z) = E[1 − H_ii|z]/s = 1/(1 + Σ_j φ_j(ψ_j² − 1)/n): a function ψ_j of which the fraction φ_j is learned takes φ_jψ_j²/n of H_ii;
 so that a moment (1/n)Σψ_j(z_i) enters with slope E[· ψ_j]. A change of the features σ_j = σ(w_jᵀx) changes them by
 
     objective    −2s Σ_j â_j E[ē dσ_j]                the envelope theorem
@@ -96,12 +97,19 @@ def slopes(
     slope = a[:, 2 * penalties :]
     left, change = averages.g - p @ averages.expanded, -(moved @ averages.expanded) / s
     fitted = Fitted(left, change, s, omega, a[:, :penalties], -slope / (s * omega)[:, 0])
-    square, cross = left**2, 2 * left * change
-    effects = np.stack([s * square, s**2 * (omega * square - cross), (omega - 1) * square - cross])
+    rho = 1 / (1 + _learned(p, averages.taught) @ (averages.expanded**2 - 1) / known.problem.n)
+    square, cross = (rho * left) ** 2, 2 * rho * left * change
+    effects = np.stack([s * square / rho, s**2 * (omega * square - cross), (omega - 1) * square - cross])
     fit = effects * averages.weight @ averages.psi[1:].T
     if beside is None or known.problem.directions > 1:
         return np.concatenate([fit, np.zeros((3, penalties, 2 * known.problem.directions + 1))], axis=2)
     return np.concatenate([fit, _of_weights(known, trained, float(trained.etas[j]), fitted, *beside)], axis=2)
+
+
+def _learned(found: Float[Array, "penalties functions"], taught: Float[Array, "functions"]) -> Float[Array, "penalties functions"]:
+    """The fraction of each of the teacher's functions that is learned, between 0 and 1; 0 of the others."""
+    there = np.abs(taught) > 1e-6
+    return np.where(there, np.clip(found / np.where(there, taught, 1.0), 0.0, 1.0), 0.0)
 
 
 def _of_weights(
