@@ -32,7 +32,9 @@ PART = 10  # seeds of one task
 def problems(n: int) -> dict[str, Problem]:
     """Twenty problems: activations, teachers with light and heavy tails, shapes, noise, steps, laws, variants."""
 
-    def make(phi: float = 0.5, psi: float = 1 / 3, teacher: object = QUADRATIC, alpha: float = 0.3, **more: object) -> Problem:
+    def make(
+        phi: float = 0.5, psi: float = 1 / 3, teacher: object = QUADRATIC, alpha: float = 0.3, **more: object
+    ) -> Problem:
         d = round(phi * n)
         given = {"noise": 0.5, "step": Step(constant=1, exponent=alpha)} | more
         return Problem(n=n, d=d, N=round(d / psi), teacher=teacher, **given)
@@ -131,15 +133,26 @@ def main() -> None:
             found, seconds = collect(problem, args.seeds, pool)
             result["gains"][name] = gains(found) | {"seconds": seconds}
             shown = {q: np.round(v[-1], 1).tolist() for q, v in gains(found).items()}
-            print(f"{name:45} median {np.median(np.array([gains(found)[q] for q in QUANTITIES])):5.2f}  {shown}", flush=True)
+            print(
+                f"{name:45} median {np.median(np.array([gains(found)[q] for q in QUANTITIES])):5.2f}  {shown}",
+                flush=True,
+            )
         for trained in (0, 1):
             all_of = [g[q][trained] for g in result["gains"].values() for q in QUANTITIES]
-            print("trained" if trained else "untrained", "median gain", np.median(all_of, axis=0).round(2), np.median(all_of).round(2))
+            print(
+                "trained" if trained else "untrained",
+                "median gain",
+                np.median(all_of, axis=0).round(2),
+                np.median(all_of).round(2),
+            )
         for name, problem in list(problems(200).items())[: args.only] if args.repetitions else []:
             found, _ = collect(problem, 8 * args.repetitions, pool)
             result["coverage"][name] = coverage(found, 8 * args.repetitions)
             print(f"{name:45} {result['coverage'][name]}", flush=True)
-    kinds = {kind: [row[kind] for rows in result["coverage"].values() for row in rows.values()] for kind in ("precise", "plain")}
+    kinds = {
+        kind: [row[kind] for rows in result["coverage"].values() for row in rows.values()]
+        for kind in ("precise", "plain")
+    }
     print({kind: (np.mean(v).round(4), np.min(v).round(4)) for kind, v in kinds.items() if v})
     if args.out:
         args.out.write_text(json.dumps(result, indent=1))

@@ -108,7 +108,9 @@ def held_out(
                 each[:, 4:] = t[:, None, :] * (X @ coordinates.T)[:, :, None]
             for i, part in enumerate((columns[:cut], columns[cut:])):
                 sums[i, j] += part.T @ part
-    order = [[*range(1, shared), *(shared + (3 + i) * penalties + q for i in range(own - 3)), 0] for q in range(penalties)]
+    order = [
+        [*range(1, shared), *(shared + (3 + i) * penalties + q for i in range(own - 3)), 0] for q in range(penalties)
+    ]
     order = np.array([one + [shared + i * penalties + q for i in range(3)] for q, one in enumerate(order)])
     return HeldOut(sums[:, :, order[:, :, None], order[:, None, :]], (half, rows - half), known)
 

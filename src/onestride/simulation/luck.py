@@ -47,11 +47,18 @@ def measured(
     both = held.with_noise(noise)
     plain = [*np.einsum("qnap,a->qnp", train, whole), both.power(GAP, GAP) + noise**2]
     if problem.fresh:
-        freed = [*np.einsum("qnap,a->qnp", train, halved), held.error() + noise**2 * (1 + unit * held.power(NOISE, NOISE))]
+        freed = [
+            *np.einsum("qnap,a->qnp", train, halved),
+            held.error() + noise**2 * (1 + unit * held.power(NOISE, NOISE)),
+        ]
     else:
         freed = [*plain[:2], both.error() + noise**2]
     cells = neurons(trained, known)
-    tilt = 0.0 if beta is None else float(np.linalg.norm(beta[0] - known.coordinates[0] * (known.coordinates[0] @ beta[0])))
+    tilt = (
+        0.0
+        if beta is None
+        else float(np.linalg.norm(beta[0] - known.coordinates[0] * (known.coordinates[0] @ beta[0])))
+    )
     each = [slopes(trained, j, path, held, unit, cells and (cells, tilt)) for j, path in enumerate(paths)]
     moments = known.of_draw(fit, beta, None if cells is None else cells.before[:, : problem.directions])
     return Drawn(np.array(plain), np.array(freed), np.nan_to_num(np.stack(each, axis=1)), moments)
@@ -59,6 +66,8 @@ def measured(
 
 def estimates(drawn: Sequence[Drawn], which: Int[Array, "exponents"]) -> list[Estimate]:
     """The three errors of these networks, axes (seeds, networks, penalties)."""
-    plain, freed, slope = (np.stack([getattr(one, name)[:, which] for one in drawn], axis=1) for name in ("plain", "freed", "slopes"))
+    plain, freed, slope = (
+        np.stack([getattr(one, name)[:, which] for one in drawn], axis=1) for name in ("plain", "freed", "slopes")
+    )
     moments = np.stack([one.moments for one in drawn])
     return [Estimate.freed(plain[q], Luck(freed[q], slope[q], moments)) for q in range(3)]

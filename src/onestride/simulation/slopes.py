@@ -106,7 +106,9 @@ def slopes(
     return np.concatenate([fit, _of_weights(known, trained, float(trained.etas[j]), fitted, *beside)], axis=2)
 
 
-def _learned(found: Float[Array, "penalties functions"], taught: Float[Array, "functions"]) -> Float[Array, "penalties functions"]:
+def _learned(
+    found: Float[Array, "penalties functions"], taught: Float[Array, "functions"]
+) -> Float[Array, "penalties functions"]:
     """The fraction of each of the teacher's functions that is learned, between 0 and 1; 0 of the others."""
     there = np.abs(taught) > 1e-6
     return np.where(there, np.clip(found / np.where(there, taught, 1.0), 0.0, 1.0), 0.0)

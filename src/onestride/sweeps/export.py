@@ -30,7 +30,7 @@ def seed_table(rows: Sequence[Row]) -> Table:
     return [
         flat_problem(row.problem)
         | {"seed": run.cell["seed"]}
-        | run.values
+        | {name: value for name, value in run.values.items() if name != "luck"}
         | {name: run.provenance.get(name) for name in kept}
         for row in rows
         for run in row.runs

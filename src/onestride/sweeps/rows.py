@@ -8,13 +8,12 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
-import numpy as np
-
 from onestride.problem import Problem, Step
 from onestride.result import GAINS, QUANTITIES, Estimate, Status
 from onestride.step import read_step
 from onestride.store import Record, Store
 from onestride.sweeps.cells import NUMERICS, cell_name, problem_of
+from onestride.sweeps.lucks import measured
 from onestride.sweeps.statistics import student_half_width
 
 MEASURED = (*QUANTITIES, *GAINS)
@@ -26,7 +25,7 @@ class Row:
     """One cell: what was measured over its seeds, what theory says, and what failed.
 
     `estimate(name)` gives the values, mean and standard error of train_loss, train_mse, test_error, and of train_gain and
-    test_gain, the falls due to the step, paired by seed.
+    test_gain, the falls due to the step, paired by seed; `.raw` of it are the plain values.
     """
 
     problem: Problem
@@ -48,7 +47,7 @@ class Row:
         """The measured quantity, one value per seed."""
         if name in GAINS:
             return self.estimate(f"untrained_{GAINS[name]}") - self.estimate(GAINS[name])
-        return Estimate(np.array([run.values[name] for run in self.runs], float))
+        return measured(self.runs, name)
 
     def predicted(self, name: str) -> float:
         """The theory's value; NaN when there is none."""

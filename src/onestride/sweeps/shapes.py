@@ -14,6 +14,7 @@ from onestride.problem import Problem
 from onestride.result import QUANTITIES
 from onestride.step import read_step
 from onestride.store import Record
+from onestride.sweeps.lucks import wrong_luck
 
 NUMBERS = (*QUANTITIES, *(f"untrained_{name}" for name in QUANTITIES))
 WORDS = ("method", "status", "message")
@@ -21,7 +22,7 @@ LARGEST = 2**63  # a whole number beyond it is no number of ours, and may be non
 
 
 def _run(record: Record) -> str | None:
-    return _run_cell(record.cell) or _numbers(record.values, NUMBERS)
+    return _run_cell(record.cell) or _numbers(record.values, NUMBERS) or wrong_luck(record.values, NUMBERS)
 
 
 def _theory(record: Record) -> str | None:

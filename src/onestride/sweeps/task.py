@@ -23,6 +23,7 @@ from onestride.result import QUANTITIES, PredictionGrid, Simulation
 from onestride.simulation.run import simulate_grid
 from onestride.store import Record
 from onestride.sweeps.cells import NUMERICS, Group, Pair, kind_of
+from onestride.sweeps.lucks import luck_record
 from onestride.theory.predict import predict_grid
 
 Values = dict[Pair, dict[str, Any]]
@@ -130,8 +131,10 @@ def _compute(task: Task, exponents: list[float], ridges: list[float]) -> Values:
 
 
 def _simulated(grid: Simulation, i: int, j: int) -> dict[str, Any]:
-    after = {name: float(getattr(grid, name).values[0, i, j]) for name in QUANTITIES}
-    return after | {f"untrained_{name}": float(getattr(grid.untrained, name).values[0, i, j]) for name in QUANTITIES}
+    """Plain values of one seed, and the luck in them, from which `rows` makes precise ones."""
+    found = {name: getattr(grid, name)[i, j] for name in QUANTITIES}
+    found |= {f"untrained_{name}": getattr(grid.untrained, name)[i, j] for name in QUANTITIES}
+    return {name: float(e.raw.values[0]) for name, e in found.items()} | {"luck": luck_record(found)}
 
 
 def _predicted(grid: PredictionGrid, i: int, j: int) -> dict[str, Any]:
