@@ -282,7 +282,7 @@ class Estimate:
         return Estimate(self.values - other.values, self.raw.values - other.raw.values)
 
     def __getitem__(self, cell: Any) -> Estimate:
-        at = (slice(None), *cell) if isinstance(cell, tuple) else (slice(None), cell)
+        at: tuple[Any, ...] = (slice(None), *cast("tuple[Any, ...]", cell if isinstance(cell, tuple) else (cell,)))
         luck = self.luck and Luck(self.luck.freed[at], self.luck.slopes[at], self.luck.moments)
         return Estimate(self.values[at], self.raw.values[at], luck)
 

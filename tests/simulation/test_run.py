@@ -118,8 +118,8 @@ def test_zero_step_is_random_features():
     a = np.linalg.solve(F.T @ F / p.n + p.ridge * np.eye(p.N), F.T @ y / p.n)
     T = stream(5, "test_inputs").standard_normal((500, p.d))
     test = ((p.target(T @ beta) - p.sigma(T @ W0.T) @ a) ** 2).mean() + p.noise**2
-    assert s.train_mse.values[0] == pytest.approx(((y - F @ a) ** 2).mean(), rel=1e-8)
-    assert s.test_error.values[0] == pytest.approx(test, rel=1e-9)
+    assert s.train_mse.raw.values[0] == pytest.approx(((y - F @ a) ** 2).mean(), rel=1e-8)
+    assert s.test_error.raw.values[0] == pytest.approx(test, rel=1e-9)
     assert s.test_gain.values[0] == pytest.approx(0, abs=1e-12)
 
 
@@ -180,7 +180,7 @@ def test_features_after_the_step_equal_the_definition():
     a = np.linalg.solve(F.T @ F / p.n + p.ridge * np.eye(p.N), F.T @ batch.y / p.n)
     T = stream(2, "test_inputs").standard_normal((300, p.d))
     error = ((p.target(T @ draw_teacher(p, 2)) - p.sigma(T @ W.T) @ a) ** 2).mean() + p.noise**2
-    assert s.test_error.values[0] == pytest.approx(error, rel=1e-9)
+    assert s.test_error.raw.values[0] == pytest.approx(error, rel=1e-9)
 
 
 def ridge_errors(p, F, y, test, signal, free=0):
@@ -245,7 +245,7 @@ def test_seed_alone_equals_seed_in_a_batch():
     p = problem()
     batch, alone = one.simulate(p, seeds=9), one.simulate(p, seeds=[7])
     for name in QUANTITIES:
-        assert getattr(alone, name).values[0] == getattr(batch, name).values[7]
+        assert getattr(alone, name).raw.values[0] == getattr(batch, name).raw.values[7]
 
 
 def test_grid_cell_equals_single_simulation():
@@ -270,7 +270,7 @@ def test_infinite_penalty_predicts_zero():
     p = problem(ridge=1e8)
     s = one.simulate(p, seeds=3)
     mean_square = [np.mean(draw_batch(p, k, "ridge_inputs", "ridge_noise", p.n).y ** 2) for k in range(3)]
-    np.testing.assert_allclose(s.train_mse.values, mean_square, rtol=1e-5)
+    np.testing.assert_allclose(s.train_mse.raw.values, mean_square, rtol=1e-5)
 
 
 @pytest.mark.parametrize("sizes", [(1, 1, 1), (1, 5, 3), (5, 1, 3), (5, 3, 1), (2, 1, 1)])
@@ -297,7 +297,7 @@ def test_weights_and_readout_follow_their_options(seed):
 
 def test_n_step_changes_only_the_step():
     a, b = one.simulate(problem(n_step=30), seeds=2), one.simulate(problem(n_step=300), seeds=2)
-    np.testing.assert_array_equal(a.untrained.test_error.values, b.untrained.test_error.values)
+    np.testing.assert_array_equal(a.untrained.test_error.raw.values, b.untrained.test_error.raw.values)
     assert not np.allclose(a.test_error.values, b.test_error.values)
 
 

@@ -24,6 +24,7 @@ from onestride.simulation.rates import measured_rates
 from onestride.simulation.shifted import Way, way
 
 REFINEMENTS = 5  # passes over F that the refinement of one step size takes: 3 to 8 were measured
+COLUMNS = 3  # for each penalty: fitted to the signal, to the noise, and how the first changes with λ
 STREAM_ABOVE = 2**27  # numbers, 1 GiB: less is stored, which also serves penalties too small for a Gram matrix
 
 
@@ -126,7 +127,7 @@ class Plan(Result):
         held = self._weights
         step = memory.gradient(self.problem, self.backend) + (held if several else 0.0)
         tile = memory.tile(self.tests, N, self.backend)
-        read = 3 * tile + 8.0 * self.penalties * (self.networks * N + 3 * tile / (8 * N))
+        read = 3 * tile + 8.0 * self.penalties * (3 * self.networks * N + (3 + 6) * tile / (8 * N))
         if self.streams:
             fit = 3 * memory.tile(n, N, self.backend) + 8.0 * (2 * self.networks + 2) * N**2
         else:
@@ -152,7 +153,7 @@ class Plan(Result):
         """X̃W₀ᵀ and X̃Gᵀ, or F after several steps, and the factors."""
         n, _, N, *_ = memory.sizes(self.problem)
         products = 8.0 * (1 if self.problem.steps > 1 else 2) * n * N
-        return products + memory.factors(self.problem, self.penalties, self.backend)
+        return products + memory.factors(self.problem, self.penalties, self.backend, sides=COLUMNS)
 
     @property
     def _device_fit(self) -> float:
@@ -177,8 +178,8 @@ class Plan(Result):
             products=4.0 * n0 * d * N * gradients + 2.0 * (n + tests) * d * N * (networks if several else 2),
             grams=1.0 * networks * n * N * m,
             factors=networks * (4 / 3 * m**3 if self.way.tridiagonal else penalties * m**3 / 3),
-            refinement=4.0 * networks * REFINEMENTS * n * N * penalties * self.way.refined,
-            predictions=2.0 * networks * tests * N * penalties,
+            refinement=4.0 * networks * REFINEMENTS * n * N * COLUMNS * penalties * self.way.refined,
+            predictions=2.0 * networks * tests * N * COLUMNS * penalties,
             elementwise=1.0 * networks * (n + tests) * N + 2.0 * n0 * N,
             drawn=1.0 * d * (N + n0 + n + tests),
         )

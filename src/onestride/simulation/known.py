@@ -6,8 +6,8 @@
     tilt       |b|² − |b − b_y|² − (d − k) E y²/n₀                 b, b_y the parts of β and Xᵀy/n₀ across the teacher; Σ = I
 
 have mean 0. The first two need a Gaussian x, whose z is N(0, I_k) exactly; in the last two signs do it: of the rows of W₀,
-which make E[f₀z] = 0, and of the readout, which make E[b_yᵀ(b − b_y)] = 0. Other laws, and teachers of more directions
-than can be averaged over, have none of these moments.
+which make E[f₀z] = 0, and of the readout, which make E[b_yᵀ(b − b_y)] = 0. Other laws, and teachers of more than two
+directions, have none of these moments.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from numpy.polynomial.hermite_e import hermegauss
 from onestride._numerics import Array, Float
 from onestride.problem import Problem
 from onestride.simulation.network import draw_directions
-from onestride.teachers import MOST_DIRECTIONS, Target, all_products, hermite_components, joint_hermite
+from onestride.teachers import Target, all_products, hermite_components, joint_hermite
 
 # by the number of directions: degree of the moments (a cubic teacher's square has degree 6), degree to which the predictor
 # is expanded, and Gauss-Hermite nodes of each coordinate, for coefficients that need not be exact
-DEGREES = {1: 8, 2: 4, 3: 3}
-EXPANDED = {1: 4, 2: 3, 3: 2}
-NODES = {1: 14, 2: 10, 3: 7}
+DEGREES = {1: 8, 2: 4}
+EXPANDED = {1: 4, 2: 3}
+NODES = {1: 14, 2: 10}
 NODES_BESIDE = 6
 
 
@@ -55,7 +55,7 @@ class Averages:
 
 @lru_cache(maxsize=32)
 def averages(target: Target, beside: bool) -> Averages:
-    """Of a teacher of at most three directions."""
+    """Of a teacher of one or two directions."""
     k, degree = target.directions, EXPANDED[target.directions]
     rules = [hermegauss(NODES[k])] * k + [hermegauss(NODES_BESIDE)] * beside
     z = np.stack(np.meshgrid(*[x for x, _ in rules], indexing="ij"), -1).reshape(-1, k + beside)
@@ -81,8 +81,8 @@ class KnownMoments:
     @classmethod
     def of(cls, problem: Problem, seed: int) -> KnownMoments:
         """Those of one seed."""
-        known = problem.law.normal and problem.directions <= MOST_DIRECTIONS
-        return cls(problem, draw_directions(problem, seed), averages(problem.target, False) if known else None)
+        known = averages(problem.target, False) if is_known(problem) else None
+        return cls(problem, draw_directions(problem, seed), known)
 
     def after_step(self, beta: Float[Array, "d"]) -> KnownMoments:
         """With ζ, the direction of the step across the teacher's; for a teacher of one direction, as more would be slow."""
@@ -132,8 +132,13 @@ class KnownMoments:
         return np.concatenate([fit, *parts])
 
 
+def is_known(problem: Problem) -> bool:
+    """Whether the moments of a problem are known: x is Gaussian, and its teacher has few directions."""
+    return problem.law.normal and problem.directions in DEGREES
+
+
 def count(problem: Problem) -> int:
     """How many moments are known of one seed of a problem."""
-    if not problem.law.normal or problem.directions > MOST_DIRECTIONS:
+    if not is_known(problem):
         return 0
     return len(all_products(problem.directions, DEGREES[problem.directions])) + 2 * problem.directions

@@ -139,10 +139,10 @@ def gradient(problem: Problem, backend: Backend) -> float:
     return 8.0 * (3 * N * d + 2 * n0) + 2 * tile(n0, N, backend)
 
 
-def factors(problem: Problem, penalties: int, backend: Backend) -> float:
-    """Bytes of the factors of `solve_shifted` and of its vectors."""
+def factors(problem: Problem, penalties: int, backend: Backend, *, sides: int = 1) -> float:
+    """Bytes of the factors of `solve_shifted` and of its vectors, of so many right-hand sides."""
     *_, m, longest = sizes(problem)
-    vectors = 8.0 * penalties * (4 * longest + 8 * m)
+    vectors = 8.0 * penalties * sides * (4 * longest + 8 * m)
     chosen = way(min(problem.n, problem.N), penalties, backend)
     if not chosen.refined:
         return 8.0 * 2 * m**2 + vectors

@@ -211,6 +211,21 @@ def gradient_sums(
     return G, Xr, np.concatenate(residual)
 
 
+def gradient_and_labels(
+    problem: Problem, W0: DeviceArray, a: Float[Array, "N"], batches: Iterable[Batch], backend: Backend
+) -> tuple[DeviceArray, Float[Array, "2 d"]]:
+    """The sums nG (on the backend), and Xᵀr and Xᵀy over samples."""
+    labels = np.zeros(problem.d)
+
+    def noted() -> Iterator[Batch]:
+        for batch in batches:
+            labels[:] += batch.X.T @ batch.y
+            yield batch
+
+    G, Xr, _ = gradient_sums(problem, W0, a, noted(), backend)
+    return G, np.stack([Xr, labels])
+
+
 def ridge_roles(problem: Problem) -> tuple[Role, Role]:
     """The streams of inputs and noise of the ridge regression: its own, or those of the step."""
     return ("ridge_inputs", "ridge_noise") if problem.fresh else ("step_inputs", "step_noise")

@@ -30,7 +30,7 @@ from onestride.simulation.network import (
     draw_noise,
     draw_readout,
     draw_weights,
-    gradient_sums,
+    gradient_and_labels,
     held_out_tiles,
     ridge_roles,
     step_tasks,
@@ -55,6 +55,9 @@ def simulate(
 
     `seeds=8` means seeds 0 … 7; give a list to choose them. Test errors use `n_test` fresh samples (2n, at least 2000)
     and the exact contribution of the label noise. The other options are those of `simulate_grid`.
+
+    Values are freed of luck whose law is known (`simulation.luck`): their expectation is that of the plain ones, which are
+    still there, `simulate(…).test_error.raw`, and their spread smaller, by what depends on the problem.
     """
     how: dict[str, Any] = {"n_test": n_test, "device": device, "dtype": dtype, "executor": executor}
     how |= {"untrained": untrained, "progress": progress}
@@ -110,8 +113,10 @@ def simulate_grid(
         check = _spot_check(plan, etas[-1:], lams[:1], seed_list[0], drawn[0].plain[:, -1:, :1])
     before = None
     if untrained:  # measured once; repeated so that it pairs with every exponent
-        before = Simulation(problem, seed_list, *estimates(drawn, np.zeros(alphas.size, int)))
-    return Simulation(problem, seed_list, *estimates(drawn, which[-alphas.size :]), before, alphas, lams, check)
+        loss, mse, test = estimates(drawn, np.zeros(alphas.size, int))
+        before = Simulation(problem, seed_list, loss, mse, test)
+    loss, mse, test = estimates(drawn, which[-alphas.size :])
+    return Simulation(problem, seed_list, loss, mse, test, before, alphas, lams, check)
 
 
 def _spot_check(plan: Plan, etas: Array, ridges: Array, seed: int, found: Array) -> float:
@@ -137,13 +142,12 @@ def _one_seed(
     else:
         W0, a = draw_weights(problem, seed, backend, draws.take("weights")), draw_readout(problem, seed)
         if executor is None:
-            labels: list[Array] = []
-            G, Xr, residual = gradient_sums(problem, W0, a, _noted(draws.take("step"), labels), backend)
-            G *= 1 / residual.size
-            beta = np.stack([Xr, sum(labels)]) / residual.size
-            known = known.after_step(beta[0])
+            G, beta = gradient_and_labels(problem, W0, a, draws.take("step"), backend)
+            G *= 1 / problem.step_samples
+            beta /= problem.step_samples
         else:
-            G = streamed_gradient(plan, seed, executor, W0, a)
+            G, beta = streamed_gradient(plan, seed, executor, W0, a)
+        known = known.after_step(beta[0])
         trained = train_once(plan, etas, seed, W0, G)
         del W0, G
     if plan.streams:
@@ -151,12 +155,13 @@ def _one_seed(
     else:
         paths = _stored_paths(trained, ridges, partial(draws.take, "ridge"), known)
     fitted: list[SplitPath] = []
-    moments = np.zeros(0)
-    for k, (path, moments) in enumerate(paths):
+    moments: list[Array] = []
+    for k, (path, of_labels) in enumerate(paths):
         fitted.append(path)
+        moments.append(of_labels)
         tick(k + 1)
     held = held_out(trained, fitted, held_out_tiles(problem, seed, plan.tests, backend, draws.take("test")), known)
-    return measured(trained, fitted, held, moments, beta)
+    return measured(trained, fitted, held, moments[0], beta)
 
 
 class _Draws:
@@ -180,13 +185,6 @@ class _Draws:
         return islice(self._drawn, self._sizes[name]) if self._sizes else prefetched(self._tasks[name]())
 
 
-def _noted(batches: Iterator[Batch], into: list[Array]) -> Iterator[Batch]:
-    """The batches as they pass, noting Xᵀy of each."""
-    for batch in batches:
-        into.append(batch.X.T @ batch.y)
-        yield batch
-
-
 def _stored_paths(
     trained: Trained, ridges: Array, samples: Callable[[], Iterator[Batch]], known: KnownMoments
 ) -> Iterator[tuple[SplitPath, Array]]:
@@ -207,6 +205,6 @@ def _stored_paths(
     for eta, rows in zip(trained.etas, fitted_rows(trained, noted), strict=True):
         g = plan.backend.put(np.concatenate(signals))
         try:
-            yield fit_split(rows, g, u, ridges, dual=problem.n <= problem.N), sum(sums) / problem.n
+            yield fit_split(rows, g, u, ridges, dual=problem.n <= problem.N), np.sum(sums, axis=0) / problem.n
         except OverflowError:
             raise overflow(problem, eta) from None

@@ -57,9 +57,9 @@ def neurons(trained: Trained, known: KnownMoments) -> Neurons | None:
     backend, times = trained.plan.backend, known.problem.law.times
     W0, G = trained.untrained(), trained.step()
     if times is not None:  # a law's Σ acts on host arrays
-        W0, G = backend.get(W0), backend.get(G)
-        SW, SG = times(W0), times(G)
-        variances = [(W0 * SW).sum(1), (W0 * SG).sum(1), (G * SG).sum(1)]
+        before, moved = backend.get(W0), backend.get(G)
+        SW, SG = times(before), times(moved)
+        variances = [(before * SW).sum(1), (before * SG).sum(1), (moved * SG).sum(1)]
         return Neurons(SW @ known.coordinates.T, SG @ known.coordinates.T, np.stack(variances))
     xp, B = backend.xp, backend.put(known.coordinates.T)
     variances = [backend.get(xp.sum(one, axis=1)) for one in (W0 * W0, W0 * G, G * G)]

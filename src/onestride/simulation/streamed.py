@@ -20,18 +20,20 @@ from onestride._numerics import Array, Float
 from onestride.simulation.cost import Plan
 from onestride.simulation.features import Trained, features, overflow
 from onestride.simulation.known import KnownMoments
-from onestride.simulation.network import Batch, batch_tasks, draw_noise, gradient_sums, ridge_roles, step_tasks
+from onestride.simulation.network import Batch, batch_tasks, draw_noise, gradient_and_labels, ridge_roles, step_tasks
 from onestride.simulation.ridge import SplitPath, halves, pairs
 from onestride.simulation.shifted import solve_gram_twice
 
 BLOCKS_PER_TASK = 4  # so that moving one set of Gram matrices is cheap beside computing it
 
 
-def streamed_gradient(plan: Plan, seed: int, executor: Executor, W0: DeviceArray, a: Array) -> Array:
-    """G of the first step, its row blocks spread over the executor."""
+def streamed_gradient(
+    plan: Plan, seed: int, executor: Executor, W0: DeviceArray, a: Array
+) -> tuple[Array, Float[Array, "2 d"]]:
+    """G of the first step, and Xᵀr/n₀ and Xᵀy/n₀, their row blocks spread over the executor."""
     work = partial(_gradient_part, plan, seed, plan.backend.get(W0), a)
-    (G,) = _summed(work, plan.problem.step_samples, plan.problem.d, executor)
-    return G / plan.problem.step_samples
+    G, beta = _summed(work, plan.problem.step_samples, plan.problem.d, executor)
+    return G / plan.problem.step_samples, beta / plan.problem.step_samples
 
 
 def streamed_paths(
@@ -67,10 +69,10 @@ def streamed_paths(
     return paths
 
 
-def _gradient_part(plan: Plan, seed: int, W0: Array, a: Array, blocks: list[int]) -> tuple[Array]:
+def _gradient_part(plan: Plan, seed: int, W0: Array, a: Array, blocks: list[int]) -> tuple[Array, Array]:
     tasks = step_tasks(plan.problem, seed, backend=plan.backend)
-    batches = prefetched(tasks[k] for k in blocks)
-    return (plan.backend.get(gradient_sums(plan.problem, W0, a, batches, plan.backend)[0]),)
+    sums = gradient_and_labels(plan.problem, W0, a, prefetched(tasks[k] for k in blocks), plan.backend)
+    return plan.backend.get(sums[0]), sums[1]
 
 
 def _gram_part(trained: Trained, blocks: list[int]) -> tuple[Array, Array, Array, Array]:

@@ -35,8 +35,8 @@ def _digits(values: np.ndarray, digits: int) -> list[float]:
 def measured(runs: Sequence[Record], name: str) -> Estimate:
     """One error over the seeds of a cell, freed of luck where every record tells it."""
     plain = np.array([run.values[name] for run in runs], float)
-    lucks = [run.values.get("luck") for run in runs]
-    if not lucks or not all(lucks) or len({len(luck["moments"]) for luck in lucks}) > 1:
+    lucks: list[dict[str, Any]] = [run.values["luck"] for run in runs if run.values.get("luck")]
+    if not lucks or len(lucks) < len(runs) or len({len(luck["moments"]) for luck in lucks}) > 1:
         return Estimate(plain)
     freed, slopes = (np.array([luck[part][name] for luck in lucks], float) for part in ("freed", "slopes"))
     return Estimate.freed(plain, Luck(freed, slopes, np.array([luck["moments"] for luck in lucks], float)))
