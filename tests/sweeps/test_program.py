@@ -252,7 +252,9 @@ def test_exports_hold_the_exact_numbers(filled):
             assert frame.loc[line, "status"] == "solved"
     by_seed = list(python_csv.DictReader((folder / "seeds.csv").read_text().splitlines()))
     assert len(by_seed) == 24
-    assert {float(line["test_error"]) for line in by_seed} == {value for row in rows for value in row.test_error.values}
+    assert {float(line["test_error"]) for line in by_seed} == {
+        value for row in rows for value in row.test_error.raw.values
+    }
 
 
 def test_plot_writes_a_figure_and_the_numbers_behind_it(filled):

@@ -2,7 +2,7 @@
 
     {"moments": [m₁, …], "freed": {name: value}, "slopes": {name: [b₁, …]}}       for each measured error `name`
 
-Slopes weigh numbers of mean 0, so that a few digits of them are enough. Records of earlier versions have no luck: a cell
+Slopes weigh numbers of mean 0 and need not be exact: nine digits. Records of earlier versions have no luck: a cell
 with one of them shows plain values.
 """
 
@@ -22,9 +22,9 @@ def luck_record(found: Mapping[str, Estimate]) -> dict[str, Any]:
     lucks = {name: estimate.luck for name, estimate in found.items() if estimate.luck is not None}
     moments = next((luck.moments[0] for luck in lucks.values()), np.zeros(0))
     return {
-        "moments": _digits(moments, 9),
+        "moments": _digits(moments, 12),
         "freed": {name: float(luck.freed[0]) for name, luck in lucks.items()},
-        "slopes": {name: _digits(luck.slopes[0], 5) for name, luck in lucks.items()},
+        "slopes": {name: _digits(luck.slopes[0], 9) for name, luck in lucks.items()},
     }
 
 

@@ -1,0 +1,159 @@
+"""Values freed of luck have the expectation of plain ones, and the luck is what it says.
+
+A mean of values whose expectation is 0 lies within 4.5 standard errors of it: a false alarm in 10⁵ for each number tested,
+and the seeds are fixed.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import onestride as one
+from onestride._backend import stream
+from onestride.result import QUANTITIES, Estimate, Luck
+from onestride.simulation.known import KnownMoments, count
+from onestride.simulation.network import draw_batch, draw_network, step_batch, step_gradient
+from onestride.simulation.ridge import _split_from_svd, fit_split, ridge_path
+from onestride.simulation.rows import Rows
+from onestride.simulation.shifted import solve_twice
+
+SIGMAS = 4.5
+
+
+def problem(**changes) -> one.Problem:
+    given = {"n": 40, "d": 16, "N": 50, "teacher": [0, 1, 0.5, 0.3], "noise": 0.5, "ridge": 0.1}
+    return one.Problem(**given | {"step": one.Step(constant=1, exponent=0.4)} | changes)
+
+
+def far_from_zero(values: np.ndarray) -> float:
+    """The largest mean over the first axis in standard errors."""
+    spread = values.std(0, ddof=1) / np.sqrt(values.shape[0])
+    return float(np.max(np.abs(values.mean(0)) / np.where(spread > 0, spread, np.inf)))
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {},
+        {"gradient": "labels", "weights": "gaussian", "n_step": 60},
+        {"inputs": "ar1", "readout": "rademacher"},
+        {"directions": 2, "teacher": [0, 1, 0.5], "mix": "staircase"},
+    ],
+    ids=["full", "labels", "ar1", "two directions"],
+)
+def test_known_moments_have_mean_zero(changes):
+    p = problem(**changes)
+    found = []
+    for seed in range(300):
+        known, network, batch = KnownMoments.of(p, seed), draw_network(p, seed), step_batch(p, seed)
+        fit = known.sums(draw_batch(p, seed, "ridge_inputs", None, p.n).X) / p.n
+        beta = np.stack([step_gradient(p, network, seed).beta, batch.X.T @ batch.y / batch.y.size])
+        found.append(known.of_draw(fit, beta, network.W0 @ known.image(known.coordinates).T))
+    assert np.array(found).shape == (300, count(p))
+    assert far_from_zero(np.array(found)) < SIGMAS
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(
+    "changes", [{}, {"fresh": False}, {"inputs": "power", "n": 60, "N": 30}, {"inputs": "uniform"}], ids=str
+)
+def test_precise_values_have_the_mean_of_plain_ones(changes):
+    p = problem(**changes)
+    found = one.simulate_grid(p, [0.4], [0.01, 1.0], 150, n_test=1600)
+    for part in (found, found.untrained):
+        for name in QUANTITIES:
+            estimate = getattr(part, name)
+            assert far_from_zero(estimate.values - estimate.raw.values) < SIGMAS
+            assert far_from_zero(estimate.luck.freed - estimate.raw.values) < SIGMAS
+
+
+def test_precise_values_spread_less():
+    found = one.simulate_grid(problem(n=80, d=30, N=80), [0.3], [1.0], 40)
+    for part, least in ((found.untrained, 10), (found, 4)):  # at n = 1000 it is more
+        for name in QUANTITIES:
+            estimate = getattr(part, name)
+            assert estimate.raw.values.var() > least * estimate.values.var()
+
+
+def test_slopes_are_those_of_the_other_seeds():
+    rng = np.random.default_rng(0)
+    luck = Luck(rng.normal(size=(5, 2)), rng.normal(size=(5, 2, 3)), rng.normal(size=(5, 3)))
+    for i, others in enumerate(np.delete(np.arange(5), i) for i in range(5)):
+        wanted = luck.freed[i] - luck.slopes[others].mean(0) @ luck.moments[i]
+        np.testing.assert_allclose(luck.precise()[i], wanted, rtol=1e-12)
+    alone = Luck(luck.freed[:1], luck.slopes[:1], luck.moments[:1])
+    np.testing.assert_array_equal(Estimate.freed(np.zeros((1, 2)), alone).values, luck.freed[:1])
+
+
+def test_plain_values_stay_with_differences_and_cells():
+    found = one.simulate_grid(problem(), [0.1, 0.4], [0.01, 1.0], 3)
+    gain = found.test_gain[1, 0]
+    plain = found.untrained.test_error.raw.values - found.test_error.raw.values
+    np.testing.assert_array_equal(gain.raw.values, plain[:, 1, 0])
+    np.testing.assert_array_equal(found.test_error[1, 0].luck.precise(), found.test_error.values[:, 1, 0])
+    assert Estimate(plain).raw.values is plain
+
+
+def test_labels_of_the_step_are_not_split():
+    """With fresh=False the features know the noise: what is fitted to them must not be averaged over it."""
+    found = one.simulate_grid(problem(fresh=False), [0.4], [0.1], 2)
+    np.testing.assert_array_equal(found.train_loss.luck.freed, found.train_loss.raw.values)
+
+
+def test_other_laws_have_no_known_moments():
+    found = one.simulate_grid(problem(inputs="student"), [0.4], [0.1], 2)
+    assert found.train_loss.luck.moments.shape == (2, 0) == (2, count(problem(inputs="student")))
+    np.testing.assert_array_equal(found.test_error.values, found.test_error.luck.freed)
+
+
+def test_moments_are_the_same_when_rows_stream(monkeypatch):
+    from onestride.simulation import cost
+
+    p = problem(n=300, d=10, N=20)
+    stored = one.simulate_grid(p, [0.4], [0.1], 2)
+    monkeypatch.setattr(cost, "STREAM_ABOVE", 0)
+    streamed = one.simulate_grid(p, [0.4], [0.1], 2)
+    for name in QUANTITIES:
+        np.testing.assert_allclose(getattr(streamed, name).values, getattr(stored, name).values, rtol=1e-8)
+
+
+@pytest.mark.parametrize("shape", [(30, 50), (50, 30)], ids=["dual", "primal"])
+def test_split_labels_add_up_and_slopes_are_derivatives(shape):
+    rng = stream(0, "probe")
+    F, g, u, lam = rng.normal(size=shape), rng.normal(size=shape[0]), rng.normal(size=shape[0]), np.array([0.1, 1.0])
+    dual = shape[0] <= shape[1]
+    split = fit_split(Rows.longer(F), g, u, lam, dual=dual)
+    whole, by_svd = (
+        ridge_path(F, g + 0.7 * u, lam),
+        _split_from_svd(Rows.longer(F), np.stack([g, u], 1), lam, dual=dual),
+    )
+    for name in ("loss", "mse"):
+        parts = getattr(split, name)
+        np.testing.assert_allclose(
+            parts[0] + 1.4 * parts[1] + 0.49 * parts[2], getattr(whole, f"train_{name}"), rtol=1e-9
+        )
+        np.testing.assert_allclose(parts, getattr(by_svd, name), rtol=1e-9)
+    np.testing.assert_allclose(split.coefficients, by_svd.coefficients, rtol=1e-8, atol=1e-12)
+    np.testing.assert_allclose(
+        split.coefficients[:, :2] + 0.7 * split.coefficients[:, 2:4], whole.coefficients, atol=1e-12
+    )
+    h = 1e-5
+    above, below = (ridge_path(F, g, lam * np.exp(t)).coefficients for t in (h, -h))
+    np.testing.assert_allclose(split.coefficients[:, 4:], (above - below) / (2 * h), atol=1e-8)
+
+
+@pytest.mark.parametrize("shifts", [[3.0], [0.5, 3.0, 20.0], [0.5, 1.0, 2.0, 4.0, 8.0]], ids=len)
+@pytest.mark.parametrize("width", [1, 20, 420])
+def test_several_right_hand_sides_are_solved_as_each_alone(width, shifts):
+    """Solved at once, and refined from float32 factors, by Cholesky and by a tridiagonal form."""
+    rng = np.random.default_rng(1)
+    B, b, s = rng.normal(size=(width + 5, width)), rng.normal(size=(width, 2)), np.array(shifts)
+    x, image, again = solve_twice(Rows.stored(B), b, s)
+    for j, shift in enumerate(s):
+        K = B.T @ B + shift * np.eye(width)
+        wanted = np.linalg.solve(K, b)
+        found = x[:, [j, j + s.size]]
+        np.testing.assert_allclose(found, wanted, rtol=1e-8, atol=1e-10)
+        np.testing.assert_allclose(image[:, [j, j + s.size]], B @ wanted, rtol=1e-7, atol=1e-9)
+        np.testing.assert_allclose(again[:, j], np.linalg.solve(K, wanted[:, 0]), rtol=1e-5, atol=1e-8)
