@@ -24,7 +24,7 @@ def runs():
 def test_records_give_back_what_simulate_says(runs):
     alone = one.simulate(PROBLEM.at(ridge=0.1), 3)
     for name in QUANTITIES:
-        found = measured(runs, name)
+        found = measured([run.values for run in runs], name)
         np.testing.assert_allclose(found.values, getattr(alone, name).values, rtol=1e-8)
         np.testing.assert_allclose(found.raw.values, getattr(alone, name).raw.values, rtol=1e-12)
 
@@ -32,7 +32,7 @@ def test_records_give_back_what_simulate_says(runs):
 def test_a_record_of_an_earlier_version_makes_the_cell_plain(runs):
     older = replace(runs[0], values={name: v for name, v in runs[0].values.items() if name != "luck"})
     assert SHAPES["run"](older) is None
-    found = measured([older, *runs[1:]], "test_error")
+    found = measured([run.values for run in (older, *runs[1:])], "test_error")
     np.testing.assert_array_equal(found.values, [run.values["test_error"] for run in runs])
 
 

@@ -14,7 +14,6 @@ from typing import Any
 import numpy as np
 
 from onestride.result import Estimate, Luck
-from onestride.store import Record
 
 
 def luck_record(found: Mapping[str, Estimate]) -> dict[str, Any]:
@@ -32,10 +31,10 @@ def _digits(values: np.ndarray, digits: int) -> list[float]:
     return [float(f"{v:.{digits}g}") for v in values]
 
 
-def measured(runs: Sequence[Record], name: str) -> Estimate:
-    """One error over the seeds of a cell, freed of luck where every record tells it."""
-    plain = np.array([run.values[name] for run in runs], float)
-    lucks: list[dict[str, Any]] = [run.values["luck"] for run in runs if run.values.get("luck")]
+def measured(runs: Sequence[Mapping[str, Any]], name: str) -> Estimate:
+    """One error over the seeds of a cell, from the values of their records, freed of luck where every one tells it."""
+    plain = np.array([run[name] for run in runs], float)
+    lucks: list[dict[str, Any]] = [run["luck"] for run in runs if run.get("luck")]
     if not lucks or len(lucks) < len(runs) or len({len(luck["moments"]) for luck in lucks}) > 1:
         return Estimate(plain)
     freed, slopes = (np.array([luck[part][name] for luck in lucks], float) for part in ("freed", "slopes"))

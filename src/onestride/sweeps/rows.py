@@ -47,7 +47,7 @@ class Row:
         """The measured quantity, one value per seed."""
         if name in GAINS:
             return self.estimate(f"untrained_{GAINS[name]}") - self.estimate(GAINS[name])
-        return measured(self.runs, name)
+        return measured([run.values for run in self.runs], name)
 
     def predicted(self, name: str) -> float:
         """The theory's value; NaN when there is none."""

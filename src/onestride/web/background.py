@@ -18,6 +18,7 @@ from onestride.result import QUANTITIES, Estimate, plain
 from onestride.simulation.spectrum import are_spikes
 from onestride.store import Record, Store, StoreError
 from onestride.sweeps.cells import problem_content, problem_of
+from onestride.sweeps.lucks import measured
 from onestride.web.query import in_reach, write_query
 from onestride.web.simulation import LEARNED, MOST_SEEDS, OWN_FOLDER, SPECTRUM, STAGES, check_size, own_record, work
 from onestride.web.workers import deaf
@@ -164,7 +165,7 @@ class Simulations:
         row: dict[str, Any] = {"version": self.version, "seeds": curve.seeds}
         for name in QUANTITIES:
             row[name] = [
-                {"alpha": exponent, "seeds": len(seeds)} | _estimate([v[name] for v in seeds.values()])
+                {"alpha": exponent, "seeds": len(seeds)} | plain(measured(list(seeds.values()), name))
                 for exponent, seeds in sorted(curve.at.items())
             ]
         if learned := self._own_values(LEARNED, problem):
