@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import cast
 
 import numpy as np
 
@@ -56,8 +57,7 @@ class HeldOut:
         gram, taught = self.sums[..., :m, :m], self.sums[..., :m, at + G] - self.sums[..., :m, at + GAP]
         right = np.stack([taught, self.sums[..., :m, at + SLOPE]], axis=-1)
         gram = gram + 1e-9 * np.trace(gram, axis1=-2, axis2=-1)[..., None, None] * np.eye(m)  # t may be nothing
-        found: Array = np.linalg.solve(gram, right)
-        return np.moveaxis(found, -1, 0)
+        return np.moveaxis(cast("Array", np.linalg.solve(gram, right)), -1, 0)
 
     @property
     def usable(self) -> bool:
