@@ -20,8 +20,8 @@ def test_the_plan_is_the_counted_work_over_the_rates(monkeypatch):
     products = 4 * n * d * N + 4 * (n + tests) * d * N  # gradient; X̃W₀ᵀ and X̃Gᵀ
     grams = networks * n * n * N
     factors = networks * penalties * n**3 / 3
-    refinement = 4 * networks * cost.REFINEMENTS * n * N * 3 * penalties  # signal, noise, slope
-    predictions = 2 * networks * tests * N * 3 * penalties
+    refinement = 4 * networks * cost.REFINEMENTS * n * N * cost.COLUMNS * penalties  # signal, noise, slope
+    predictions = 2 * networks * tests * N * cost.COLUMNS * penalties
     elementwise = networks * (n + tests) * N + 2 * n * N
     drawn = d * (N + n + n + tests)
     speeds = dict(zip(RATES, (1e9, 4e9, 2e9, 1e8, 5e7), strict=True))

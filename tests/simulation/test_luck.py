@@ -110,7 +110,7 @@ def test_other_laws_have_no_known_moments():
 def test_moments_are_the_same_when_rows_stream(monkeypatch):
     from onestride.simulation import cost
 
-    p = problem(n=300, d=10, N=20)
+    p = problem(n=300, d=10, N=20, noise=0.0)  # streamed rows have no probes to average noise over
     stored = one.simulate_grid(p, [0.4], [0.1], 2)
     monkeypatch.setattr(cost, "STREAM_ABOVE", 0)
     streamed = one.simulate_grid(p, [0.4], [0.1], 2)
@@ -123,11 +123,13 @@ def test_split_labels_add_up_and_slopes_are_derivatives(shape):
     rng = stream(0, "probe")
     F, g, u, lam = rng.normal(size=shape), rng.normal(size=shape[0]), rng.normal(size=shape[0]), np.array([0.1, 1.0])
     dual = shape[0] <= shape[1]
-    split = fit_split(Rows.longer(F), g, u, lam, dual=dual)
+    U = np.column_stack([u, rng.normal(size=(shape[0], 2))])
+    split = fit_split(Rows.longer(F), g, U, lam, dual=dual)
     whole, by_svd = (
         ridge_path(F, g + 0.7 * u, lam),
-        _split_from_svd(Rows.longer(F), np.stack([g, u], 1), lam, dual=dual),
+        _split_from_svd(Rows.longer(F), np.column_stack([g, U]), lam, dual=dual),
     )
+    np.testing.assert_allclose(split.noise, by_svd.noise, rtol=1e-9)
     for name in ("loss", "mse"):
         parts = getattr(split, name)
         np.testing.assert_allclose(
@@ -140,7 +142,7 @@ def test_split_labels_add_up_and_slopes_are_derivatives(shape):
     )
     h = 1e-5
     above, below = (ridge_path(F, g, lam * np.exp(t)).coefficients for t in (h, -h))
-    np.testing.assert_allclose(split.coefficients[:, 4:], (above - below) / (2 * h), atol=1e-8)
+    np.testing.assert_allclose(split.coefficients[:, 4:6], (above - below) / (2 * h), atol=1e-8)
 
 
 @pytest.mark.parametrize("shifts", [[3.0], [0.5, 3.0, 20.0], [0.5, 1.0, 2.0, 4.0, 8.0]], ids=len)

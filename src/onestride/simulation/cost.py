@@ -20,11 +20,12 @@ from onestride.problem import Problem, exponent_axis, grid_axis
 from onestride.result import Result
 from onestride.simulation import memory
 from onestride.simulation.arguments import seed_tuple, step_sizes, test_rows
+from onestride.simulation.network import PROBES
 from onestride.simulation.rates import measured_rates
 from onestride.simulation.shifted import Way, way
 
 REFINEMENTS = 5  # passes over F that the refinement of one step size takes: 3 to 8 were measured
-COLUMNS = 3  # for each penalty: fitted to the signal, to the noise, and how the first changes with λ
+COLUMNS = 3 + PROBES  # for each penalty: fitted to the signal, to noise, and how the first changes with λ
 STREAM_ABOVE = 2**27  # numbers, 1 GiB: less is stored, which also serves penalties too small for a Gram matrix
 
 

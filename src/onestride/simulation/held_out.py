@@ -28,11 +28,15 @@ G, GAP, NOISE, SLOPE = range(4)  # the last four columns
 
 @dataclass(frozen=True)
 class HeldOut:
-    """Sums over each half of the test samples, axes (halves, networks, penalties, columns, columns)."""
+    """Sums over each half of the test samples, axes (halves, networks, penalties, columns, columns).
+
+    `probes` are mean squares of the fits of further noise of length √n.
+    """
 
     sums: Float[Array, "2 networks penalties columns columns"]
     rows: tuple[int, int]
     known: KnownMoments
+    probes: Float[Array, "probes networks penalties"]
 
     @property
     def functions(self) -> int:
@@ -48,7 +52,11 @@ class HeldOut:
         """The same with f̂ fitted to g + σu in the place of f̂_g."""
         turn = np.eye(self.sums.shape[-1])
         turn[self.functions + NOISE, self.functions + GAP] = -noise
-        return HeldOut(turn.T @ self.sums @ turn, self.rows, self.known)
+        return replace(self, sums=turn.T @ self.sums @ turn)
+
+    def noise(self, unit: float) -> Float[Array, "networks penalties"]:
+        """E f̂_u² of unit noise, averaged over u, of length √(n/unit), and the probes."""
+        return (unit * self.power(NOISE, NOISE) + self.probes.sum(0)) / (1 + self.probes.shape[0])
 
     @cached_property
     def expansions(self) -> Float[Array, "2 2 networks penalties functions"]:
@@ -92,6 +100,7 @@ def held_out(
     shared = 1 + (0 if known.averages is None else known.averages.taught.size)
     own = 3 + (0 if known.averages is None else 1 + coordinates.shape[0])
     sums = np.zeros((2, len(paths), shared + own * penalties, shared + own * penalties))
+    probes = np.zeros((paths[0].columns - 3, len(paths), penalties))
     for X, signal in tiles:
         cut = min(max(half - start, 0), signal.size)
         start += signal.size
@@ -101,7 +110,9 @@ def held_out(
         if known.averages is not None:
             columns[:, 1:shared] = known.psi(X).T
         for j, F in enumerate(of(X)):
-            each[:, :3] = backend.get(F @ paths[j].coefficients).reshape(signal.size, 3, penalties)
+            found = backend.get(F @ paths[j].coefficients).reshape(signal.size, -1, penalties)
+            probes[:, j] += (found[:, 3:] ** 2).sum(0)
+            each[:, :3] = found[:, :3]
             each[:, 0] = signal[:, None] - each[:, 0]
             if known.averages is not None:
                 t = X @ across[j]
@@ -113,7 +124,7 @@ def held_out(
         [*range(1, shared), *(shared + (3 + i) * penalties + q for i in range(own - 3)), 0] for q in range(penalties)
     ]
     order = np.array([one + [shared + i * penalties + q for i in range(3)] for q, one in enumerate(order)])
-    return HeldOut(sums[:, :, order[:, :, None], order[:, None, :]], (half, rows - half), known)
+    return HeldOut(sums[:, :, order[:, :, None], order[:, None, :]], (half, rows - half), known, probes / rows)
 
 
 def _across(trained: Trained, j: int, path: SplitPath, known: KnownMoments) -> Float[Array, "d penalties"]:

@@ -1,8 +1,8 @@
 """One seed's errors: plain, and freed of the luck whose law is known.
 
     plain      what labels y = g + σu give
-    freed      the same averaged over the sign and the length of u, which are independent of its direction:
-               both training errors and the test error are gg + 2σ·gu + σ²·uu, and   freed = gg + σ²·uu·n/|u|²
+    freed      the same averaged over the noise: both training errors and the test error are gg + 2σ·gu + σ²·uu, and
+               freed = gg + σ²·(uu of noise of length √n, the mean over u and some more draws of it)
     precise    freed_i − Σ_k b_k m_ik,   m the moments of seed i (`known`), b the slopes (`slopes`) of the *other* seeds
 
 All three have the same expectation: b is independent of m_i and E m_i = 0. A ridge regression on the samples of the step
@@ -19,7 +19,7 @@ import numpy as np
 from onestride._numerics import Array, Float, Int
 from onestride.result import Estimate, Luck
 from onestride.simulation.features import Trained
-from onestride.simulation.held_out import GAP, NOISE, HeldOut
+from onestride.simulation.held_out import GAP, HeldOut
 from onestride.simulation.network import draw_noise, ridge_roles
 from onestride.simulation.ridge import SplitPath
 from onestride.simulation.slopes import neurons, slopes
@@ -43,14 +43,12 @@ def measured(
     u, noise = draw_noise(trained.seed, ridge_roles(problem)[1], problem.n), problem.noise
     unit = problem.n / float(u @ u)
     train = np.stack([[path.loss for path in paths], [path.mse for path in paths]])  # 2 × networks × parts × penalties
-    whole, halved = np.array([1.0, 2 * noise, noise**2]), np.array([1.0, 0.0, unit * noise**2])
+    whole, averaged = np.array([1.0, 2 * noise, noise**2]), np.stack([path.noise for path in paths], axis=1)
     both = held.with_noise(noise)
     plain = [*np.einsum("qnap,a->qnp", train, whole), both.power(GAP, GAP) + noise**2]
     if problem.fresh:
-        freed = [
-            *np.einsum("qnap,a->qnp", train, halved),
-            held.error() + noise**2 * (1 + unit * held.power(NOISE, NOISE)),
-        ]
+        train_freed = train[:, :, 0] + noise**2 * averaged
+        freed = [*train_freed, held.error() + noise**2 * (1 + held.noise(unit))]
     else:
         freed = [*plain[:2], both.error() + noise**2]
     cells = neurons(trained, known)

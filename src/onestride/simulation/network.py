@@ -17,6 +17,8 @@ from onestride._errors import InputError
 from onestride._numerics import Array, Float
 from onestride.problem import Problem
 
+PROBES = 7  # draws of noise beside that of the labels, to average over it
+
 
 @dataclass(frozen=True)
 class Network:
@@ -162,6 +164,15 @@ def batch_tasks(
 def draw_noise(seed: int, role: Role, rows: int, part: int = 0) -> Float[Array, "n"]:
     """The label noise of a batch in units of its standard deviation."""
     return stream(seed, role, part).standard_normal(rows)
+
+
+def draw_probes(problem: Problem, seed: int) -> Float[Array, "n probes"]:
+    """The label noise of the ridge regression, and further noise of length √n where its average is wanted."""
+    own = draw_noise(seed, ridge_roles(problem)[1], problem.n)[:, None]
+    if problem.noise == 0 or not problem.fresh:  # nothing to average, or features that know the noise
+        return own
+    more = stream(seed, "probe", part=1).standard_normal((problem.n, PROBES))
+    return np.hstack([own, more * np.sqrt(problem.n / (more**2).sum(0))])
 
 
 def held_out_tiles(

@@ -80,29 +80,37 @@ class SplitPath:
     """Ridge regression on labels g + σu with g and u apart: both errors are quadratic forms in the labels.
 
     coefficients
-        N × 3·penalties: fitted to g, fitted to u, and λ∂â/∂λ of the first.
+        N × columns, all penalties of each: fitted to g, fitted to u, λ∂â/∂λ of the first; fitted to further probes.
     loss, mse
         Axes ((gg, gu, uu), penalties): of labels g + σu they are gg + 2σ·gu + σ²·uu.
+    noise
+        Loss and MSE (first axis) of unit noise of length √n, averaged over u and the probes: their expectations are
+        tr(1 − H)/n and tr(1 − H)²/n, H = F(FᵀF + λn)⁻¹Fᵀ.
     """
 
     coefficients: DeviceArray
     loss: Float[Array, "3 penalties"]
     mse: Float[Array, "3 penalties"]
+    noise: Float[Array, "2 penalties"]
+
+    @property
+    def columns(self) -> int:
+        """How many sets of coefficients there are."""
+        return self.coefficients.shape[1] // self.loss.shape[1]
 
 
-def fit_split(B: Rows, g: DeviceArray, u: DeviceArray, ridges: Float[Array, "penalties"], *, dual: bool) -> SplitPath:
-    """As `fit_rows`, of the signal g and the unit noise u."""
-    backend, xp, lam = B.backend, B.backend.xp, np.asarray(ridges, float)
-    Y, n = xp.stack([g, u], axis=1), g.shape[0]
+def fit_split(B: Rows, g: DeviceArray, U: DeviceArray, ridges: Float[Array, "penalties"], *, dual: bool) -> SplitPath:
+    """As `fit_rows`, of the signal g and the unit noise U (n × probes), of which the first is that of the labels."""
+    backend, lam = B.backend, np.asarray(ridges, float)
+    Y, n = backend.xp.concat([g[:, None], U], axis=1), g.shape[0]
     shifts = n * lam
     try:
         if dual:
             alpha, coefficients, again = solve_twice(B, Y, shifts)
-            loss = pairs([g[:, None], u[:, None]], halves(alpha), backend) * lam
-            slope = B @ again
-            mse = pairs(halves(alpha), halves(alpha), backend) * (lam * shifts)
-            return SplitPath(_joined(coefficients, slope, shifts, backend), loss, mse)
-        moments = backend.zeros(B.width, 2)
+            each, labels = sets(alpha, lam.size), sets(Y, 1)
+            loss, mse = products(labels, each, backend) * lam, products(each, each, backend) * (lam * shifts)
+            return _joined(coefficients, B @ again, loss, mse, Y, lam, backend)
+        moments = backend.zeros(B.width, Y.shape[1])
         for rows, tile in B:
             moments += tile.T @ Y[rows, :]
         coefficients, fitted, again = solve_twice(B, moments, shifts)
@@ -111,20 +119,27 @@ def fit_split(B: Rows, g: DeviceArray, u: DeviceArray, ridges: Float[Array, "pen
     return _split_losses(coefficients, fitted, again, Y, lam, backend)
 
 
-def halves(columns: DeviceArray) -> list[DeviceArray]:
-    """The columns of g and those of u."""
-    middle = columns.shape[1] // 2
-    return [columns[:, :middle], columns[:, middle:]]
+def sets(columns: DeviceArray, size: int) -> list[DeviceArray]:
+    """Columns in sets of one size: those of g, of u, and so on."""
+    return [columns[:, i : i + size] for i in range(0, columns.shape[1], size)]
 
 
-def pairs(left: list[DeviceArray], right: list[DeviceArray], backend: Backend) -> Float[Array, "3 penalties"]:
-    """Inner products (gg, gu, uu) of columns, as host arrays."""
-    products = [backend.xp.sum(left[i] * right[j], axis=0) for i, j in ((0, 0), (0, 1), (1, 1))]
-    return np.stack([backend.get(one) for one in products])
+def products(left: list[DeviceArray], right: list[DeviceArray], backend: Backend) -> Float[Array, "products penalties"]:
+    """Inner products gg, gu, uu of columns, and those of each further set with itself, as host arrays."""
+    places = [(0, 0), (0, 1), *((k, k) for k in range(1, len(left)))]
+    return np.stack([backend.get(backend.xp.sum(left[i] * right[j], axis=0)) for i, j in places])
 
 
-def _joined(coefficients: DeviceArray, again: DeviceArray, shifts: Array, backend: Backend) -> DeviceArray:
-    return backend.xp.concat([coefficients, -1.0 * backend.put(shifts) * again], axis=1)
+def _joined(
+    coefficients: DeviceArray, again: DeviceArray, loss: Array, mse: Array, Y: DeviceArray, lam: Array, backend: Backend
+) -> SplitPath:
+    """Put slope and probes in their places, and average over unit noise."""
+    size, n = lam.size, Y.shape[0]
+    slope = -1.0 * backend.put(n * lam) * again
+    ordered = backend.xp.concat([coefficients[:, : 2 * size], slope, coefficients[:, 2 * size :]], axis=1)
+    units = n / backend.get(backend.xp.sum(Y * Y, axis=0))[1:, None]
+    noise = np.stack([(units * part[2:]).mean(0) for part in (loss, mse)])
+    return SplitPath(ordered, loss[:3], mse[:3], noise)
 
 
 def _split_from_svd(B: Rows, Y: DeviceArray, ridges: Float[Array, "penalties"], *, dual: bool) -> SplitPath:
@@ -133,7 +148,7 @@ def _split_from_svd(B: Rows, Y: DeviceArray, ridges: Float[Array, "penalties"], 
     F = B.whole().T if dual else B.whole()
     U, s, Vt = backend.xp.linalg.svd(F, full_matrices=False)
     s, inner, shifts = s[:, None], U.T @ Y, backend.put(Y.shape[0] * ridges)
-    parts = [Vt.T @ (s / (s * s + shifts) * inner[:, k : k + 1]) for k in range(2)]
+    parts = [Vt.T @ (s / (s * s + shifts) * inner[:, k : k + 1]) for k in range(Y.shape[1])]
     again = Vt.T @ (s / (s * s + shifts) ** 2 * inner[:, :1])
     coefficients = backend.xp.concat(parts, axis=1)
     return _split_losses(coefficients, F @ coefficients, again, Y, ridges, backend)
@@ -147,7 +162,7 @@ def _split_losses(
     ridges: Float[Array, "penalties"],
     backend: Backend,
 ) -> SplitPath:
-    residuals = [Y[:, k : k + 1] - part for k, part in enumerate(halves(fitted))]
-    mse = pairs(residuals, residuals, backend) / Y.shape[0]
-    loss = mse + ridges * pairs(halves(coefficients), halves(coefficients), backend)
-    return SplitPath(_joined(coefficients, again, Y.shape[0] * ridges, backend), loss, mse)
+    residuals = [y - part for y, part in zip(sets(Y, 1), sets(fitted, ridges.size), strict=True)]
+    each = sets(coefficients, ridges.size)
+    mse = products(residuals, residuals, backend) / Y.shape[0]
+    return _joined(coefficients, again, mse + ridges * products(each, each, backend), mse, Y, ridges, backend)

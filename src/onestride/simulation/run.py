@@ -27,12 +27,11 @@ from onestride.simulation.memory import require_room
 from onestride.simulation.network import (
     Batch,
     batch_tasks,
-    draw_noise,
+    draw_probes,
     draw_readout,
     draw_weights,
     gradient_and_labels,
     held_out_tiles,
-    ridge_roles,
     step_tasks,
     weight_tasks,
 )
@@ -201,10 +200,10 @@ def _stored_paths(
             sums.append(known.sums(batch.X))
             yield batch
 
-    u = plan.backend.put(draw_noise(trained.seed, ridge_roles(problem)[1], problem.n))
+    U = plan.backend.put(draw_probes(problem, trained.seed))
     for eta, rows in zip(trained.etas, fitted_rows(trained, noted), strict=True):
         g = plan.backend.put(np.concatenate(signals))
         try:
-            yield fit_split(rows, g, u, ridges, dual=problem.n <= problem.N), np.sum(sums, axis=0) / problem.n
+            yield fit_split(rows, g, U, ridges, dual=problem.n <= problem.N), np.sum(sums, axis=0) / problem.n
         except OverflowError:
             raise overflow(problem, eta) from None

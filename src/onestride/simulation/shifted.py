@@ -61,18 +61,19 @@ def solve_shifted(rows: Rows, b: DeviceArray, shifts: Float[Array, "shifts"]) ->
 
 
 def solve_twice(
-    rows: Rows, b: DeviceArray, shifts: Float[Array, "shifts"]
+    rows: Rows, b: DeviceArray, shifts: Float[Array, "shifts"], *, exact: int = 2
 ) -> tuple[DeviceArray, DeviceArray, DeviceArray]:
     """The x = (BᵀB + s)⁻¹b of each column of b for every shift, Bx, and (BᵀB + s)⁻¹x of the first column of b.
 
-    Columns of x: all shifts of the first b, then of the next. The last is −∂x/∂s.
+    Columns of x: all shifts of the first b, then of the next. The last is −∂x/∂s. It, and columns of b beyond the first
+    `exact`, are refined no further than SLOPE_TOLERANCE.
     """
     backend = rows.backend
     if not way(rows.width, shifts.size, backend).refined:
         x, again = solve_gram_twice(rows.gram(backend.dtype), b, shifts, backend)
         return x, rows @ x, again
     for dtype in ("float32", "float64") if backend.dtype == "float64" else ("float32",):
-        solution = _factorise_and_refine(rows, b, shifts, dtype)
+        solution = _factorise_and_refine(rows, b, shifts, dtype, exact)
         if solution is not None:
             return solution
     raise IllConditionedError
@@ -101,7 +102,7 @@ def _columns_for(b: DeviceArray, shifts: int, backend: Backend) -> DeviceArray:
 
 
 def _factorise_and_refine(
-    rows: Rows, b: DeviceArray, shifts: Float[Array, "shifts"], dtype: str
+    rows: Rows, b: DeviceArray, shifts: Float[Array, "shifts"], dtype: str, exact: int
 ) -> tuple[DeviceArray, DeviceArray, DeviceArray] | None:
     """Solve with factors of K in `dtype`, in as many groups of shifts as memory asks for.
 
@@ -120,17 +121,29 @@ def _factorise_and_refine(
         for part in [shifts] if tridiagonal else _groups(shifts, rows.width, dtype, backend):
             try:
                 solver = factors(K, part, backend, tridiagonal=tridiagonal, last=part[-1] == shifts[-1])
-                found = _refine(rows, _columns_for(b, part.size, backend), part, solver, dtype, norm)
-                again = found and _refine(rows, found[0][:, : part.size], part, solver, dtype, norm, SLOPE_TOLERANCE)
+                found = _refine(rows, _columns_for(b[:, :exact], part.size, backend), part, solver, dtype, norm)
+                rough = found and _refine(
+                    rows, _beside(found[0], b, exact, part.size, backend), part, solver, dtype, norm, SLOPE_TOLERANCE
+                )
             except np.linalg.LinAlgError:  # every library's word for "not positive definite"
                 return None
-            if not found or not again:
+            if not found or not rough:
                 return None
-            pieces.append((*found, again[0]))
+            x, image = (
+                backend.xp.concat([one, more[:, part.size :]], axis=1) for one, more in zip(found, rough, strict=True)
+            )
+            pieces.append((x, image, rough[0][:, : part.size]))
             del solver
     x, image, again = zip(*pieces, strict=True)
     sizes = [one.shape[1] for one in again]
     return _sorted(x, sizes, backend), _sorted(image, sizes, backend), backend.xp.concat(again, axis=1)
+
+
+def _beside(x: DeviceArray, b: DeviceArray, exact: int, shifts: int, backend: Backend) -> DeviceArray:
+    """The solutions of the first column of b, and the columns beyond the exact ones for every shift."""
+    if b.shape[1] <= exact:
+        return x[:, :shifts]
+    return backend.xp.concat([x[:, :shifts], _columns_for(b[:, exact:], shifts, backend)], axis=1)
 
 
 def _sorted(groups: Sequence[DeviceArray], sizes: Sequence[int], backend: Backend) -> DeviceArray:

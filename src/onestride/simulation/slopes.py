@@ -27,7 +27,7 @@ from numpy.polynomial.hermite_e import hermegauss
 
 from onestride._numerics import Array, Float
 from onestride.simulation.features import Trained
-from onestride.simulation.held_out import NOISE, HeldOut
+from onestride.simulation.held_out import HeldOut
 from onestride.simulation.known import KnownMoments, count
 from onestride.simulation.network import draw_readout
 from onestride.simulation.ridge import SplitPath
@@ -91,10 +91,9 @@ def slopes(
         return np.zeros((3, penalties, count(known.problem)))
     m = averages.taught.size
     p, moved = held.expansions[:, :, j, :, :m].mean(1)
-    s = unit * path.loss[2][:, None]
-    omega = 1 + unit * held.power(NOISE, NOISE)[j][:, None]
+    s, omega = path.noise[0][:, None], 1 + held.noise(unit)[j][:, None]
     a = trained.plan.backend.get(path.coefficients)
-    slope = a[:, 2 * penalties :]
+    slope = a[:, 2 * penalties : 3 * penalties]
     left, change = averages.g - p @ averages.expanded, -(moved @ averages.expanded) / s
     fitted = Fitted(left, change, s, omega, a[:, :penalties], -slope / (s * omega)[:, 0])
     rho = 1 / (1 + _learned(p, averages.taught) @ (averages.expanded**2 - 1) / known.problem.n)

@@ -21,7 +21,7 @@ from onestride.simulation.cost import Plan
 from onestride.simulation.features import Trained, features, overflow
 from onestride.simulation.known import KnownMoments
 from onestride.simulation.network import Batch, batch_tasks, draw_noise, gradient_and_labels, ridge_roles, step_tasks
-from onestride.simulation.ridge import SplitPath, halves, pairs
+from onestride.simulation.ridge import SplitPath, products, sets
 from onestride.simulation.shifted import solve_gram_twice
 
 BLOCKS_PER_TASK = 4  # so that moving one set of Gram matrices is cheap beside computing it
@@ -60,12 +60,13 @@ def streamed_paths(
                 f"ridge = {ridges.min():.3g} is too small for n = {problem.n} streamed samples: "
                 "FᵀF has lost the digits it would need; use a larger penalty"
             ) from None
-        both, images, sides = halves(coefficients), halves(K @ coefficients), [b[:, :1], b[:, 1:]]
-        fit = pairs(sides, both, backend) + pairs(both, sides, backend) - pairs(both, images, backend)
+        both, images, sides = sets(coefficients, ridges.size), sets(K @ coefficients, ridges.size), sets(b, 1)
+        fit = products(sides, both, backend) + products(both, sides, backend) - products(both, images, backend)
         mse = (power[:, None] - fit) / problem.n
-        loss = mse + ridges * pairs(both, both, backend)
+        loss = mse + ridges * products(both, both, backend)
         joined = backend.xp.concat([coefficients, -1.0 * backend.put(shifts) * again], axis=1)
-        paths.append((SplitPath(joined, loss, mse), sums / problem.n))
+        noise = np.stack([loss[2], mse[2]]) * problem.n / power[2]
+        paths.append((SplitPath(joined, loss, mse, noise), sums / problem.n))
     return paths
 
 
