@@ -17,7 +17,7 @@ from onestride._errors import InputError
 from onestride._numerics import Array, Float
 from onestride.problem import Problem
 
-PROBES = 7  # draws of noise beside that of the labels, to average over it
+PROBES = 3  # draws of noise beside that of the labels, to average over it
 
 
 @dataclass(frozen=True)

@@ -31,7 +31,7 @@ CHOLESKY_UP_TO = 4  # shifts on the host; more of them share one tridiagonal for
 # of |K|: below it, squaring B costs more than six digits (float32: two) and B itself must be decomposed
 SMALLEST_SHIFT = {"float64": 1e-10, "float32": 1e-5}
 TOLERANCE = 1e-12  # bound on the relative error of the solutions, or the rounding of a direct solution if larger
-SLOPE_TOLERANCE = 1e-8  # of their derivatives, which only weigh what has mean 0 (see `slopes`)
+SLOPE_TOLERANCE = 1e-6  # of what only weighs numbers of mean 0, or is averaged over (`slopes`, `luck`)
 MAX_STEPS = 30
 TRUSTED_STEPS = 6  # so many leave the residual of the recurrence within rounding of the true one
 
