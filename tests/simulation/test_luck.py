@@ -110,7 +110,7 @@ def test_other_laws_have_no_known_moments():
 def test_moments_are_the_same_when_rows_stream(monkeypatch):
     from onestride.simulation import cost
 
-    p = problem(n=300, d=10, N=20, noise=0.0)  # streamed rows have no probes to average noise over
+    p = problem(n=300, d=10, N=20)
     stored = one.simulate_grid(p, [0.4], [0.1], 2)
     monkeypatch.setattr(cost, "STREAM_ABOVE", 0)
     streamed = one.simulate_grid(p, [0.4], [0.1], 2)

@@ -154,7 +154,7 @@ class Plan(Result):
         """X̃W₀ᵀ and X̃Gᵀ, or F after several steps, and the factors."""
         n, _, N, *_ = memory.sizes(self.problem)
         products = 8.0 * (1 if self.problem.steps > 1 else 2) * n * N
-        return products + memory.factors(self.problem, self.penalties, self.backend, sides=COLUMNS)
+        return products + memory.factors(self.problem, self.penalties, self.backend, sides=COLUMNS - 1)
 
     @property
     def _device_fit(self) -> float:

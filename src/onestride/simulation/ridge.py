@@ -109,7 +109,9 @@ def fit_split(B: Rows, g: DeviceArray, U: DeviceArray, ridges: Float[Array, "pen
             alpha, coefficients, again = solve_twice(B, Y, shifts)
             each, labels = sets(alpha, lam.size), sets(Y, 1)
             loss, mse = products(labels, each, backend) * lam, products(each, each, backend) * (lam * shifts)
-            return _joined(coefficients, B @ again, loss, mse, Y, lam, backend)
+            return joined(
+                coefficients, B @ again, loss, mse, products(labels, labels, backend)[2:] / n, shifts, backend
+            )
         moments = backend.zeros(B.width, Y.shape[1])
         for rows, tile in B:
             moments += tile.T @ Y[rows, :]
@@ -130,16 +132,23 @@ def products(left: list[DeviceArray], right: list[DeviceArray], backend: Backend
     return np.stack([backend.get(backend.xp.sum(left[i] * right[j], axis=0)) for i, j in places])
 
 
-def _joined(
-    coefficients: DeviceArray, again: DeviceArray, loss: Array, mse: Array, Y: DeviceArray, lam: Array, backend: Backend
+def joined(
+    coefficients: DeviceArray,
+    again: DeviceArray,
+    loss: Float[Array, "products penalties"],
+    mse: Float[Array, "products penalties"],
+    lengths: Float[Array, "probes 1"],
+    shifts: Float[Array, "penalties"],
+    backend: Backend,
 ) -> SplitPath:
-    """Put slope and probes in their places, and average over unit noise."""
-    size, n = lam.size, Y.shape[0]
-    slope = -1.0 * backend.put(n * lam) * again
-    ordered = backend.xp.concat([coefficients[:, : 2 * size], slope, coefficients[:, 2 * size :]], axis=1)
-    units = n / backend.get(backend.xp.sum(Y * Y, axis=0))[1:, None]
-    noise = np.stack([(units * part[2:]).mean(0) for part in (loss, mse)])
-    return SplitPath(ordered, loss[:3], mse[:3], noise)
+    """Put slope and probes in their places, and average over noise of unit power; `lengths` are the |u|²/n of the probes."""
+    size = shifts.size
+    slope = -1.0 * backend.put(shifts) * again
+    ordered = [coefficients[:, : 2 * size], slope]
+    if coefficients.shape[1] > 2 * size:
+        ordered.append(coefficients[:, 2 * size :])
+    noise = np.stack([(part[2:] / lengths).mean(0) for part in (loss, mse)])
+    return SplitPath(backend.xp.concat(ordered, axis=1), loss[:3], mse[:3], noise)
 
 
 def _split_from_svd(B: Rows, Y: DeviceArray, ridges: Float[Array, "penalties"], *, dual: bool) -> SplitPath:
@@ -164,5 +173,7 @@ def _split_losses(
 ) -> SplitPath:
     residuals = [y - part for y, part in zip(sets(Y, 1), sets(fitted, ridges.size), strict=True)]
     each = sets(coefficients, ridges.size)
-    mse = products(residuals, residuals, backend) / Y.shape[0]
-    return _joined(coefficients, again, mse + ridges * products(each, each, backend), mse, Y, ridges, backend)
+    n, labels = Y.shape[0], sets(Y, 1)
+    mse = products(residuals, residuals, backend) / n
+    loss, lengths = mse + ridges * products(each, each, backend), products(labels, labels, backend)[2:] / n
+    return joined(coefficients, again, loss, mse, lengths, n * ridges, backend)

@@ -108,7 +108,7 @@ def _factorise_and_refine(
 
     None if K + s is not positive definite in that precision, or the refinement does not get there.
     """
-    backend = rows.backend
+    backend, exact = rows.backend, min(exact, b.shape[1])
     low = dtype != backend.dtype
     with backend.fast_products(low):
         K = rows.gram(dtype)

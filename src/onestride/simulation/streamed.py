@@ -20,8 +20,8 @@ from onestride._numerics import Array, Float
 from onestride.simulation.cost import Plan
 from onestride.simulation.features import Trained, features, overflow
 from onestride.simulation.known import KnownMoments
-from onestride.simulation.network import Batch, batch_tasks, draw_noise, gradient_and_labels, ridge_roles, step_tasks
-from onestride.simulation.ridge import SplitPath, products, sets
+from onestride.simulation.network import Batch, batch_tasks, draw_probes, gradient_and_labels, ridge_roles, step_tasks
+from onestride.simulation.ridge import SplitPath, joined, products, sets
 from onestride.simulation.shifted import solve_gram_twice
 
 BLOCKS_PER_TASK = 4  # so that moving one set of Gram matrices is cheap beside computing it
@@ -64,9 +64,8 @@ def streamed_paths(
         fit = products(sides, both, backend) + products(both, sides, backend) - products(both, images, backend)
         mse = (power[:, None] - fit) / problem.n
         loss = mse + ridges * products(both, both, backend)
-        joined = backend.xp.concat([coefficients, -1.0 * backend.put(shifts) * again], axis=1)
-        noise = np.stack([loss[2], mse[2]]) * problem.n / power[2]
-        paths.append((SplitPath(joined, loss, mse, noise), sums / problem.n))
+        lengths = power[2:, None] / problem.n
+        paths.append((joined(coefficients, again, loss, mse, lengths, shifts, backend), sums / problem.n))
     return paths
 
 
@@ -77,15 +76,18 @@ def _gradient_part(plan: Plan, seed: int, W0: Array, a: Array, blocks: list[int]
 
 
 def _gram_part(trained: Trained, blocks: list[int]) -> tuple[Array, Array, Array, Array]:
-    """FᵀF and Fᵀ(g, u) for each η; (|g|², gᵀu, |u|²) and the sums of the moments of the labels, over some row blocks."""
+    """FᵀF and Fᵀ(g, u, …) for each η; |g|², gᵀu, |u|², … and the sums of the moments of the labels, over some row blocks."""
     problem, backend, steps = trained.plan.problem, trained.plan.backend, trained.etas.size
-    grams, moments, power = backend.zeros(steps, problem.N, problem.N), backend.zeros(steps, problem.N, 2), np.zeros(3)
     of, seed = features(trained), trained.seed
+    noise = draw_probes(problem, seed)
+    grams, moments = backend.zeros(steps, problem.N, problem.N), backend.zeros(steps, problem.N, 1 + noise.shape[1])
+    power = np.zeros(2 + noise.shape[1])
     tasks, places = ridge_tasks(trained.plan, seed), row_blocks(problem.n, problem.d)
-    noise, known, sums = draw_noise(seed, ridge_roles(problem)[1], problem.n), KnownMoments.of(problem, seed), 0.0
+    known, sums = KnownMoments.of(problem, seed), 0.0
     for k, batch in zip(blocks, prefetched(tasks[k] for k in blocks), strict=True):
-        labels = np.stack([batch.signal, noise[places[k]]], axis=1)
-        power += (labels[:, [0, 0, 1]] * labels[:, [0, 1, 1]]).sum(0)
+        labels = np.column_stack([batch.signal, noise[places[k]]])
+        power[[0, *range(2, power.size)]] += (labels**2).sum(0)
+        power[1] += labels[:, 0] @ labels[:, 1]
         sums = sums + known.sums(batch.X)
         for rows in backend.tiles(batch.y.size, problem.N):
             Y = backend.put(labels[rows])
