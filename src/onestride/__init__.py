@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from onestride.functions import activation as activation
     from onestride.inputs import Covariance as Covariance
     from onestride.learning_curves import scaling as scaling
+    from onestride.own_data import from_data as from_data
     from onestride.problem import Problem as Problem
     from onestride.problem import Step as Step
     from onestride.result import TheoryError as TheoryError
@@ -53,6 +54,7 @@ _NAMES = {
     "estimator": "estimator OneStepFeatures OneStepRegressor OneStepClassifier",
     "functions": "InputError activation",
     "inputs": "Covariance",
+    "own_data": "from_data",
     "teachers": "register",
     "learning_curves": "scaling",
     "problem": "Problem Step",

@@ -72,6 +72,11 @@ class Covariance:
         teacher = "" if self.teacher is None else ", teacher given"
         return f"Covariance(d = {values.size}, eigenvalues {values.min():.3g} to {values.max():.3g}{scaled}{teacher})"
 
+    def fill(self, generator: np.random.Generator, X: Float[Array, "n d"]) -> None:
+        """Overwrite the rows of X with independent samples, in the basis of the eigenvectors."""
+        generator.standard_normal(out=X)
+        X *= np.sqrt(self.eigenvalues)
+
     @classmethod
     def from_matrix(cls, Sigma: ArrayLike, *, teacher: ArrayLike | None = None) -> Covariance:
         """From a symmetric matrix Σ (d × d), and a direction β⋆ (d) in the same coordinates if it is to be fixed."""
@@ -244,12 +249,8 @@ def input_law(given: object) -> InputLaw:
 @lru_cache(maxsize=64)
 def _law_of(covariance: Covariance) -> InputLaw:
     values = np.array(covariance.eigenvalues)
-
-    def fill(generator: np.random.Generator, X: Array) -> None:
-        generator.standard_normal(out=X)
-        X *= np.sqrt(values)
-
-    return InputLaw("covariance", fill, lambda d: values, lambda B: B * values, None, covariance.teacher, True)
+    normal = type(covariance) is Covariance  # the rows of a table are not
+    return InputLaw("covariance", covariance.fill, lambda d: values, lambda B: B * values, None, covariance.teacher, normal)
 
 
 def read_inputs(given: object, d: int) -> str | Covariance:

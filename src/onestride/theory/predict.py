@@ -11,9 +11,10 @@ from onestride.theory.profile import errors as profile
 from onestride.theory.registry import Theory as Theory
 from onestride.theory.registry import choose, methods, register
 from onestride.theory.reliability import mark
+from onestride.theory.table import errors as table
 from onestride.theory.threads import one_thread
 
-for _theory in (profile.THEORY, finite_step.THEORY, plateau.THEORY):  # the one place that lists them
+for _theory in (profile.THEORY, finite_step.THEORY, plateau.THEORY, table.THEORY):  # the one place that lists them
     register(_theory)
 METHODS = methods()
 
@@ -25,7 +26,8 @@ def predict(problem: Problem, *, method: str = "auto", level: str | None = None,
     ----------
     method
         ``"profile"``: finite n, every step up to c√n. ``"finite-step"``: the same with a frozen bulk, for weak steps,
-        in a millisecond. ``"plateau"``: the n → ∞ limits. ``"auto"``: the most accurate that applies.
+        in a millisecond. ``"plateau"``: the n → ∞ limits. ``"table"``: of the rows behind a problem made by `from_data`.
+        ``"auto"``: the most accurate that applies.
     level
         Of the profile theory: ``"degrees"`` (the default) resolves every degree of the inputs, for any n, d and N;
         ``"full"``, ``"resolved"``, ``"isotropic"`` and ``"rank-one"`` (`theory.profile.strength`) take degree two and
@@ -55,7 +57,7 @@ def predict_grid(
     alphas, lams = exponent_axis(problem, exponents), grid_axis("ridges", ridges, positive=True)
     steps = [problem.step.replace(exponent=float(a)) for a in alphas]
     trained, untrained = theory.errors(problem, steps, lams), theory.errors(problem, [Step.none()], lams)
-    if not theory.limit:
+    if not (theory.limit or theory.of_tables):
         trained = mark(problem, steps, lams, trained, untrained, every_degree=theory.every_degree)
         untrained = mark(problem, [Step.none()], lams, untrained, untrained, every_degree=theory.every_degree)
     return PredictionGrid(problem, theory.name, alphas, lams, trained, untrained, theory.words(problem))

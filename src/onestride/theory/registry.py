@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike
 from onestride._errors import InputError
 from onestride.problem import Problem, Step
 from onestride.result import Errors
+from onestride.table import Table
 
 
 @dataclass(frozen=True)
@@ -30,6 +31,8 @@ class Theory:
         It resolves every degree of the inputs: n and N may be of order d² and beyond.
     at_level
         The same theory at the level that `level=` names, where there are several.
+    of_tables
+        It describes the rows of a table, and "auto" takes it for those problems only. It marks its numbers itself.
     """
 
     name: str
@@ -39,6 +42,7 @@ class Theory:
     limit: bool = False
     every_degree: bool = False
     at_level: Callable[[str], Theory] | None = None
+    of_tables: bool = False
 
     def words(self, problem: Problem) -> str:
         """What is known about its accuracy for problems like this one."""
@@ -63,7 +67,8 @@ def choose(problem: Problem, method: str, level: str | None) -> Theory:
     if method not in methods():
         raise InputError(f"method must be one of {', '.join(methods())}, got {method!r}")
     if method == "auto":
-        finite = [theory for theory in _THEORIES.values() if not theory.limit]
+        of_rows = isinstance(problem.inputs, Table)
+        finite = [theory for theory in _THEORIES.values() if not theory.limit and theory.of_tables == of_rows]
         theory = next((theory for theory in finite if theory.domain(problem) is None), finite[0])
     else:
         theory = _THEORIES[method]

@@ -1,0 +1,129 @@
+"""Errors of ridge regression on N random features and n rows, from two functions that the rows of a table show.
+
+Neurons are independent given the step, so their features have a kernel K(x, x') = E σ(wᵀx)σ(wᵀx'), with eigenvalues ξ_k under
+the law of x and energies v_k² of the labels along its eigenfunctions; σ_ε² is what no eigenfunction holds. Write
+
+    z(γ) = Σ_k ξ_k/(ξ_k + γ),     q = Σ_k (ξ_k/(ξ_k + γ))² = z + dz/dlog γ,     A(γ) = Σ_k γ/(ξ_k + γ) v_k² + σ_ε².
+
+With δ = nλ/N the deterministic equivalents of random features (Simon et al. 2023; Defilippis et al. 2024) are
+
+    n = z + δ/κ,     N = z + Nκ/γ                                                                        (two equations for κ, γ)
+    test       = [A − N/(N − q) κ/γ dA/dlog γ] / [1 − (q(N − 2z) + z²)/(n(N − q))]
+    training   = (δ/nκ)² test,          objective = (δ/nκ) A.
+
+No eigenvalue and no noise level has to be estimated: both functions can be read off one fit of m rows with M neurons at many
+penalties. The trace of its smoother is z, hence κ = δ/(m − z), γ = Mκ/(M − z); its leave-one-out error is the test error at (m, M),
+and the formula above read backwards is a linear equation for A, C being the product of test error and denominator,
+
+    dA/dlog γ = (M − q)/(M − z) (A − C),     A → E y² for γ → ∞.
+
+Below the smallest γ that m rows show, z and A go on as the powers of γ they are there.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.interpolate import PchipInterpolator
+from scipy.linalg import eigh
+
+from onestride._numerics import Array, Float
+
+_PENALTIES = np.logspace(4, -11, 91)  # of the largest eigenvalue
+_SHOWN = 0.9  # of min(m, M): a trace beyond this hangs on the last few rows
+_FINE = 1200  # points of the curves; the root is interpolated between them
+_BEYOND = 25.0  # in log γ, of the powers that continue them
+
+
+@dataclass(frozen=True)
+class KernelLaw:
+    """The functions z, q and A of u = log γ, rising; `shown` is the smallest u that the rows show, and `stderr` of A relative to it."""
+
+    rows: int
+    u: Float[Array, "u"]
+    z: Float[Array, "u"]
+    q: Float[Array, "u"]
+    A: Float[Array, "u"]
+    slope: Float[Array, "u"]
+    stderr: Float[Array, "u"]
+    shown: float
+
+    def errors(self, n: int, N: int, ridges: Float[Array, "penalties"]) -> Float[Array, "5 penalties"]:
+        """Objective, training and test error, their relative standard error, and z over the largest that the rows show."""
+        delta = n * ridges / N
+        some = self.z < N * (1 - 1e-9)
+        u, z = self.u[some], self.z[some]
+        inverse_kappa = N / (np.exp(u) * (N - z))
+        out = np.empty((5, ridges.size))
+        most = np.interp(self.shown, self.u, self.z)
+        for j, d in enumerate(delta):
+            rows = np.log(z + d * inverse_kappa)  # falls with u
+            at = float(np.interp(np.log(n), rows[::-1], u[::-1]))
+            zs, q, A, slope, spread = (
+                float(np.interp(at, self.u, part)) for part in (self.z, self.q, self.A, self.slope, self.stderr)
+            )
+            kappa = np.exp(at) * (N - zs) / N if n < N else d / (n - zs)  # whichever difference is the larger one
+            share, kept = kappa / np.exp(at), d / (n * kappa)
+            test = (A - N / (N - q) * share * slope) / (1 - (q * (N - 2 * zs) + zs**2) / (n * (N - q)))
+            out[:, j] = kept * A, kept**2 * test, test, spread, zs / most
+        return out
+
+
+def kernel_law(F: Float[Array, "m M"], y: Float[Array, "m"]) -> KernelLaw:
+    """Both functions from the features of m rows and their labels."""
+    m, M = F.shape
+    values, U = _smoother(F)
+    delta = _PENALTIES * values[-1]
+    h = values[:, None] / (values[:, None] + delta)
+    z, falls = h.sum(0), (h * (1 - h)).sum(0)  # −dz/dlog δ
+    left_out = np.square((y[:, None] - U @ (h * (U.T @ y)[:, None])) / (1 - U**2 @ h))
+    kappa = delta / (m - z)
+    by_delta = 1 - falls / (m - z) - falls / (M - z)  # dlog γ/dlog δ
+    u, q = np.log(M * kappa / (M - z)), z - falls / by_delta
+    C = left_out.mean(0) * (1 - (q * (M - 2 * z) + z**2) / (m * (M - q)))
+    rate = (M - q) / (M - z)
+    A = _energy(u, rate, C, float(np.mean(y**2)))
+    stderr = left_out.std(0) / np.sqrt(m) / left_out.mean(0)
+    good = np.cumprod((z < _SHOWN * min(m, M)) & (by_delta > 0)).astype(bool)
+    parts = (part[good][::-1] for part in (u, z, q, A, rate * (A - C), stderr))
+    return _continued(m, *parts)
+
+
+def _smoother(F: Float[Array, "m M"]) -> tuple[Float[Array, "r"], Float[Array, "m r"]]:
+    """Eigenvalues of FFᵀ/M, rising, and their vectors."""
+    m, M = F.shape
+    if m <= M:
+        values, U = eigh(F @ F.T / M)
+    else:
+        values, V = eigh(F.T @ F / M)
+        U = F @ (V / np.sqrt(M * np.maximum(values, 1e-300)))
+    kept = values > 1e-13 * values[-1]
+    return values[kept], U[:, kept]
+
+
+def _energy(u: Array, rate: Array, C: Array, power: float) -> Float[Array, "u"]:
+    """A of dA/du = rate (A − C), from large γ down; C linear between nodes, the rate constant."""
+    A = np.empty_like(u)
+    A[0] = (C[0] + power) / 2  # A = E y² − O(1/γ) there, and C falls short by twice as much
+    for i in range(1, u.size):
+        s, h = (rate[i] + rate[i - 1]) / 2, u[i - 1] - u[i]
+        gone = -np.expm1(-s * h)
+        mean = gone / (s * h) if h > 0 else 1.0
+        A[i] = (1 - gone) * A[i - 1] + C[i - 1] * (mean - (1 - gone)) + C[i] * (1 - mean)
+    return A
+
+
+def _continued(rows: int, u: Array, z: Array, q: Array, A: Array, slope: Array, stderr: Array) -> KernelLaw:
+    """On a fine grid, with powers of γ below the smallest one."""
+    grid = np.linspace(u[0], u[-1], _FINE)
+    inner = [PchipInterpolator(u, part)(grid) for part in (np.log(z), q, A, slope, stderr)]
+    inner[0] = np.exp(inner[0])
+    last = z > z[0] / 2
+    falls = float(np.clip(np.mean((z - q)[last] / z[last]), 0.02, 0.98))
+    rises = float(np.clip(np.mean(slope[last] / A[last]), 0.0, 1.0))
+    down = np.linspace(-_BEYOND, 0, _FINE, endpoint=False)
+    zs, As = z[0] * np.exp(-falls * down), A[0] * np.exp(rises * down)
+    outer = (zs, (1 - falls) * zs, As, rises * As, np.full(down.size, stderr[0]))
+    joined = (np.concatenate(pair) for pair in zip(outer, inner, strict=True))
+    return KernelLaw(rows, np.concatenate([u[0] + down, grid]), *joined, float(u[0]))
