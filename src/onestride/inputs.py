@@ -72,6 +72,10 @@ class Covariance:
         teacher = "" if self.teacher is None else ", teacher given"
         return f"Covariance(d = {values.size}, eigenvalues {values.min():.3g} to {values.max():.3g}{scaled}{teacher})"
 
+    def wrong_size(self, d: int) -> str:
+        """The sentence for a problem with another number of inputs."""
+        return f"inputs must have as many eigenvalues as d = {d}, got {len(self.eigenvalues)}"
+
     def fill(self, generator: np.random.Generator, X: Float[Array, "n d"]) -> None:
         """Overwrite the rows of X with independent samples, in the basis of the eigenvectors."""
         generator.standard_normal(out=X)
@@ -263,7 +267,7 @@ def read_inputs(given: object, d: int) -> str | Covariance:
     if not isinstance(given, Covariance):
         return law.name
     if len(given.eigenvalues) != d:
-        raise InputError(f"inputs must have as many eigenvalues as d = {d}, got {len(given.eigenvalues)}")
+        raise InputError(given.wrong_size(d))
     return given
 
 

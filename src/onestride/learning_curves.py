@@ -21,6 +21,7 @@ from onestride.plot import Panel, Series, theory_series
 from onestride.problem import Problem, Step, grid_axis
 from onestride.result import Prediction, Result, Simulation, Status, TheoryError
 from onestride.simulation.run import simulate
+from onestride.table import Table
 from onestride.theory.optimal import optimal_ridge
 from onestride.theory.predict import predict
 
@@ -76,8 +77,8 @@ class Scaling(Result):
 
     @property
     def excess(self) -> Float[Array, "axis"]:
-        """Test error above the noise."""
-        return self.test_error - self.problem.noise**2
+        """Test error above the noise; of a table, whose noise nobody knows, the test error."""
+        return self.test_error - (0.0 if isinstance(self.problem.inputs, Table) else self.problem.noise**2)
 
     @property
     def exponent(self) -> Float[Array, "axis"]:
@@ -116,7 +117,8 @@ class Scaling(Result):
         )
         slope = self.exponent[last]
         if np.isfinite(slope):
-            text += f", there like {self.along}^{slope:.2g} above the noise"
+            above = "" if isinstance(self.problem.inputs, Table) else " above the noise"
+            text += f", there like {self.along}^{slope:.2g}{above}"
         off = self.at.size - good.size
         return text if not off else f"{text}; {off} of {self.at.size} points are not solved or known to be off"
 

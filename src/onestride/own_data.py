@@ -54,7 +54,7 @@ def from_data(
     y
         The target, n numbers; left out when `target` names it.
     target
-        The column of X, or of the file, that is the target; of an .npz file it is the array y.
+        The column of X that is the target. Of a file it is the last one unless named here; of an .npz file the array y.
     N, activation, fields
         As in `Problem`; n is the number of rows unless it is given. Errors are shares of the variance of y:
         `problem.inputs.target_scale**2` takes them back to its unit.

@@ -33,7 +33,7 @@ def read_columns(X: Any, y: Any = None, target: str | None = None) -> Columns:
         if y is not None:
             raise InputError("y is read from the file and must be left out; target names its column")
         X, y = _read_file(Path(X), target)
-        target = None if y is not None else target
+        target = None if y is not None else target or list(X)[-1]
     columns, names = _columns(X)
     if target is not None:
         if y is not None:

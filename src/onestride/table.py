@@ -74,6 +74,10 @@ class Table(Covariance):
     def __repr__(self) -> str:
         return f"Table({len(self.y)} rows, {len(self.eigenvalues)} columns)"
 
+    def wrong_size(self, d: int) -> str:
+        """The number of inputs is not free."""
+        return f"d is the number of columns of the table, {len(self.eigenvalues)}, and cannot change, got d = {d}"
+
     def fill(self, generator: np.random.Generator, X: Float[Array, "n d"]) -> None:
         """There is nothing to draw."""
         raise InputError(

@@ -29,6 +29,10 @@ class ProblemOptions:
 
     problem: Path | None = None
     "A TOML or JSON file with the fields of a Problem."
+    data: Path | None = None
+    "A table of one's own, .csv, .parquet or .npz: its rows are the inputs and --target the labels; n is their number, N 512."
+    target: str | None = None
+    "The column of --data that is to be predicted [the last one]."
     n: Annotated[int | None, Parameter(name="--n")] = None
     "Samples of the ridge regression [2000]."
     d: Annotated[int | None, Parameter(name="--d")] = None
@@ -64,12 +68,31 @@ class ProblemOptions:
     mix: str | None = None
     "sum or staircase: how they make a label [sum]."
 
+    def _of_table(self, data: Path) -> Problem:
+        """The problem behind a table, with the step and the sizes that were given."""
+        from onestride.functions import InputError
+        from onestride.own_data import from_data
+        from onestride.step import Step
+
+        if self.problem is not None:
+            raise InputError("give --problem or --data, not both")
+        given = {name: value for name, value in vars(self).items() if value is not None and name not in ("data", "target")}
+        step = {"constant": 1.0, "exponent": 0.3}
+        step |= {name: given.pop(name) for name in ("constant", "exponent") if name in given}
+        if isinstance(given.get("activation"), str):
+            given["activation"] = _function(given["activation"])
+        return from_data(data, target=self.target, step=Step(**step), **given)
+
     def build(self) -> Problem:
         """The validated problem."""
         from onestride.functions import InputError
         from onestride.problem import Problem
         from onestride.step import read_step
 
+        if self.data is not None:
+            return self._of_table(self.data)
+        if self.target is not None:
+            raise InputError(f"--target names a column of --data, got --target {self.target} without it")
         default = {"n": 2000, "d": 1000, "N": 3000, "activation": "relu", "teacher": [0, 1, 0.7071], "noise": 0.5}
         data: dict[str, Any] = default | {"ridge": 0.1, "step": {"constant": 1.0, "exponent": 0.3}}
         if self.problem is not None:

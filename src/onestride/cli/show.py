@@ -58,6 +58,13 @@ def describe(problem: Problem) -> str:
     others = {name: getattr(problem, name) for name in type(problem).model_fields if name not in shown}
     changed = [f", {k} {v}" for k, v in others.items() if v != type(problem).model_fields[k].default]
     sizes = "" if len(set(problem.etas)) == 1 else " (" + ", ".join(f"{eta:.4g}" for eta in problem.etas) + ")"
+    facts = getattr(problem.inputs, "facts", None)
+    if facts is not None:
+        step = f"η = {problem.step.constant:g}·n^{problem.step.exponent:g} = {problem.eta:.4g}" if problem.eta else "no step"
+        return (
+            f"{facts}\nn = {problem.n}, N = {problem.N}; {problem.sigma.name}, λ = {problem.ridge:g}, {step}; errors are shares of the "
+            f"variance of the target, {problem.inputs.target_scale**2:.4g}"
+        )
     return (
         f"n = {problem.n}, d = {problem.d}, N = {problem.N}; {problem.sigma.name}, teacher {problem.target.name}, "
         f"noise {problem.noise:g}, λ = {problem.ridge:g}, η = {problem.step.constant:g}·n^{problem.step.exponent:g} "

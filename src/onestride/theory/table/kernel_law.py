@@ -33,6 +33,7 @@ from onestride._numerics import Array, Float
 _PENALTIES = np.logspace(4, -11, 91)  # of the largest eigenvalue
 _SHOWN = 0.9  # of min(m, M): a trace beyond this hangs on the last few rows
 _FINE = 1200  # points of the curves; the root is interpolated between them
+FIXED = 10**15  # neurons: all there are
 _BEYOND = 25.0  # in log γ, of the powers that continue them
 
 
@@ -70,14 +71,19 @@ class KernelLaw:
         return out
 
 
-def kernel_law(F: Float[Array, "m M"], y: Float[Array, "m"]) -> KernelLaw:
-    """Both functions from the features of m rows and their labels."""
-    m, M = F.shape
+def kernel_law(F: Float[Array, "m M"], y: Float[Array, "m *outputs"], *, fixed: bool = False) -> KernelLaw:
+    """Both functions from the features of m rows and their labels, of several outputs the mean.
+
+    fixed: these very features are meant, not M draws of them; ask for errors at N = `FIXED` then.
+    """
+    m, M = F.shape[0], FIXED if fixed else F.shape[1]
     values, U = _smoother(F)
     delta = _PENALTIES * values[-1]
     h = values[:, None] / (values[:, None] + delta)
     z, falls = h.sum(0), (h * (1 - h)).sum(0)  # −dz/dlog δ
-    left_out = np.square((y[:, None] - U @ (h * (U.T @ y)[:, None])) / (1 - U**2 @ h))
+    kept, left_out = 1 - U**2 @ h, np.zeros((m, delta.size))
+    for label in y.reshape(m, -1).T:
+        left_out += np.square((label[:, None] - U @ (h * (U.T @ label)[:, None])) / kept) * (m / y.size)
     kappa = delta / (m - z)
     by_delta = 1 - falls / (m - z) - falls / (M - z)  # dlog γ/dlog δ
     u, q = np.log(M * kappa / (M - z)), z - falls / by_delta
