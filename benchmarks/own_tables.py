@@ -25,6 +25,7 @@ import numpy as np
 from scipy.linalg import eigh
 
 import onestride as one
+from onestride.result import Status
 from onestride.theory.table.errors import with_spread
 
 CLASSES = ("vehicle", "segment", "optdigits", "spambase")
@@ -36,7 +37,21 @@ SIZES = {
     "standard": ((100, 200, 400, 800, 1600, 3200), (64, 256, 1024)),
     "large": ((100, 200, 400, 800, 1600, 3200, 6400, 12800), (64, 256, 1024, 4096)),
 }
-FIELDS = ("table", "rows", "d", "n", "N", "step", "repeats", "measured", "stderr", "predicted", "spread", "gap", "status")
+FIELDS = (
+    "table",
+    "rows",
+    "d",
+    "n",
+    "N",
+    "step",
+    "repeats",
+    "measured",
+    "stderr",
+    "predicted",
+    "spread",
+    "gap",
+    "status",
+)
 
 
 def load(path: Path):
@@ -108,8 +123,8 @@ def measured(path: Path, n: int, N: int):
     for k in range(1 + step):
         best = int(np.argmin(draws[:, k].mean(0)))
         value, error = draws[:, k, best].mean(), draws[:, k, best].std(ddof=1) / np.sqrt(len(draws))
-        sizes = dict(table=path.stem, rows=len(y), d=Z.shape[1], n=n, N=N, step=k, repeats=len(draws))
-        rows.append(sizes | dict(measured=value, stderr=error))
+        sizes = {"table": path.stem, "rows": len(y), "d": Z.shape[1], "n": n, "N": N, "step": k, "repeats": len(draws)}
+        rows.append(sizes | {"measured": value, "stderr": error})
     return rows
 
 
@@ -120,12 +135,13 @@ def predicted(path: Path, rows):
     out = []
     for row in rows:
         there = problem.replace(n=row["n"], N=row["N"])
-        found = (there if row["step"] else there.replace(step=one.Step.none()))
+        found = there if row["step"] else there.replace(step=one.Step.none())
         grid = one.predict_grid(found, [found.step.exponent], PENALTIES).trained
-        j = int(np.nanargmin(grid.test_error[0]))
-        told = dict(predicted=grid.test_error[0, j], spread=with_spread(found, PENALTIES)[3, j])
+        trusted = np.array([status is Status.SOLVED for status in grid.status[0]])
+        j = int(np.argmin(np.where(trusted, grid.test_error[0], np.inf)))
+        told = {"predicted": grid.test_error[0, j], "spread": with_spread(found, PENALTIES)[3, j]}
         gap = told["predicted"] / row["measured"] - 1
-        out.append(row | told | dict(gap=gap, status=grid.status[0, j].name.lower()))
+        out.append(row | told | {"gap": gap, "status": grid.status[0, j].name.lower()})
     return out
 
 
@@ -141,7 +157,9 @@ def jobs(paths, size: str):
 
 def report(rows) -> None:
     names = sorted({row["table"] for row in rows})
-    print("| table | rows, d | median gap, no step | with a step | largest gap | step changes the error by, measured | predicted | |")
+    print(
+        "| table | rows, d | median gap, no step | with a step | largest gap | step changes the error by, measured | predicted | |"
+    )
     print("|---|---|---|---|---|---|---|---|")
     right = 0
     for name in names:
@@ -158,7 +176,9 @@ def report(rows) -> None:
               f"(n = {worst['n']}, N = {worst['N']}) | {means['measured']:+.1%} | {means['predicted']:+.1%} | {'' if agrees else 'wrong'} |")  # fmt: skip
     gaps = [np.array([abs(r["gap"]) for r in rows if r["step"] == k]) for k in (0, 1)]
     every = np.concatenate(gaps)
-    near = np.mean([abs(r["predicted"] - r["measured"]) <= 3 * np.hypot(r["stderr"], r["spread"] * r["predicted"]) for r in rows])
+    near = np.mean(
+        [abs(r["predicted"] - r["measured"]) <= 3 * np.hypot(r["stderr"], r["spread"] * r["predicted"]) for r in rows]
+    )
     print(f"\nall {every.size} cells: median gap {np.median(every):.1%}, without a step {np.median(gaps[0]):.1%}, with one {np.median(gaps[1]):.1%}; "
           f"within 10 %: {np.mean(every < 0.1):.0%}; within 3 standard errors: {near:.0%}; sign of the step right on {right} of {len(names)}")  # fmt: skip
 
@@ -192,7 +212,10 @@ def main() -> None:
 
 def read(path: Path):
     with path.open() as file:
-        rows = [{k: v if k in ("table", "status") else float(v or "nan") for k, v in row.items()} for row in csv.DictReader(file)]
+        rows = [
+            {k: v if k in ("table", "status") else float(v or "nan") for k, v in row.items()}
+            for row in csv.DictReader(file)
+        ]
     return [row | {k: int(row[k]) for k in ("rows", "d", "n", "N", "step", "repeats")} for row in rows]
 
 

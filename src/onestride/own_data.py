@@ -61,7 +61,9 @@ def from_data(
     """
     taken = {"d", "inputs", "teacher", "noise", "directions", "mix"} & set(fields)
     if taken:
-        raise InputError(f"{min(taken)} comes from the table and cannot be given to from_data, got {fields[min(taken)]!r}")
+        raise InputError(
+            f"{min(taken)} comes from the table and cannot be given to from_data, got {fields[min(taken)]!r}"
+        )
     table = read_table(X, y, target)
     of_table = {"d": len(table.eigenvalues), "inputs": table, "teacher": table.link, "noise": table.noise}
     return Problem(N=N, activation=activation, **{"n": table.rows} | of_table | fields)

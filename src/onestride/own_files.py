@@ -138,7 +138,9 @@ def _read_csv(path: Path) -> dict[str, Array]:
     names = [name.strip() for name in lines[0]]
     for i, line in enumerate(lines[1:], 1):
         if len(line) != len(names):
-            raise InputError(f"row {i} of {path.name} must have {len(names)} values, as the first line has, got {len(line)}")
+            raise InputError(
+                f"row {i} of {path.name} must have {len(names)} values, as the first line has, got {len(line)}"
+            )
     if len(set(names)) < len(names):
         raise InputError(f"the columns of {path.name} must have different names, got {', '.join(names)[:80]}")
     return {name: _as_numbers([line[j] for line in lines[1:]]) for j, name in enumerate(names)}

@@ -1,4 +1,4 @@
-"""`explain()`: facts computed once more, reasons that follow from them, and no number that theory marks."""
+"""`explain()`: facts computed once more, reasons that follow from them, and predictions beside what was measured."""
 
 import json
 from dataclasses import replace
@@ -12,7 +12,6 @@ import onestride
 from onestride.estimator import OneStepClassifier, OneStepFeatures, OneStepRegressor, _explain
 from onestride.estimator._network import HeldOut
 from onestride.estimator._ridge import best_penalty, decompose
-from onestride.result import Status
 from tables import SMALL, draws, friedman, single_index, weighted_table
 
 
@@ -80,14 +79,16 @@ def test_constant_target_and_target_left_constant_by_weights_are_explained(seed)
         assert json.loads(json.dumps(e.to_dict(), allow_nan=False))["constant"] is True
 
 
-@pytest.mark.usefixtures("frozen_bulk")
-def test_explanation_needs_an_activation_with_a_linear_part_and_a_name(seed):
+def test_explanation_of_any_activation_and_of_few_rows(seed):
+    """A function without a name has no problem of its own, but a prediction; with few rows there is none."""
     X, y = single_index(seed, 24)
-    even = OneStepRegressor(SMALL, activation=[0, 0, 1], random_state=seed).fit(X, y).explain()
-    assert even.problem is None
-    assert "c₁ = 0" in even.theory_message
-    function = OneStepRegressor(SMALL, activation=onestride.activation("relu"), random_state=seed).fit(X, y).explain()
-    assert "no twin problem" in function.theory_message
+    for spec in ([0, 0, 1], onestride.activation("relu")):
+        e = OneStepRegressor(SMALL, activation=spec, random_state=seed).fit(X, y).explain()
+        assert e.predicted_untrained > 0
+    assert e.problem is None
+    few = OneStepRegressor(SMALL, random_state=seed).fit(X[:60], y[:60]).explain()
+    assert few.predicted is None
+    assert "too few" in few.theory_message
 
 
 def test_explanation_of_a_step_that_helps_names_what_was_measured(seed):
@@ -100,7 +101,10 @@ def test_explanation_of_a_step_that_helps_names_what_was_measured(seed):
     assert e.facts.effective_dimension == pytest.approx(12, rel=0.05)
     assert e.facts.held_out.errors[-1] < e.facts.held_out.errors[0]
     assert e.problem is not None
-    assert e.predicted is None or 0 < e.predicted < 1.05  # None where theory knows its numbers to be off
+    assert 0 < e.predicted < e.predicted_untrained < 1
+    assert e.theory_message.count("within two standard errors") == 2  # or not within them
+    assert list(e.with_more_rows) == [3000, 15000]
+    assert e.with_more_rows[15000] < e.with_more_rows[3000] < e.predicted
     assert "held-out error" in str(e)
     told = json.loads(json.dumps(e.to_dict(), allow_nan=False))
     assert told["helps"] is True
@@ -108,9 +112,8 @@ def test_explanation_of_a_step_that_helps_names_what_was_measured(seed):
     assert told["problem"] == e.problem.to_dict()
 
 
-@pytest.mark.usefixtures("frozen_bulk")
 def test_explanation_finds_the_hermite_profile_of_a_single_index_table(seed):
-    """y = (H₁ + H₂/2 + noise/2)/√1.75 along one direction, as the twin assumes.
+    """y = (H₁ + H₂/2 + noise/2)/√1.75 along one direction.
 
     The direction is learned, not given, which shrinks c₁ and c₂ a little. Over 100 seeds the four deviate by −0.026 ± 0.018,
     −0.028 ± 0.019, −0.005 ± 0.015, −0.008 ± 0.005 (mean ± standard deviation); tolerances: the mean and five of these.
@@ -132,13 +135,9 @@ def test_explanation_says_that_there_is_no_linear_signal(seed):
     e = OneStepRegressor(128, random_state=seed).fit(X, X[:, 0] * X[:, 1]).explain()
     assert any("No linear signal" in reason for reason in e.reasons)
     assert e.facts.linear_share < 0.02
-    assert (
-        e.predicted is None or abs(e.predicted - e.predicted_untrained) < 0.01
-    )  # theory: the twin's step gains nothing
 
 
 @pytest.mark.long
-@pytest.mark.usefixtures("frozen_bulk")
 def test_explanation_of_a_linear_target_says_that_the_skip_connection_has_it(seed):
     """A useless step passes one standard error now and then, at no cost: 34 of 360 tables took it.
 
@@ -157,20 +156,44 @@ def test_explanation_of_a_linear_target_says_that_the_skip_connection_has_it(see
         assert any("target is linear" in reason for reason in e.reasons)
 
 
-@pytest.mark.usefixtures("frozen_bulk")
-def test_twin_has_the_variance_of_the_table_and_moves_its_neurons_as_far(seed):
+def test_the_problem_of_an_explanation_is_the_table(seed):
     X, y = single_index(seed, 22)
     e = OneStepRegressor(64, step_size=2, random_state=seed).fit(X, y).explain()
-    problem, c = e.problem, np.array(e.problem.teacher)
-    assert problem.noise**2 + (np.array([1, 1, 2, 6, 24]) * c**2).sum() == pytest.approx(1)
-    moved = erf_slope() * problem.step.constant * np.sqrt(c[1] ** 2 + problem.d / problem.n) / np.sqrt(problem.N)
-    assert moved == pytest.approx(2)
-    assert (problem.n, problem.N) == (1000, 64)
+    assert (e.problem.n, e.problem.d, e.problem.N) == (1000, 20, 64)
+    np.testing.assert_allclose(np.sort(e.problem.inputs.y), np.sort((y - y.mean()) / y.std()), atol=1e-9)
+    assert "leave-one-out" not in e.theory_message
+    assert f"{e.predicted_untrained:.4g}" in str(e)
 
 
-def erf_slope():
-    """c₁ of erf: E erf'(Z) = 2/√(3π)."""
-    return 2 / np.sqrt(3 * np.pi)
+@pytest.mark.long
+def test_predictions_from_half_of_the_rows_are_what_is_measured_on_others(seed):
+    """Predicted over measured on 4,000 fresh rows, without and with a step, which half of the rows learn less well.
+
+    Over 40 seeds 1 ± 7 % and 11 ± 8 % (mean ± standard deviation); limits are five of these from the mean.
+    """
+    X, y = friedman(seed, 5000)
+    test = X[1000:], y[1000:]
+    for step, part, limit in ((0, "predicted_untrained", 0.36), (1, "predicted", 0.51)):
+        model = OneStepRegressor(128, step_size=step, random_state=seed).fit(X[:1000], y[:1000])
+        error = np.mean(np.square(model.predict(test[0]) - test[1])) / np.var(y[:1000])
+        assert abs(getattr(model.explain(), part) / error - 1) < limit
+
+
+@pytest.mark.parametrize(
+    ("changes", "measured", "told"),
+    [
+        ({}, 0.5, "measured 0.5: within"),
+        ({}, 0.9, "not within two standard errors, the rows differ"),
+        ({"kurtosis": 600.0}, 0.9, "heavy tails (kurtosis 600)"),
+        ({"rows": 150}, 0.9, "150 rows are few"),
+    ],
+)
+def test_a_prediction_outside_the_error_bar_says_why(changes, measured, told, seed):
+    X, y = friedman(seed, 100)
+    facts = OneStepRegressor(SMALL, step_size=0, random_state=seed).fit(X, y).explain().facts
+    facts = replace(facts, **{"rows": 1000, "kurtosis": 3.0} | changes)
+    assert told in _explain._beside(facts, "without a step", 0.51, 0.05, measured, False)
+    assert "falls so fast" in _explain._beside(replace(facts, kurtosis=3.0), "without a step", 0.5, 0.05, 0.9, True)
 
 
 def test_verdict_says_which_way_the_best_step_went(seed):
@@ -186,7 +209,6 @@ def test_verdict_says_which_way_the_best_step_went(seed):
     assert "0.0%" in _explain.explain_fit(replace(facts, held_out=perfect)).verdict
 
 
-@pytest.mark.usefixtures("frozen_bulk")
 def test_explanation_of_noise_and_of_a_step_that_was_asked_for(seed):
     rng = draws(seed, 10)
     X, y = rng.standard_normal((300, 10)), rng.standard_normal(300)
@@ -197,35 +219,3 @@ def test_explanation_of_noise_and_of_a_step_that_was_asked_for(seed):
     assert asked.helps is None
     assert "not judged" in asked.verdict
     assert "No step was taken" in OneStepRegressor(64, step_size=0, random_state=seed).fit(X, y).explain().verdict
-
-
-@pytest.mark.parametrize("stage", ["trained", "untrained"])
-@pytest.mark.parametrize("cells", [slice(None), slice(0, 4)])
-@pytest.mark.usefixtures("frozen_bulk")
-def test_explanation_shows_no_number_that_theory_marks(stage, cells, seed, monkeypatch):
-    """All penalties marked: the sentence in place of numbers. Some: the best of the others, and the sentence."""
-    X, y = single_index(seed, 23)
-    model = OneStepRegressor(SMALL, random_state=seed).fit(X, y)
-    true = _explain.predict_grid
-    sentence = "known to be off, says the test"
-
-    def marked(*args, **options):
-        grid = true(*args, **options)
-        solved = {}
-        for name in ("trained", "untrained"):
-            errors = getattr(grid, name)
-            status, message = np.full_like(errors.status, Status.SOLVED), errors.message.copy()
-            test_error = np.full_like(errors.test_error, 0.5)
-            if name == stage:
-                status[0, cells], message[0, cells], test_error[0, cells] = Status.INACCURATE, sentence, 1e-3
-            solved[name] = replace(errors, status=status, message=message, test_error=test_error)
-        return replace(grid, **solved)
-
-    monkeypatch.setattr(_explain, "predict_grid", marked)
-    e = model.explain()
-    assert sentence in e.theory_message
-    assert sentence in str(e)
-    every = cells == slice(None)
-    assert (e.predicted, e.predicted_untrained) == ((None, None) if every else (0.5, 0.5))
-    assert ("test error  " in str(e)) != every
-    assert e.theory_message.startswith("no theory for this twin") == every

@@ -76,7 +76,9 @@ class ProblemOptions:
 
         if self.problem is not None:
             raise InputError("give --problem or --data, not both")
-        given = {name: value for name, value in vars(self).items() if value is not None and name not in ("data", "target")}
+        given = {
+            name: value for name, value in vars(self).items() if value is not None and name not in ("data", "target")
+        }
         step = {"constant": 1.0, "exponent": 0.3}
         step |= {name: given.pop(name) for name in ("constant", "exponent") if name in given}
         if isinstance(given.get("activation"), str):

@@ -60,7 +60,11 @@ def describe(problem: Problem) -> str:
     sizes = "" if len(set(problem.etas)) == 1 else " (" + ", ".join(f"{eta:.4g}" for eta in problem.etas) + ")"
     facts = getattr(problem.inputs, "facts", None)
     if facts is not None:
-        step = f"η = {problem.step.constant:g}·n^{problem.step.exponent:g} = {problem.eta:.4g}" if problem.eta else "no step"
+        step = (
+            f"η = {problem.step.constant:g}·n^{problem.step.exponent:g} = {problem.eta:.4g}"
+            if problem.eta
+            else "no step"
+        )
         return (
             f"{facts}\nn = {problem.n}, N = {problem.N}; {problem.sigma.name}, λ = {problem.ridge:g}, {step}; errors are shares of the "
             f"variance of the target, {problem.inputs.target_scale**2:.4g}"

@@ -1,4 +1,4 @@
-"""`explain()`: what was measured on the table, what theory expects of a twin problem, and why a step helps or does not."""
+"""`explain()`: what was measured on the table, what theory expects from half of its rows, and why a step helps or does not."""
 
 from __future__ import annotations
 
@@ -10,17 +10,18 @@ from scipy.stats import norm, rankdata
 
 from onestride._errors import InputError
 from onestride._numerics import Array, hermite_table, root_factorials
-from onestride.estimator._network import STEPS, FittedNetwork, HeldOut
+from onestride.estimator._network import FOLDS, STEPS, FittedNetwork, HeldOut, Recipe
+from onestride.estimator._outlook import FEWEST_ROWS, MOST_ROWS, Sample, outlook
 from onestride.estimator._ridge import Decomposition, best_penalty, decompose
-from onestride.functions import activation
+from onestride.own_data import from_data
 from onestride.problem import Problem, Step
-from onestride.result import Errors, Result, Status
-from onestride.theory.predict import predict_grid
+from onestride.result import Result
 
 DEGREES = 4
 _ROOT_FACTORIALS = root_factorials(DEGREES)[1:]
 LEADING = 5  # eigenvalues of the features that are reported
-_RIDGES = np.logspace(-5, 2, 8)
+HEAVY = 30.0  # kurtosis of a column from which a few rows carry the fit
+_FEW = 200  # rows
 _LITTLE = 0.02  # shares of the target's variance below this count as none
 
 
@@ -48,6 +49,10 @@ class Facts:
         Eigenvalues with the step above the largest without it.
     aligned, untrained_aligned
         Share of the target in the five leading directions of the features.
+    kurtosis
+        The largest of a standardised column; 3 for a normal one.
+    sample
+        Rows and layer that theory predicts from.
     """
 
     rows: int
@@ -68,6 +73,8 @@ class Facts:
     spikes: int
     aligned: float
     untrained_aligned: float
+    kurtosis: float
+    sample: Sample | None = field(default=None, repr=False, compare=False)
 
     @property
     def error(self) -> float:
@@ -86,14 +93,15 @@ class Explanation(Result):
     """Theory beside measurement for a fitted estimator; `print` it for the words.
 
     `helps` is what held-out rows said; None when they were not asked.
-    `problem` is the twin: Gaussian inputs of the table's effective dimension, a single-index teacher with the table's
-    Hermite profile, everything else noise, and a literal gradient step that moves the neurons as far. `predicted` and
-    `predicted_untrained` are its test errors relative to the target's variance, each at its best penalty; None when the
-    profile is empty, or theory has no number or only numbers it knows to be off, which `theory_message` says.
+    `predicted` and `predicted_untrained` are test errors relative to the target's variance that theory expects of this network from half of
+    the rows, for as many rows as the held-out errors had, each at its best penalty; `with_more_rows` those of the chosen step at twice and
+    ten times the rows. They are None with too few rows. `theory_message` says whether they agree with what was measured, or why not.
+    `problem` is the table as a problem (`from_data`: a plain network on at most 1,500 of the rows, of the first output), for
+    `predict`, `scaling` and `optimum`; None with fewer than 50 rows.
     """
 
-    _told = (*(f"facts.{part.name}" for part in fields(Facts)), "helps", "verdict", "reasons")
-    _told += ("predicted", "predicted_untrained", "theory_message", "problem")
+    _told = (*(f"facts.{part.name}" for part in fields(Facts) if part.name != "sample"), "helps", "verdict", "reasons")
+    _told += ("predicted", "predicted_untrained", "with_more_rows", "theory_message", "problem")
 
     helps: bool | None
     verdict: str
@@ -102,6 +110,7 @@ class Explanation(Result):
     problem: Problem | None = field(repr=False)
     predicted: float | None
     predicted_untrained: float | None
+    with_more_rows: dict[int, float]
     theory_message: str
 
     def __str__(self) -> str:
@@ -124,26 +133,26 @@ class Explanation(Result):
         lines = [self.verdict, *(f"- {reason}" for reason in self.reasons)]
         lines.append("measured, as shares of the target's variance")
         lines += [f"  {name:<21}{words}" for name, words in measured.items() if words]
-        lines.append("theory of a twin problem: one direction, these numbers, the rest noise")
+        lines.append("theory, from half of the rows")
         if self.predicted is not None and self.predicted_untrained is not None:
             errors = f"{self.predicted_untrained:.4g} without, {self.predicted:.4g} with a step"
             lines.append(f"  {'test error':<21}{errors} ({self.predicted / self.predicted_untrained - 1:+.1%})")
-        return "\n".join([*lines, f"  {self.theory_message}"])
+        return "\n".join([*lines, *(f"  {words}" for words in self.theory_message.split("; "))])
 
 
-def measure(fit: FittedNetwork, Z: Array, Y: Array, w: Array, alphas: Array, spec: Any) -> Facts:
+def measure(fit: FittedNetwork, Z: Array, Y: Array, w: Array, recipe: Recipe) -> Facts:
     """The facts of a fit; Z standardised rows, Y targets of unit variance."""
     n, d = Z.shape
     share = w / w.sum()
     rooted = Z * np.sqrt(share)[:, None]
     covariance = rooted.T @ rooted if d <= n else rooted @ rooted.T  # the same trace and norm
     size = float(np.square(covariance).sum())
-    _, linear = best_penalty(decompose(Z, Y, w), alphas)
+    _, linear = best_penalty(decompose(Z, Y, w), recipe.alphas)
     power = float(np.average(np.square(Y - share @ Y), axis=0, weights=w).mean()) or 1.0
     before, after = fit.untrained, fit.trained
     (values, aligned), (untrained_values, untrained_aligned) = _spectrum(after.path), _spectrum(before.path)
     return Facts(
-        rows=n, inputs=d, width=after.layer.W.shape[0], activation=spec, constant=not Y.any(),
+        rows=n, inputs=d, width=after.layer.W.shape[0], activation=recipe.activation, constant=not Y.any(),
         effective_dimension=float(np.trace(covariance) ** 2 / size) if size else 0.0,
         linear_share=1 - linear / power,
         hermite=tuple(_hermite_profile(Z @ fit.direction, Y, share).tolist()),
@@ -152,8 +161,15 @@ def measure(fit: FittedNetwork, Z: Array, Y: Array, w: Array, alphas: Array, spe
         held_out=fit.held_out, step_size=fit.step,
         eigenvalues=values, untrained_eigenvalues=untrained_values,
         spikes=int((after.path.eigenvalues > before.path.eigenvalues[-1] * (1 + 1e-9)).sum()),
-        aligned=aligned, untrained_aligned=untrained_aligned,
+        aligned=aligned, untrained_aligned=untrained_aligned, kurtosis=_kurtosis(Z, share),
+        sample=Sample.of(before.layer, recipe, before.alpha, Z, Y),
     )  # fmt: skip
+
+
+def _kurtosis(Z: Array, share: Array) -> float:
+    second = share @ np.square(Z, dtype=float)
+    with np.errstate(all="ignore"):
+        return float(np.nanmax(share @ np.square(np.square(Z, dtype=float)) / second**2, initial=0.0))
 
 
 def _spectrum(path: Decomposition) -> tuple[tuple[float, ...], float]:
@@ -173,61 +189,78 @@ def _hermite_profile(z: Array, Y: Array, share: Array) -> Array:
     return largest / _ROOT_FACTORIALS
 
 
-class Twin(NamedTuple):
-    """The theory's words on a problem with the table's numbers, and its test errors; None where there is none."""
+class Theory(NamedTuple):
+    """The theory's words on this network and table, and its test errors; None where there are none."""
 
     message: str
     problem: Problem | None = None
     untrained: float | None = None
     trained: float | None = None
+    with_more_rows: dict[int, float] = {}  # noqa: RUF012
 
 
 def explain_fit(facts: Facts) -> Explanation:
-    """Judge the step in words and put the theory of the twin problem beside it."""
-    twin, (helps, verdict) = _twin(facts), _verdict(facts)
-    reasons = _reasons(facts, helps)
-    return Explanation(helps, verdict, reasons, facts, twin.problem, twin.trained, twin.untrained, twin.message)
+    """Judge the step in words and put the theory beside it."""
+    theory, (helps, verdict) = _theory(facts), _verdict(facts)
+    return Explanation(
+        helps, verdict, _reasons(facts, helps), facts, theory.problem, theory.trained, theory.untrained,
+        theory.with_more_rows, theory.message,
+    )  # fmt: skip
 
 
-def _twin(f: Facts) -> Twin:
-    c = [k if abs(k) > 2 * e else 0.0 for k, e in zip(f.hermite, f.hermite_null, strict=True)]
-    explained = float(np.square(c * _ROOT_FACTORIALS).sum())
-    if explained == 0:
-        nothing = "no Hermite coefficient along the direction is twice what it reaches where there is nothing"
-        return Twin(f"{nothing}: nothing to predict")
-    if explained > 1:  # the scores are not exactly Gaussian
-        c = [v / np.sqrt(explained) for v in c]
-    slope = abs(activation(f.activation).coefficients[1])
-    if slope == 0:
-        return Twin("no twin problem: the literal step of a network whose activation has c₁ = 0 does not move")
-    d, rho = max(round(f.effective_dimension), 1), f.step_size or STEPS[1]
-    beta = np.sqrt(c[0] ** 2 + d / f.rows)
-    eta = rho * np.sqrt(f.width) / (slope * beta)  # ρ = c₁η|β|/√N
+def _theory(f: Facts) -> Theory:
+    """Predictions from half of the rows for as many as the held-out errors had, beside these."""
+    sample = f.sample
+    if f.constant or sample is None:
+        return Theory("nothing to predict")
+    if len(sample.Z) < FEWEST_ROWS:
+        return Theory(
+            f"no prediction: half of {len(sample.Z)} distinct rows are too few, {FEWEST_ROWS} rows are enough"
+        )
+    h = f.held_out
+    step = f.step_size or (h.steps[int(np.argmin(h.errors[1:])) + 1] if h.steps else STEPS[1])
+    found = outlook(sample, step)
+    n = round(f.rows * (FOLDS - 1) / FOLDS) if h.steps else f.rows
+    (before, after), spread = found.errors(n), found.stderr(n)
+    measured = (h.errors[0], h.errors[h.steps.index(step)]) if h.steps else (f.untrained_left_out, None)
+    chosen = int(bool(f.step_size))
+    more = {k * f.rows: found.errors(k * f.rows)[chosen] for k in (2, 10)}
+    steep = found.errors(len(sample.Z) / 2)[0] > 2 * before
+    told = [f"from half of the rows for n = {n}, each error at its best penalty"]
+    words = ("without a step", f"with one of size {step:g}")
+    for name, error, share, seen in zip(words, (before, after), spread, measured, strict=True):
+        told.append(_beside(f, name, error, share, seen, steep))
+    told.append(", ".join(f"{error:.4g} at {rows} rows" for rows, error in more.items()) + " are expected")
+    return Theory("; ".join(told), _problem(f, sample), before, after, more)
+
+
+def _beside(f: Facts, name: str, predicted: float, share: float, measured: float | None, steep: bool) -> str:
+    """Whether prediction and measurement agree, and if not why they may differ."""
+    text = f"{name} {predicted:.4g} ± {share * predicted:.2g}"
+    if measured is None:
+        return text
+    bar = np.hypot(share * predicted, share * measured * np.sqrt(min(MOST_ROWS / f.rows, 1.0)))
+    if abs(predicted - measured) <= 2 * bar:
+        return f"{text}, measured {measured:.4g}: within two standard errors"
+    why = "the rows differ by more than their number says"
+    if f.kurtosis > HEAVY:
+        why = f"a column has heavy tails (kurtosis {f.kurtosis:.3g}), a few rows carry the fit and half of them do not stand for all"
+    elif steep:
+        why = "the error falls so fast with the rows that half of them do not show where it goes"
+    elif "one of size" in name and predicted > measured:
+        why = "half of the rows learn a worse step than all of them"
+    elif f.rows < _FEW:
+        why = f"{f.rows} rows are few"
+    return f"{text}, measured {measured:.4g}: not within two standard errors, {why}"
+
+
+def _problem(f: Facts, sample: Sample) -> Problem | None:
+    """The table as a problem of its own: its plain network, without biases and skip connection, with the literal step."""
     try:
-        problem = Problem(
-            n=f.rows, d=d, N=f.width, activation=f.activation, teacher=[0.0, *c], noise=float(np.sqrt(max(1 - explained, 0))),
-            step=Step(constant=float(eta), exponent=0.0), gradient="labels",
-        )  # fmt: skip
-    except InputError as error:
-        return Twin(f"no twin problem: {error}")
-    grid = predict_grid(problem, [0.0], _RIDGES)
-    (before, excuse), (after, excuse_after) = _best(grid.untrained), _best(grid.trained)
-    if before is None or after is None:
-        return Twin(f"no theory for this twin: {excuse_after or excuse}", problem)
-    words = (
-        f"twin: n = {f.rows}, d = {d}, N = {f.width}, Hermite teacher {[round(v, 3) for v in c]}, noise "
-        f"{problem.noise:.2f}, a literal step with η = {eta:.3g}, each error at its best penalty"
-    )
-    if excuse or excuse_after:
-        words += f" among those with an answer; for the others: {excuse_after or excuse}"
-    return Twin(words, problem, before, after)
-
-
-def _best(errors: Errors) -> tuple[float | None, str]:
-    """The smallest solved test error over the penalties, None without one; and the sentence of the first unsolved one."""
-    solved = np.array([status is Status.SOLVED for status in errors.status[0]])
-    excuse = "" if solved.all() else str(errors.message[0][~solved][0])
-    return (float(errors.test_error[0][solved].min()), excuse) if solved.any() else (None, excuse)
+        step = Step(constant=1.0, exponent=0.5) if f.step_size else Step.none()
+        return from_data(sample.Z, sample.Y[:, 0], n=f.rows, N=f.width, activation=f.activation, step=step)
+    except InputError:
+        return None
 
 
 def _verdict(f: Facts) -> tuple[bool | None, str]:

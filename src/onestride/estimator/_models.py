@@ -70,7 +70,7 @@ class _OneStep(BaseEstimator):
         seed = check_random_state(self.random_state).randint(np.iinfo(np.int32).max)
         fit = fit_network(Z, Y, weights, recipe, np.random.default_rng(seed))
         self._layer, self._readout = fit.trained.layer, fit.trained.path.readout(fit.trained.alpha)
-        self._facts = measure(fit, Z, Y, weights, recipe.alphas, recipe.activation)
+        self._facts = measure(fit, Z, Y, weights, recipe)
         self.step_size_, self.alpha_, self.input_scale_ = fit.step, fit.trained.alpha, fit.scale
         self.held_out_ = fit.held_out
         direction = self._inputs.to_columns(fit.direction)

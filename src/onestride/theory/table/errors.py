@@ -18,7 +18,7 @@ from onestride.problem import Problem, Step
 from onestride.result import Errors, Status
 from onestride.table import Table
 from onestride.theory.registry import Theory
-from onestride.theory.table.rows import FEWEST, Network, errors_by_size, network_of
+from onestride.theory.table.rows import FEWEST, ROWS, Network, errors_by_size, network_of
 
 WEAKEST = 2.0**-6  # of η/√N: its factor differs from 1 by what is interpolated to 1
 BEYOND_ROWS = 10.0  # times the rows of the table: as far as powers of γ may continue what they show
@@ -60,7 +60,7 @@ def errors(problem: Problem, steps: list[Step], ridges: ArrayLike) -> Errors:
         found = with_spread(stepped, lam)
         values[:, i] = found[:3]
         for j, reach in enumerate(found[4]):
-            reason = _far(stepped, float(reach))
+            reason = _far(stepped, float(lam[j]), float(reach))
             if reason is not None:
                 status[i, j], message[i, j] = Status.INACCURATE, f"{Status.INACCURATE.value}: {reason}"
     return Errors(*values, np.zeros(shape), np.zeros(shape, int), status, message)
@@ -106,7 +106,7 @@ def _between(value: float, most: float) -> list[tuple[float, float]]:
     return [(high, 1.0)] if share > 1 - 1e-9 else [(low, 1 - share), (high, share)]
 
 
-def _far(problem: Problem, reach: float) -> str | None:
+def _far(problem: Problem, ridge: float, reach: float) -> str | None:
     table = problem.inputs
     assert isinstance(table, Table)
     if problem.n > BEYOND_ROWS * table.rows:
@@ -114,10 +114,11 @@ def _far(problem: Problem, reach: float) -> str | None:
             f"n = {problem.n} is more than {BEYOND_ROWS:g} times the {table.rows} rows of the table: the curve is continued as a "
             "power of what they show"
         )
-    if reach > BEYOND_ROWS:
+    allowed = np.e * max(problem.n / min(table.rows, ROWS), 1.0) ** 2
+    if reach > allowed:
         return (
-            f"the fit has {reach:.2g} times the degrees of freedom that the {table.rows} rows of the table show, and the curve is "
-            "continued as a power"
+            f"the penalty λ = {ridge:.2g} is so small that the fit follows parts of the features that the {table.rows} rows of the table do "
+            "not show"
         )
     return None
 

@@ -17,7 +17,7 @@ and the formula above read backwards is a linear equation for A, C being the pro
 
     dA/dlog γ = (M − q)/(M − z) (A − C),     A → E y² for γ → ∞.
 
-Below the smallest γ that m rows show, z and A go on as the powers of γ they are there.
+Below the smallest γ that m rows show, z and A − dA/dlog γ go on as the powers of γ that they are there.
 """
 
 from __future__ import annotations
@@ -50,14 +50,17 @@ class KernelLaw:
     stderr: Float[Array, "u"]
     shown: float
 
+    def lowest(self, n: float) -> float:
+        """How far down in log γ powers may continue the curves at n rows: like n⁻², and a factor e at most where n = m."""
+        return self.shown - 1 - 2 * float(np.log(max(n / self.rows, 1.0)))
+
     def errors(self, n: int, N: int, ridges: Float[Array, "penalties"]) -> Float[Array, "5 penalties"]:
-        """Objective, training and test error, their relative standard error, and z over the largest that the rows show."""
+        """Objective, training and test error, their relative standard error, and the smallest γ that rows show over the one needed."""
         delta = n * ridges / N
         some = self.z < N * (1 - 1e-9)
         u, z = self.u[some], self.z[some]
         inverse_kappa = N / (np.exp(u) * (N - z))
         out = np.empty((5, ridges.size))
-        most = np.interp(self.shown, self.u, self.z)
         for j, d in enumerate(delta):
             rows = np.log(z + d * inverse_kappa)  # falls with u
             at = float(np.interp(np.log(n), rows[::-1], u[::-1]))
@@ -67,7 +70,7 @@ class KernelLaw:
             kappa = np.exp(at) * (N - zs) / N if n < N else d / (n - zs)  # whichever difference is the larger one
             share, kept = kappa / np.exp(at), d / (n * kappa)
             test = (A - N / (N - q) * share * slope) / (1 - (q * (N - 2 * zs) + zs**2) / (n * (N - q)))
-            out[:, j] = kept * A, kept**2 * test, test, spread, zs / most
+            out[:, j] = kept * A, kept**2 * test, test, spread, np.exp(self.shown - at)
         return out
 
 
@@ -127,9 +130,19 @@ def _continued(rows: int, u: Array, z: Array, q: Array, A: Array, slope: Array, 
     inner[0] = np.exp(inner[0])
     last = z > z[0] / 2
     falls = float(np.clip(np.mean((z - q)[last] / z[last]), 0.02, 0.98))
-    rises = float(np.clip(np.mean(slope[last] / A[last]), 0.0, 1.0))
     down = np.linspace(-_BEYOND, 0, _FINE, endpoint=False)
-    zs, As = z[0] * np.exp(-falls * down), A[0] * np.exp(rises * down)
-    outer = (zs, (1 - falls) * zs, As, rises * As, np.full(down.size, stderr[0]))
+    zs, As, slopes = z[0] * np.exp(-falls * down), *_energy_below(u[last], (A - slope)[last], float(A[0]), down)
+    outer = (zs, (1 - falls) * zs, As, slopes, np.full(down.size, stderr[0]))
     joined = (np.concatenate(pair) for pair in zip(outer, inner, strict=True))
     return KernelLaw(rows, np.concatenate([u[0] + down, grid]), *joined, float(u[0]))
+
+
+def _energy_below(u: Array, B: Array, A: float, down: Array) -> tuple[Float[Array, "down"], Float[Array, "down"]]:
+    """A and its slope where B = A − dA/du = Σ(γ/(ξ + γ))²v² + σ_ε² is the power γ^s that it is at the nodes u, 0 ≤ s ≤ 2."""
+    some = B > 0
+    s = float(np.clip(np.polyfit(u[some], np.log(B[some]), 1)[0], 0.0, 2.0)) if some.sum() > 2 else 0.0
+    if abs(1 - s) < 1e-3:
+        s = 1 - 1e-3
+    power = B[0] * np.exp(s * down)
+    energy = power / (1 - s) + (A - B[0] / (1 - s)) * np.exp(down)
+    return energy, energy - power

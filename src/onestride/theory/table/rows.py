@@ -62,7 +62,7 @@ def ladder(rows: int, most: int) -> list[int]:
 def errors_by_size(
     table: Table, network: Network, n: int, N: int, ridges: Float[Array, "penalties"], *, paired: bool
 ) -> Float[Array, "5 penalties"]:
-    """Three errors, their relative standard error and the reach of the laws used, at n rows and N neurons.
+    """Three errors, their relative standard error and the reach of `KernelLaw.errors`, at n rows and N neurons.
 
     paired: from at most half of the rows, so that the step has the other half.
     """

@@ -1,0 +1,135 @@
+"""`from_data`: tables from arrays, frames and files, what is told of bad ones, and what is estimated."""
+
+import numpy as np
+import pytest
+
+import onestride as one
+from onestride.own_data import read_table, ridge_direction
+from onestride.result import Status
+
+
+def rows(seed=0, n=120, d=4):
+    """Correlated columns in raw units and a target that is linear in one direction, with noise."""
+    rng = np.random.default_rng(seed)
+    X = rng.standard_normal((n, d)) @ rng.standard_normal((d, d)) * 3 + 10
+    y = (X - X.mean(0)) @ np.arange(1.0, d + 1)
+    return X, 100 + 5 * (y / y.std() + 0.5 * rng.standard_normal(n))
+
+
+def test_a_problem_has_the_sizes_of_its_table_and_every_function_answers():
+    X, y = rows()
+    problem = one.from_data(X, y, N=64, activation="tanh", step=one.Step(constant=1.0, exponent=0.5))
+    assert (problem.n, problem.d, problem.N) == (120, 4, 64)
+    assert problem.inputs.target_scale == pytest.approx(y.std())
+    np.testing.assert_allclose(problem.inputs.X.std(0), 1)
+    found = one.scaling(problem, "n", [60, 240])
+    assert all(status is Status.SOLVED for status in found.status)
+    assert found.test_error[1] < found.test_error[0] < 1.5
+    assert "above the noise" not in found.message
+    best = one.optimum(problem, over=("ridge",))
+    assert best.test_error <= one.predict(problem).test_error * (1 + 1e-9)
+    with pytest.raises(one.InputError, match="number of columns"):
+        one.scaling(problem, "d", [10, 20])
+
+
+def test_units_do_not_matter():
+    X, y = rows()
+    first, second = (one.predict(one.from_data(A, b, N=64)).test_error for A, b in ((X, y), (X * 1e6 - 7, -y / 1e3)))
+    assert first == pytest.approx(second, rel=1e-6)
+
+
+def test_file_frame_and_array_are_one_table(tmp_path):
+    pandas = pytest.importorskip("pandas")
+    X, y = rows()
+    frame = pandas.DataFrame(X, columns=list("abcd")).assign(price=y)
+    frame.to_csv(tmp_path / "t.csv", index=False)
+    frame.to_csv(tmp_path / "s.csv", index=False, sep=";")
+    np.savez(tmp_path / "t.npz", X=X, y=y)
+    kinds = [(frame, None, "price"), (tmp_path / "t.csv", None, "price"), (str(tmp_path / "s.csv"), None, None)]
+    kinds += [
+        (tmp_path / "t.npz", None, None),
+        (X, y, None),
+        (X, y[:, None], None),
+        (frame[list("abcd")], frame["price"], None),
+    ]
+    if pytest.importorskip("pyarrow"):
+        frame.to_parquet(tmp_path / "t.parquet")
+        kinds.append((tmp_path / "t.parquet", None, "price"))
+    for given in kinds:
+        table = read_table(*given)
+        np.testing.assert_allclose(table.y, (y - y.mean()) / y.std(), atol=1e-9)
+        np.testing.assert_allclose(table.X, (X - X.mean(0)) / X.std(0), atol=1e-9)
+
+
+def bad(**changes):
+    X, y = rows()
+    columns = {name: list(X[:, j]) for j, name in enumerate("abcd")} | {"y": list(y)}
+    for name, value in changes.items():
+        columns[name][6] = value
+    return columns
+
+
+@pytest.mark.parametrize(
+    ("X", "y", "target", "told"),
+    [
+        (bad(b="Oslo"), None, "y", r"column 'b' holds text, 'Oslo' in row 7"),
+        (bad(b=None), None, "y", r"column 'b' has a missing value in row 7"),
+        (bad(b=float("nan")), None, "y", r"column 'b' has a missing value in row 7"),
+        (bad(b=float("inf")), None, "y", r"column 'b' must hold finite numbers, got inf in row 7"),
+        (bad(y="?"), None, "y", r"the target 'y' has a missing value in row 7"),
+        (bad(), None, "yy", r"target must be a column of the table, got 'yy'; did you mean 'y'"),
+        (bad(), None, None, r"y is missing"),
+        (rows()[0][:49], rows()[1][:49], None, r"at least 50 rows, got 49"),
+        (rows()[0], rows()[1][:60], None, r"as many rows as each other, got 120 and 60"),
+        (np.ones((60, 2)), np.arange(60.0), None, r"every column of X is constant"),
+        (rows()[0], np.ones(120), None, r"y is the same number, 1, in every row"),
+        (rows()[1], rows()[1], None, r"X must be a table of rows and columns"),
+        (rows()[0], rows()[0], None, r"y must be one column of numbers"),
+        (rows()[0], ["spam"] * 120, None, r"y holds text, 'spam' in row 1"),
+        ("nowhere.csv", None, None, r"nowhere.csv cannot be read: No such file"),
+        ("table.xlsx", None, None, r"ending in .csv, .parquet, .npz"),
+    ],
+)
+def test_a_bad_table_is_told_in_a_sentence(X, y, target, told):
+    with pytest.raises(one.InputError, match=told):
+        read_table(X, y, target)
+
+
+def test_lines_of_a_file_that_do_not_fit_are_told(tmp_path):
+    (tmp_path / "t.csv").write_text("a,b\n1,2\n1\n")
+    with pytest.raises(one.InputError, match=r"row 2 of t\.csv must have 2 values"):
+        read_table(tmp_path / "t.csv")
+
+
+def test_constant_columns_are_left_out_and_named():
+    X, y = rows()
+    table = read_table(np.column_stack([X, np.full(120, 0.1)]), y)
+    assert table.X.shape == (120, 4)
+    assert table.facts.notes == ("left out, being constant: x5",)
+
+
+def test_fields_of_the_table_are_not_given():
+    with pytest.raises(one.InputError, match="noise comes from the table"):
+        one.from_data(*rows(), noise=0.3)
+
+
+def test_the_stand_in_has_the_direction_the_link_and_the_noise_of_the_rows():
+    """Y = 0.6 H₁ + 0.3 H₂ + noise along the first eigenvector of four; 4,000 rows, tolerances of four standard errors."""
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((4000, 4)) * [2, 1, 1, 1] @ np.linalg.qr(rng.standard_normal((4, 4)))[0]
+    X /= X.std(0)
+    values, vectors = np.linalg.eigh(np.cov(X.T))
+    z = X @ vectors[:, -1] / np.sqrt(values[-1])
+    y = 0.6 * z + 0.3 * (z**2 - 1) + 0.5 * rng.standard_normal(4000)
+    table, scale = read_table(X, y), y.std()
+    np.testing.assert_allclose(np.array(table.link) * scale, [0, 0.6, 0.3, 0], atol=4 * max(table.facts.link_stderr))
+    assert table.noise * scale == pytest.approx(0.5, rel=0.1)
+    power = np.array(table.teacher) * np.array(table.eigenvalues)
+    assert power[-1] > 0.95  # of 1
+    assert "explains" in str(table.facts)
+
+
+def test_ridge_direction_is_that_of_least_squares_where_rows_are_many():
+    X, y = rows(n=2000)
+    Z, t = X - X.mean(0), y - y.mean()
+    np.testing.assert_allclose(ridge_direction(X, y), np.linalg.lstsq(Z, t, rcond=None)[0], rtol=0.05)

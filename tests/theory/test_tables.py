@@ -1,0 +1,127 @@
+"""The theory of tables: kernel laws against exact ones, rows of a known problem against its theory, steps against none."""
+
+import numpy as np
+import pytest
+
+import onestride as one
+from onestride.result import Status
+from onestride.theory.table.kernel_law import FIXED, kernel_law
+from onestride.theory.table.rows import ladder
+
+RIDGES = np.array([1e-4, 1e-2, 1.0])
+
+
+def exact(seed):
+    """Eigenvalues, energies, noise 0.1; and labels and features F = (x√ξ)G of 400 rows and 800 neurons."""
+    rng, D = np.random.default_rng(seed), 500
+    xi, v = np.arange(1, D + 1) ** -1.5, np.arange(1, D + 1) ** -0.8
+    v /= np.linalg.norm(v)
+    X = rng.standard_normal((400, D))
+    y = X @ v + np.sqrt(0.1) * rng.standard_normal(400)
+    return xi, v**2, y, (X * np.sqrt(xi)) @ rng.standard_normal((D, 800))
+
+
+@pytest.fixture(scope="module")
+def spectrum():
+    return exact(0)
+
+
+def test_rows_show_the_functions_of_the_kernel():
+    """Z and q to 2 %; A, an average of squares, on average over six draws (one has a standard deviation of 7 to 8 %)."""
+    ratios = []
+    for seed in range(6):
+        xi, v2, y, F = exact(seed)
+        law = kernel_law(F, y)
+        u = law.shown + np.array([0.5, 2, 4])
+        g = np.exp(u)[:, None]
+        for found, expected in ((law.z, xi / (xi + g)), (law.q, (xi / (xi + g)) ** 2)):
+            np.testing.assert_allclose(np.interp(u, law.u, found), expected.sum(1), rtol=0.02)
+        ratios.append(np.interp(u, law.u, law.A) / (g / (xi + g) @ v2 + 0.1))
+    np.testing.assert_allclose(np.mean(ratios, 0), 1, atol=0.09)
+
+
+def test_errors_at_the_sizes_of_the_law_are_those_of_its_fit(spectrum):
+    """Leave-one-out errors of m rows and M neurons at penalties that were not on its grid; the others by the equivalents."""
+    _, _, y, F = spectrum
+    law, (m, M) = kernel_law(F, y), F.shape
+    ridges = np.array([0.03, 0.7, 20])
+    found = law.errors(m, M, ridges)
+    for j, lam in enumerate(ridges):
+        S = F @ np.linalg.solve(F.T @ F + m * lam * np.eye(M), F.T)
+        r = y - S @ y
+        expected = (y @ r / m, np.mean(r**2), np.mean((r / (1 - np.diag(S))) ** 2))
+        assert found[2, j] == pytest.approx(expected[2], rel=1e-3)
+        assert tuple(found[:2, j]) == pytest.approx(expected[:2], rel=0.1)
+
+
+def test_training_error_is_the_derivative_of_the_objective(spectrum):
+    """Objective − λ d objective/dλ = training error, for other sizes than those of the law and beyond it."""
+    _, _, y, F = spectrum
+    law = kernel_law(F, y)
+    for n, N in ((200, 100), (150, 800), (800, 2000)):
+        for lam in (1e-2, 1.0):
+            low, mid, high = law.errors(n, N, lam * np.array([0.9, 1.0, 1.1])).T
+            slope = (high[0] - low[0]) / 0.2
+            assert mid[0] - slope == pytest.approx(mid[1], rel=0.02)
+
+
+def test_fixed_features_are_the_limit_of_many_neurons(spectrum):
+    _, _, y, F = spectrum
+    law = kernel_law(F, y, fixed=True)
+    many = law.errors(300, 10**9, RIDGES * 10**9)
+    np.testing.assert_allclose(law.errors(300, FIXED, RIDGES * FIXED)[:4], many[:4], rtol=1e-4)
+    both = kernel_law(F, np.stack([y, y], 1), fixed=True)
+    np.testing.assert_allclose(both.A, law.A)
+
+
+def rows_of(problem, rows, seed=0):
+    """Rows drawn from a problem with Gaussian inputs."""
+    rng = np.random.default_rng(seed)
+    X = rng.standard_normal((rows, problem.d))
+    z = X[:, 0]
+    return X, problem.target(z) + problem.noise * rng.standard_normal(rows)
+
+
+def problem_of(rows, d):
+    problem = one.Problem(
+        n=400, d=d, N=300, teacher=[0, 0.8, 0.3], noise=0.5, step=one.Step(constant=1.0, exponent=0.5)
+    )
+    X, y = rows_of(problem, rows)
+    return problem, one.from_data(X, y, N=300, n=400, step=problem.step)
+
+
+@pytest.fixture(scope="module")
+def table():
+    """The problem that 160 rows make."""
+    return problem_of(160, 10)[1]
+
+
+@pytest.mark.long
+def test_rows_of_a_problem_have_the_errors_of_its_theory():
+    """With and without the step; 900 labels have their power to 6 % (a standard error), and columns are standardised by them."""
+    problem, table = problem_of(900, 30)
+    power = problem.target.second_moment + problem.noise**2
+    expected, found = (one.predict_grid(p, [0.5], [0.01, 0.3]) for p in (problem, table))
+    np.testing.assert_allclose(found.untrained.test_error * power, expected.untrained.test_error, rtol=0.12)
+    gain = [grid.trained.test_error / grid.untrained.test_error for grid in (found, expected)]
+    np.testing.assert_allclose(gain[0], gain[1], rtol=0.08)
+
+
+def test_a_vanishing_step_gives_the_untrained_network(table):
+    weak = one.predict(table.replace(step=one.Step(constant=1e-6, exponent=0.0)))
+    assert weak.test_error == pytest.approx(weak.untrained.test_error, rel=1e-5)
+
+
+def test_labels_of_a_table_are_its_own_and_the_stand_in_takes_others(table):
+    for changed in (table.replace(noise=0.1), table.replace(steps=2), table.replace(fresh=False)):
+        assert one.predict(changed, throw=False).status is Status.ASSUMPTION
+    assert one.predict(table.replace(n=10_000), throw=False).status is Status.INACCURATE
+    with pytest.raises(one.InputError, match="stand-in"):
+        one.simulate(table, 1)
+    standin = table.replace(inputs=table.inputs.standin, noise=0.1)
+    assert one.predict(standin, throw=False).method == "profile"
+
+
+def test_laws_are_of_fourths_of_the_rows():
+    assert ladder(3000, 2000) == [2000, 500, 125]
+    assert ladder(90, 2000) == [90]
