@@ -65,8 +65,13 @@ def from_data(
             f"{min(taken)} comes from the table and cannot be given to from_data, got {fields[min(taken)]!r}"
         )
     table = read_table(X, y, target)
-    of_table = {"d": len(table.eigenvalues), "inputs": table, "teacher": table.link, "noise": table.noise}
-    return Problem(N=N, activation=activation, **{"n": table.rows} | of_table | fields)
+    of_table: dict[str, Any] = {
+        "d": len(table.eigenvalues),
+        "inputs": table,
+        "teacher": table.link,
+        "noise": table.noise,
+    }
+    return Problem(**{"n": table.rows, "N": N, "activation": activation} | of_table | fields)
 
 
 def read_table(X: Any, y: Any = None, target: str | None = None) -> Table:

@@ -122,6 +122,6 @@ def test_labels_of_a_table_are_its_own_and_the_stand_in_takes_others(table):
     assert one.predict(standin, throw=False).method == "profile"
 
 
-def test_laws_are_of_fourths_of_the_rows():
-    assert ladder(3000, 2000) == [2000, 500, 125]
-    assert ladder(90, 2000) == [90]
+def test_laws_are_of_halves_of_the_rows():
+    assert ladder(3000, 400) == [400, 200, 100, 50]
+    assert ladder(70, 2000) == [70]

@@ -54,20 +54,21 @@ LABELS |= {"train_gain": "gain, objective", "test_gain": "gain, test"}
 
 def describe(problem: Problem) -> str:
     """The problem in one line: its main fields, and the others where they are not the default."""
+    from onestride.table import Table as OwnTable
+
     shown = {"n", "d", "N", "activation", "teacher", "noise", "ridge", "step", "gradient"}
     others = {name: getattr(problem, name) for name in type(problem).model_fields if name not in shown}
     changed = [f", {k} {v}" for k, v in others.items() if v != type(problem).model_fields[k].default]
     sizes = "" if len(set(problem.etas)) == 1 else " (" + ", ".join(f"{eta:.4g}" for eta in problem.etas) + ")"
-    facts = getattr(problem.inputs, "facts", None)
-    if facts is not None:
+    if isinstance(problem.inputs, OwnTable):
         step = (
             f"η = {problem.step.constant:g}·n^{problem.step.exponent:g} = {problem.eta:.4g}"
             if problem.eta
             else "no step"
         )
         return (
-            f"{facts}\nn = {problem.n}, N = {problem.N}; {problem.sigma.name}, λ = {problem.ridge:g}, {step}; errors are shares of the "
-            f"variance of the target, {problem.inputs.target_scale**2:.4g}"
+            f"{problem.inputs.facts}\nn = {problem.n}, N = {problem.N}; {problem.sigma.name}, λ = {problem.ridge:g}, {step}; errors "
+            f"are shares of the variance of the target, {problem.inputs.target_scale**2:.4g}"
         )
     return (
         f"n = {problem.n}, d = {problem.d}, N = {problem.N}; {problem.sigma.name}, teacher {problem.target.name}, "

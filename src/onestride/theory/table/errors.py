@@ -63,7 +63,8 @@ def errors(problem: Problem, steps: list[Step], ridges: ArrayLike) -> Errors:
             reason = _far(stepped, float(lam[j]), float(reach))
             if reason is not None:
                 status[i, j], message[i, j] = Status.INACCURATE, f"{Status.INACCURATE.value}: {reason}"
-    return Errors(*values, np.zeros(shape), np.zeros(shape, int), status, message)
+    loss, training, test = values
+    return Errors(loss, training, test, np.zeros(shape), np.zeros(shape, int), status, message)
 
 
 def with_spread(problem: Problem, ridges: Float[Array, "penalties"]) -> Float[Array, "5 penalties"]:
@@ -84,6 +85,8 @@ def _factor(table: Table, problem: Problem, ridges: Array) -> Float[Array, "3 pe
     for step_rows, share in _between(float(min(problem.step_samples, most)), float(most)):
         for size, weight in _between(max(strength, WEAKEST), np.inf):
             network = replace(network_of(problem), strength=size, step_rows=round(step_rows))
+            if problem.gradient == "full":
+                network = replace(network, width=problem.N)
             out += share * weight * _log_factor(table, network, problem, ridges)
     return np.exp(out * min(strength / WEAKEST, 1.0))
 

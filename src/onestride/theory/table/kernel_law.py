@@ -20,6 +20,8 @@ and the formula above read backwards is a linear equation for A, C being the pro
 Below the smallest γ that m rows show, z and A − dA/dlog γ go on as the powers of γ that they are there.
 """
 
+# pyright: reportMissingTypeStubs=false, reportConstantRedefinition=false, reportUnknownVariableType=false, reportUnknownMemberType=false
+# pyright: reportUnknownArgumentType=false
 from __future__ import annotations
 
 from dataclasses import dataclass
@@ -90,13 +92,12 @@ def kernel_law(F: Float[Array, "m M"], y: Float[Array, "m *outputs"], *, fixed: 
     kappa = delta / (m - z)
     by_delta = 1 - falls / (m - z) - falls / (M - z)  # dlog γ/dlog δ
     u, q = np.log(M * kappa / (M - z)), z - falls / by_delta
-    C = left_out.mean(0) * (1 - (q * (M - 2 * z) + z**2) / (m * (M - q)))
-    rate = (M - q) / (M - z)
-    A = _energy(u, rate, C, float(np.mean(y**2)))
-    stderr = left_out.std(0) / np.sqrt(m) / left_out.mean(0)
     good = np.cumprod((z < _SHOWN * min(m, M)) & (by_delta > 0)).astype(bool)
-    parts = (part[good][::-1] for part in (u, z, q, A, rate * (A - C), stderr))
-    return _continued(m, *parts)
+    stderr = left_out.std(0) / np.sqrt(m) / left_out.mean(0)
+    u, z, q, error, stderr = (part[good] for part in (u, z, q, left_out.mean(0), stderr))
+    C, rate = error * (1 - (q * (M - 2 * z) + z**2) / (m * (M - q))), (M - q) / (M - z)
+    A = _energy(u, rate, C, float(np.mean(y**2)))
+    return _continued(m, np.stack([u, z, q, A, rate * (A - C), stderr])[:, ::-1])
 
 
 def _smoother(F: Float[Array, "m M"]) -> tuple[Float[Array, "r"], Float[Array, "m r"]]:
@@ -123,8 +124,9 @@ def _energy(u: Array, rate: Array, C: Array, power: float) -> Float[Array, "u"]:
     return A
 
 
-def _continued(rows: int, u: Array, z: Array, q: Array, A: Array, slope: Array, stderr: Array) -> KernelLaw:
-    """On a fine grid, with powers of γ below the smallest one."""
+def _continued(rows: int, parts: Float[Array, "6 u"]) -> KernelLaw:
+    """U, z, q, A, its slope and standard error on a fine grid, with powers of γ below the smallest one."""
+    u, z, q, A, slope, stderr = parts
     grid = np.linspace(u[0], u[-1], _FINE)
     inner = [PchipInterpolator(u, part)(grid) for part in (np.log(z), q, A, slope, stderr)]
     inner[0] = np.exp(inner[0])
@@ -133,8 +135,8 @@ def _continued(rows: int, u: Array, z: Array, q: Array, A: Array, slope: Array, 
     down = np.linspace(-_BEYOND, 0, _FINE, endpoint=False)
     zs, As, slopes = z[0] * np.exp(-falls * down), *_energy_below(u[last], (A - slope)[last], float(A[0]), down)
     outer = (zs, (1 - falls) * zs, As, slopes, np.full(down.size, stderr[0]))
-    joined = (np.concatenate(pair) for pair in zip(outer, inner, strict=True))
-    return KernelLaw(rows, np.concatenate([u[0] + down, grid]), *joined, float(u[0]))
+    zs, qs, As, slopes, spread = (np.concatenate(pair) for pair in zip(outer, inner, strict=True))
+    return KernelLaw(rows, np.concatenate([u[0] + down, grid]), zs, qs, As, slopes, spread, float(u[0]))
 
 
 def _energy_below(u: Array, B: Array, A: float, down: Array) -> tuple[Float[Array, "down"], Float[Array, "down"]]:

@@ -3,13 +3,15 @@
     W = W₀ + (η/√N) A_j ⟨r σ'(w_jᵀx) x⟩,     r = y − f₀(x) or y,     a_j = A_j/√N,
 
 the average over the rows of the step. Given them and f₀ neurons are independent, and f₀ is for many neurons the Gaussian process it
-is for any number of them: M neurons stand for N, with steps of the same size η/√N each.
+is for any number of them: M neurons stand for N, with steps of the same size η/√N each. A neuron's own part of f₀, a_jσ(w_jᵀx), is
+that of N neurons.
 
-A law of m rows describes n rows best where n is about m: tails of a column average out over many rows, not over few. So laws
-are taken of the largest number of rows and of fourths of it, each from several draws of rows and neurons, and errors between two of these
-sizes are interpolated in log n. A step is told as a factor on the errors without one, both from the same draws.
+A law of m rows and M neurons describes n rows and N neurons best where they are about as many: tails of a column average out over many
+of them, not over few. So laws are taken of the largest number of rows and of halves of it, of N neurons (of 2,048, if N is larger or n
+is far above m), each from several draws of rows and neurons, and errors between two sizes are interpolated in log n. A step is told as a factor on the errors without one, both from the same draws.
 """
 
+# pyright: reportConstantRedefinition=false
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
@@ -23,15 +25,15 @@ from onestride.problem import Problem
 from onestride.table import Table
 from onestride.theory.table.kernel_law import KernelLaw, kernel_law
 
-NEURONS = 2048  # M
+MANY = 2048  # neurons
 ROWS, PAIRED_ROWS = 2000, 1000  # the most of one law without a step, and with one
 FEWEST = 40  # rows of a law
-_DRAWS = (2, 4, 8, 16)  # of each size, the largest first
+DRAWS, MOST_DRAWS = 3, 24  # of rows and neurons: more where they are few
 
 
 @dataclass(frozen=True)
 class Network:
-    """What the features depend on; `strength` is η/√N, `step_rows` the rows of the step."""
+    """What the features depend on; `strength` is η/√N, `step_rows` the rows of the step, `width` N (of the residual's gradient)."""
 
     sigma: Function
     weights: str
@@ -39,11 +41,12 @@ class Network:
     gradient: str
     strength: float = 0.0
     step_rows: int = 0
+    width: int = 0
 
     @property
     def untrained(self) -> Network:
         """Without the step."""
-        return replace(self, strength=0.0)
+        return replace(self, strength=0.0, step_rows=0, width=0)
 
 
 def network_of(problem: Problem) -> Network:
@@ -52,10 +55,10 @@ def network_of(problem: Problem) -> Network:
 
 
 def ladder(rows: int, most: int) -> list[int]:
-    """Numbers of rows of the laws: the largest and fourths of it."""
+    """Numbers of rows of the laws: the largest and halves of it."""
     sizes = [min(rows, most)]
-    while sizes[-1] // 4 >= FEWEST and len(sizes) < len(_DRAWS):
-        sizes.append(sizes[-1] // 4)
+    while sizes[-1] // 2 >= FEWEST:
+        sizes.append(sizes[-1] // 2)
     return sizes
 
 
@@ -67,38 +70,53 @@ def errors_by_size(
     paired: from at most half of the rows, so that the step has the other half.
     """
     sizes = ladder(table.rows // 2 if paired else table.rows, PAIRED_ROWS if paired else ROWS)
-    at = np.clip(np.interp(np.log(n), np.log(sizes[::-1]), np.arange(len(sizes))[::-1]), 0, len(sizes) - 1)
-    first = int(at)
-    found = _at_size(table, network, sizes[first], _DRAWS[first], n, N, ridges)
-    if at == first:
-        return found
-    other = _at_size(table, network, sizes[first + 1], _DRAWS[first + 1], n, N, ridges)
-    share = at - first
-    return np.exp((1 - share) * np.log(found) + share * np.log(other))
+    out = np.zeros((5, ridges.size))
+    for m, by_rows in _around(n, sizes):
+        for M, by_neurons in _neurons(n, m, N):
+            draws = min(DRAWS * max(sizes[0] // m, MANY // M), MOST_DRAWS)
+            found = [law_of_draw(table, network, m, M, k).errors(n, N, ridges) for k in range(draws)]
+            out += by_rows * by_neurons * np.log(_average(np.array(found), table.rows / m))
+    return np.exp(out)
 
 
-def _at_size(
-    table: Table, network: Network, m: int, draws: int, n: int, N: int, ridges: Array
-) -> Float[Array, "5 penalties"]:
-    found = np.array([law_of_draw(table, network, m, k).errors(n, N, ridges) for k in range(draws)])
-    mean = np.maximum(found.mean(0), 1e-300)
+def _around(value: int, sizes: list[int]) -> list[tuple[int, float]]:
+    """The sizes of a falling list on both sides of a number, with the shares of an interpolation of logarithms."""
+    above = [size for size in sizes if size >= value][-1:]
+    below = [size for size in sizes if size < value][:1]
+    if not above or not below:
+        return [((above or below)[0], 1.0)]
+    share = float(np.log(above[0] / value) / np.log(above[0] / below[0]))
+    return [(above[0], 1.0)] if share == 0 else [(above[0], 1 - share), (below[0], share)]
+
+
+def _neurons(n: int, m: int, N: int) -> list[tuple[int, float]]:
+    """N neurons where m rows show all that n rows see: n ≤ m, or N ≤ m/8. Many, where γ has to go further down: n ≥ 2m and N ≥ m/2."""
+    if N >= MANY:
+        return [(MANY, 1.0)]
+    share = float(np.clip(max(1 - np.log2(n / m), np.log(m / (2 * N)) / np.log(4)), 0.0, 1.0))
+    return [(M, s) for M, s in ((N, share), (MANY, 1 - share)) if s > 0]
+
+
+def _average(found: Float[Array, "draws 5 penalties"], apart: float) -> Float[Array, "5 penalties"]:
+    """Over the draws, of which `apart` have rows of their own."""
+    draws, mean = len(found), np.maximum(found.mean(0), 1e-300)
     between = found[:, 2].std(0, ddof=1) / np.sqrt(draws) / mean[2]
-    mean[3] = np.maximum(mean[3] / np.sqrt(min(draws, table.rows / m)), between)  # draws of few rows share them
+    mean[3] = np.maximum(mean[3] / np.sqrt(min(draws, apart)), between)
     return mean
 
 
-@lru_cache(maxsize=2048)
-def law_of_draw(table: Table, network: Network, m: int, draw: int) -> KernelLaw:
-    """The law of m rows and of `NEURONS` neurons after a step on other rows; one draw has the same of them for every step."""
-    rng = np.random.default_rng((m, draw))
+@lru_cache(maxsize=4096)
+def law_of_draw(table: Table, network: Network, m: int, M: int, draw: int) -> KernelLaw:
+    """The law of m rows and M neurons after a step on other rows; one draw has the same of them for every step."""
+    rng = np.random.default_rng((m, M, draw))
     order = rng.permutation(table.rows)
     fit, step = order[:m], order[len(order) - network.step_rows :]
     sigma, d = network.sigma, table.X.shape[1]
-    W = rng.standard_normal((NEURONS, d))
+    W = rng.standard_normal((M, d))
     W /= np.linalg.norm(W, axis=1, keepdims=True) if network.weights == "sphere" else np.sqrt(d)
-    A = rng.standard_normal(NEURONS) if network.readout == "gaussian" else np.ones(NEURONS)
+    A = rng.standard_normal(M) if network.readout == "gaussian" else np.ones(M)
     if network.readout == "rademacher":
-        A = rng.choice([-1.0, 1.0], NEURONS)
+        A = rng.choice([-1.0, 1.0], M)
     if network.strength:
         W = W + network.strength * _pull(network, W, A, table.X[step], table.y[step])
     return kernel_law(np.asarray(sigma(table.X[fit] @ W.T), float), table.y[fit])
@@ -107,5 +125,10 @@ def law_of_draw(table: Table, network: Network, m: int, draw: int) -> KernelLaw:
 def _pull(network: Network, W: Array, A: Array, X: Float[Array, "n d"], y: Float[Array, "n"]) -> Float[Array, "M d"]:
     """A_j⟨r σ'(w_jᵀx) x⟩ of every neuron."""
     before = X @ W.T
-    r = y - network.sigma(before) @ A / np.sqrt(A.size) if network.gradient == "full" else y
-    return A[:, None] * ((network.sigma.derivative(before) * (r / r.size)[:, None]).T @ X)
+    slope = network.sigma.derivative(before) / len(y)
+    if network.gradient == "labels":
+        return A[:, None] * ((slope * y[:, None]).T @ X)
+    output = network.sigma(before)
+    r = y - output @ A / np.sqrt(A.size)
+    own = 1 / np.sqrt(network.width) - 1 / np.sqrt(A.size)
+    return A[:, None] * ((slope * r[:, None]).T @ X - own * A[:, None] * ((slope * output).T @ X))
