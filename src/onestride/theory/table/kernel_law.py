@@ -93,8 +93,8 @@ def kernel_law(F: Float[Array, "m M"], y: Float[Array, "m *outputs"], *, fixed: 
     by_delta = 1 - falls / (m - z) - falls / (M - z)  # dlog γ/dlog δ
     u, q = np.log(M * kappa / (M - z)), z - falls / by_delta
     good = np.cumprod((z < _SHOWN * min(m, M)) & (by_delta > 0)).astype(bool)
-    stderr = left_out.std(0) / np.sqrt(m) / left_out.mean(0)
-    u, z, q, error, stderr = (part[good] for part in (u, z, q, left_out.mean(0), stderr))
+    error = left_out.mean(0)
+    u, z, q, error, stderr = np.stack([u, z, q, error, left_out.std(0) / np.sqrt(m) / error])[:, good]
     C, rate = error * (1 - (q * (M - 2 * z) + z**2) / (m * (M - q))), (M - q) / (M - z)
     A = _energy(u, rate, C, float(np.mean(y**2)))
     return _continued(m, np.stack([u, z, q, A, rate * (A - C), stderr])[:, ::-1])

@@ -73,7 +73,7 @@ def errors_by_size(
     out = np.zeros((5, ridges.size))
     for m, by_rows in _around(n, sizes):
         for M, by_neurons in _neurons(n, m, N):
-            draws = min(DRAWS * max(sizes[0] // m, MANY // M), MOST_DRAWS)
+            draws = min(DRAWS * max(sizes[0] // m, round(np.sqrt(MANY / M))), MOST_DRAWS)
             found = [law_of_draw(table, network, m, M, k).errors(n, N, ridges) for k in range(draws)]
             out += by_rows * by_neurons * np.log(_average(np.array(found), table.rows / m))
     return np.exp(out)
@@ -94,7 +94,7 @@ def _neurons(n: int, m: int, N: int) -> list[tuple[int, float]]:
     if N >= MANY:
         return [(MANY, 1.0)]
     share = float(np.clip(max(1 - np.log2(n / m), np.log(m / (2 * N)) / np.log(4)), 0.0, 1.0))
-    return [(M, s) for M, s in ((N, share), (MANY, 1 - share)) if s > 0]
+    return [(M, s) for M, s in ((max(N, 10), share), (MANY, 1 - share)) if s > 0]
 
 
 def _average(found: Float[Array, "draws 5 penalties"], apart: float) -> Float[Array, "5 penalties"]:
