@@ -30,9 +30,9 @@ class ProblemOptions:
     problem: Path | None = None
     "A TOML or JSON file with the fields of a Problem."
     data: Path | None = None
-    "A table of one's own, .csv, .parquet or .npz: its rows are the inputs and --target the labels; n is their number, N 512."
+    "A table of one's own, .csv, .parquet or .npz, in place of a problem; n is then the number of its rows, N 512."
     target: str | None = None
-    "The column of --data that is to be predicted [the last one]."
+    "The column of the table that is to be predicted [the last one]."
     n: Annotated[int | None, Parameter(name="--n")] = None
     "Samples of the ridge regression [2000]."
     d: Annotated[int | None, Parameter(name="--d")] = None

@@ -5,7 +5,7 @@ the law of x and energies v_k² of the labels along its eigenfunctions; σ_ε² 
 
     z(γ) = Σ_k ξ_k/(ξ_k + γ),     q = Σ_k (ξ_k/(ξ_k + γ))² = z + dz/dlog γ,     A(γ) = Σ_k γ/(ξ_k + γ) v_k² + σ_ε².
 
-With δ = nλ/N the deterministic equivalents of random features (Simon et al. 2023; Defilippis et al. 2024) are
+With δ = nλ/N the deterministic equivalents of random features (Simon et al. 2024; Defilippis et al. 2024) are
 
     n = z + δ/κ,     N = z + Nκ/γ                                                                        (two equations for κ, γ)
     test       = [A − N/(N − q) κ/γ dA/dlog γ] / [1 − (q(N − 2z) + z²)/(n(N − q))]
