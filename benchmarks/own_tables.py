@@ -156,31 +156,33 @@ def jobs(paths, size: str):
 
 
 def report(rows) -> None:
-    names = sorted({row["table"] for row in rows})
+    """By table; a step's change is decided where the mean over the cells is two of its standard errors away from none."""
     print(
-        "| table | rows, d | median gap, no step | with a step | largest gap | step changes the error by, measured | predicted | |"
+        "| table | rows, d | median gap, no step | with a step | largest gap | a step changes the error by, measured | predicted | sign |"
     )
     print("|---|---|---|---|---|---|---|---|")
-    right = 0
+    names, right, outcomes = sorted({row["table"] for row in rows}), 0, []
     for name in names:
         mine = [row for row in rows if row["table"] == name]
-        gaps = [np.array([abs(r["gap"]) for r in mine if r["step"] == k]) for k in (0, 1)]
+        gaps = [np.median([abs(r["gap"]) for r in mine if r["step"] == k]) for k in (0, 1)]
         by = {(r["n"], r["N"], r["step"]): r for r in mine}
         pairs = [(by[n, N, 0], r) for (n, N, s), r in by.items() if s]
-        logs = {key: np.array([np.log(b[key] / a[key]) for a, b in pairs]) for key in ("measured", "predicted")}
-        means = {key: np.expm1(v.mean()) for key, v in logs.items()}
-        agrees = means["measured"] * means["predicted"] > 0
+        change, expected = (np.array([np.log(b[key] / a[key]) for a, b in pairs]) for key in ("measured", "predicted"))
+        error = change.std(ddof=1) / np.sqrt(change.size)
+        agrees = change.mean() * expected.mean() > 0
         right += agrees
+        outcomes.append("undecided" if abs(change.mean()) < 2 * error else "right" if agrees else "wrong")
         worst = max(mine, key=lambda r: abs(r["gap"]))
-        print(f"| {name} | {mine[0]['rows']}, {mine[0]['d']} | {np.median(gaps[0]):.1%} | {np.median(gaps[1]):.1%} | {worst['gap']:+.0%} "
-              f"(n = {worst['n']}, N = {worst['N']}) | {means['measured']:+.1%} | {means['predicted']:+.1%} | {'' if agrees else 'wrong'} |")  # fmt: skip
+        print(f"| {name} | {mine[0]['rows']}, {mine[0]['d']} | {gaps[0]:.1%} | {gaps[1]:.1%} | {worst['gap']:+.0%} (n = {worst['n']}, "
+              f"N = {worst['N']}) | {np.expm1(change.mean()):+.1%} ± {error:.1%} | {np.expm1(expected.mean()):+.1%} | {outcomes[-1]} |")  # fmt: skip
     gaps = [np.array([abs(r["gap"]) for r in rows if r["step"] == k]) for k in (0, 1)]
     every = np.concatenate(gaps)
-    near = np.mean(
-        [abs(r["predicted"] - r["measured"]) <= 3 * np.hypot(r["stderr"], r["spread"] * r["predicted"]) for r in rows]
-    )
-    print(f"\nall {every.size} cells: median gap {np.median(every):.1%}, without a step {np.median(gaps[0]):.1%}, with one {np.median(gaps[1]):.1%}; "
-          f"within 10 %: {np.mean(every < 0.1):.0%}; within 3 standard errors: {near:.0%}; sign of the step right on {right} of {len(names)}")  # fmt: skip
+    near = [
+        abs(r["predicted"] - r["measured"]) <= 3 * np.hypot(r["stderr"], r["spread"] * r["predicted"]) for r in rows
+    ]
+    print(f"\n{every.size} numbers: median gap {np.median(every):.1%}, without a step {np.median(gaps[0]):.1%}, with one {np.median(gaps[1]):.1%}; "
+          f"within 10 %: {np.mean(every < 0.1):.0%}; within 3 standard errors: {np.mean(near):.0%}. Sign of the change by a step the same on {right} of "
+          f"{len(names)} tables; where it is decided, right on {outcomes.count('right')} and wrong on {outcomes.count('wrong')}.")  # fmt: skip
 
 
 def main() -> None:

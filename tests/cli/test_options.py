@@ -1,5 +1,6 @@
 """The options of a problem: what is not given is the problem of the README, or that of the file."""
 
+import numpy as np
 import pytest
 
 import onestride as one
@@ -30,3 +31,17 @@ def test_coefficients_are_numbers_and_a_name_stays_a_name(text):
     problem = ProblemOptions(activation="tanh", teacher=text).build()
     assert problem.teacher == (0, 1, 0.5)
     assert problem.activation == "tanh"
+
+
+def test_a_table_is_read_in_place_of_a_problem(tmp_path):
+    rng = np.random.default_rng(0)
+    rows = rng.standard_normal((60, 3))
+    path = tmp_path / "t.csv"
+    np.savetxt(path, rows, delimiter=",", header="a,b,c", comments="")
+    problem = ProblemOptions(data=path, target="a", N=64, constant=2.0).build()
+    assert (problem.n, problem.d, problem.N, problem.inputs.names) == (60, 2, 64, ("b", "c"))
+    assert problem.step == one.Step(constant=2.0, exponent=0.3)
+    assert ProblemOptions(data=path).build().inputs.names == ("a", "b")
+    for options in ({"target": "a"}, {"data": path, "problem": path}, {"data": path, "teacher": "relu"}):
+        with pytest.raises(one.InputError, match=r"target|not both|teacher comes from the table"):
+            ProblemOptions(**options).build()

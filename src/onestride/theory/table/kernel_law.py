@@ -34,7 +34,7 @@ from onestride._numerics import Array, Float
 
 _PENALTIES = np.logspace(4, -11, 91)  # of the largest eigenvalue
 _SHOWN = 0.9  # of min(m, M): a trace beyond this hangs on the last few rows
-_FINE = 1200  # points of the curves; the root is interpolated between them
+_FINE = 600  # points of the curves; the root is interpolated between them
 FIXED = 10**15  # neurons: all there are
 _BEYOND = 25.0  # in log γ, of the powers that continue them
 

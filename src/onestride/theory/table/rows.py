@@ -8,7 +8,8 @@ that of N neurons.
 
 A law of m rows and M neurons describes n rows and N neurons best where they are about as many: tails of a column average out over many
 of them, not over few. So laws are taken of the largest number of rows and of halves of it, of N neurons (of 2,048, if N is larger or n
-is far above m), each from several draws of rows and neurons, and errors between two sizes are interpolated in log n. A step is told as a factor on the errors without one, both from the same draws.
+is far above m), each from several draws of rows and neurons, and errors between two sizes are interpolated in log n. A step is told as a
+factor on the errors without one, both from the same draws.
 """
 
 # pyright: reportConstantRedefinition=false
@@ -105,7 +106,7 @@ def _average(found: Float[Array, "draws 5 penalties"], apart: float) -> Float[Ar
     return mean
 
 
-@lru_cache(maxsize=4096)
+@lru_cache(maxsize=1024)
 def law_of_draw(table: Table, network: Network, m: int, M: int, draw: int) -> KernelLaw:
     """The law of m rows and M neurons after a step on other rows; one draw has the same of them for every step."""
     rng = np.random.default_rng((m, M, draw))
