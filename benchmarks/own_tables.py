@@ -28,6 +28,7 @@ import onestride as one
 from onestride.result import Status
 from onestride.theory.table.errors import with_spread
 
+NOTHING = 1e-3  # a change below this is none
 CLASSES = ("vehicle", "segment", "optdigits", "spambase")
 PENALTIES = np.logspace(-6, 2, 17)
 MOST_TESTED = 2000
@@ -169,9 +170,12 @@ def report(rows) -> None:
         pairs = [(by[n, N, 0], r) for (n, N, s), r in by.items() if s]
         change, expected = (np.array([np.log(b[key] / a[key]) for a, b in pairs]) for key in ("measured", "predicted"))
         error = change.std(ddof=1) / np.sqrt(change.size)
-        agrees = change.mean() * expected.mean() > 0
+        nothing = max(abs(change.mean()), abs(expected.mean())) < NOTHING
+        agrees = nothing or change.mean() * expected.mean() > 0
         right += agrees
-        outcomes.append("undecided" if abs(change.mean()) < 2 * error else "right" if agrees else "wrong")
+        outcomes.append(
+            "right" if nothing else "undecided" if abs(change.mean()) < 2 * error else "right" if agrees else "wrong"
+        )
         worst = max(mine, key=lambda r: abs(r["gap"]))
         print(f"| {name} | {mine[0]['rows']}, {mine[0]['d']} | {gaps[0]:.1%} | {gaps[1]:.1%} | {worst['gap']:+.0%} (n = {worst['n']}, "
               f"N = {worst['N']}) | {np.expm1(change.mean()):+.1%} ± {error:.1%} | {np.expm1(expected.mean()):+.1%} | {outcomes[-1]} |")  # fmt: skip

@@ -15,7 +15,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from math import factorial
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -93,10 +92,12 @@ def read_table(X: Any, y: Any = None, target: str | None = None) -> Table:
         raise InputError(f"y is the same number, {centre:.6g}, in every row: there is nothing to learn")
     Z, t = ((columns.X - mean) / np.where(varies, scale, 1.0))[:, varies], (columns.y - centre) / unit
     names = tuple(name for name, kept in zip(columns.names, varies, strict=True) if kept)
-    return _with_standin(Z, t, Columns(Z, t, names), (centre, unit), notes)
+    return _with_standin(Columns(Z, t, names), (centre, unit), notes)
 
 
-def _with_standin(Z: Array, t: Array, columns: Columns, unit: tuple[float, float], notes: list[str]) -> Table:
+def _with_standin(columns: Columns, unit: tuple[float, float], notes: list[str]) -> Table:
+    """The table of standardised columns, with mean and scale of the target."""
+    Z, t = columns.X, columns.y
     n, d = Z.shape
     values, vectors = np.linalg.eigh(Z.T @ Z / n)
     values = np.maximum(values, _LEAST * values[-1])
@@ -161,8 +162,3 @@ def ridge_direction(Z: Float[Array, "n d"], t: Float[Array, "n"]) -> Float[Array
     left_out = np.square(((t - mean)[:, None] - U @ (h * p[:, None])) / (1 - U**2 @ h)).mean(0)
     best = h[:, int(np.argmin(left_out))]
     return right.T @ (best * p / np.maximum(s, 1e-12 * s[0]))
-
-
-def read_path(path: Path, target: str | None) -> Table:
-    """The table in a file."""
-    return read_table(path, None, target)
