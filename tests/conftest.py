@@ -4,7 +4,6 @@ import os
 import threading
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 import pytest
@@ -156,14 +155,6 @@ def dealt_out(items, workers):
 def seed() -> int:
     """Where a test with a false-alarm rate draws from: what is seed k at 0 is seed 1000·seed + k (`make seeds`)."""
     return int(os.environ.get("ONESTRIDE_TEST_SEED", "0"))
-
-
-@pytest.fixture
-def frozen_bulk(monkeypatch):
-    """`explain` asks the theory of a frozen bulk, which takes a millisecond: for tests that look at none of its numbers."""
-    from onestride.estimator import _explain
-
-    monkeypatch.setattr(_explain, "predict_grid", partial(_explain.predict_grid, method="finite-step"))
 
 
 @dataclass(frozen=True)

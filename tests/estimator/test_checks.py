@@ -98,7 +98,6 @@ def test_weights_beyond_numbers_are_refused_and_small_ones_are_not(seed):
 
 
 @pytest.mark.parametrize("coefficients", [[0, 1, 0.5], (0.0, 1.0, 0.5), np.array([0, 1, 0.5])])
-@pytest.mark.usefixtures("frozen_bulk")
 def test_activation_may_be_a_list_of_hermite_coefficients(coefficients, seed):
     X, y = single_index(seed, 24)
     model = OneStepRegressor(SMALL, activation=coefficients, random_state=seed).fit(X, y)
