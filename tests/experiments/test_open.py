@@ -12,6 +12,7 @@ from onestride._backend import HOST
 from onestride.comparison import Check
 from onestride.experiments import depth, full_training, inputs, label_noise, multi_index, several_steps
 from onestride.experiments.catalogue import QUESTIONS, run_experiment
+from onestride.experiments.followed import TheoryPath, theory_path
 from onestride.experiments.kit import rows_along, sideways
 from onestride.experiments.outcome import Settings
 from onestride.experiments.probes import (
@@ -24,9 +25,19 @@ from onestride.experiments.probes import (
 )
 from onestride.experiments.provenance import provenance
 from onestride.experiments.tables import components, table
-from onestride.experiments.verdict import FAILS, HOLDS, PARTLY, UNDECIDED, Verdict, listed, of_claims, spoken
+from onestride.experiments.verdict import (
+    FAILS,
+    HOLDS,
+    PARTLY,
+    UNDECIDED,
+    Verdict,
+    beside_theory,
+    listed,
+    of_claims,
+    spoken,
+)
 from onestride.problem import Problem, Step
-from onestride.result import Estimate
+from onestride.result import Estimate, Status
 from onestride.simulation.network import draw_batch, draw_network, step_batch
 from onestride.theory.predict import predict_grid
 from sentences import assert_says_what_was_run
@@ -63,6 +74,10 @@ def test_experiment_runs_at_small_size(name):
 # ---------------------------------------------------------------- planted data decide the verdict
 
 
+def planted_theory(*errors: float) -> TheoryPath:
+    return TheoryPath(np.array(errors), np.full(len(errors), 0.9), (Status.SOLVED,) * len(errors))
+
+
 def planted_shares(third: float, noise: float = 0.01) -> list[multi_index.Path]:
     paths = []
     for name, (mix, k, teacher) in multi_index.TEACHERS.items():
@@ -71,7 +86,9 @@ def planted_shares(third: float, noise: float = 0.01) -> list[multi_index.Path]:
         shares[:, 0, 1:] = 0.1
         shares[:, :, 2:] = third
         shares += noise * deviations(*shares.shape)
-        paths.append(multi_index.Path(name, problem, Estimate(shares), Estimate(np.full((3, 5), 0.5))))
+        paths.append(
+            multi_index.Path(name, problem, Estimate(shares), Estimate(np.full((3, 5), 0.5)), planted_theory())
+        )
     return paths
 
 
@@ -107,6 +124,46 @@ def test_several_steps_verdict_follows_overlaps_and_errors(fresh, reused, risks,
                 values[:, 1] = risk + 0.02 * np.linspace(-1, 1, 4)[:, None]
                 paths[exponent, batch, d] = Estimate(values)
     assert several_steps.judge(several_steps.Data((100, 200), paths)).words.startswith(verdict)
+
+
+def test_theory_is_judged_beside_every_step_it_does_not_mark():
+    risks = Estimate(0.5 + 0.001 * deviations(6, 3))
+    path = TheoryPath(
+        np.array([1.0, 0.51, 0.7, 0.7]),
+        np.full(4, 0.9),
+        (Status.SOLVED, Status.SOLVED, Status.SOLVED, Status.INACCURATE),
+    )
+    assert path.solved == [1, 2]
+    near, far = path.errors_beside(risks, among=2)
+    assert near.agrees
+    assert far.differs
+    assert beside_theory(HOLDS, [near, far]) == f"{HOLDS}; beside theory 1 of 2 agree, 1 differ, 0 are undecided"
+    assert beside_theory(HOLDS, []) == HOLDS
+    solid, dashed = path.series(path.test_error, "theory", 0, first=1)
+    assert (solid.kind, dashed.kind) == ("theory", "marked")
+
+
+def test_theory_is_followed_until_it_ends():
+    blind = theory_path(steps_problem(60, 1, activation="relu", teacher=(0, 0, 1.0)), (1.0,), 3)
+    assert len(blind.status) == 2  # what later steps make of chance is not asked
+    seeing = theory_path(steps_problem(60, 1, activation="tanh", teacher=(0, 1.0)), (1.0,), 2)
+    assert seeing.test_error[2] < seeing.test_error[1] < seeing.test_error[0]
+    assert seeing.overlap[2] > seeing.overlap[1] > 0.8
+
+
+def test_a_step_on_the_second_layer_is_one_on_inputs_with_its_covariance():
+    """Eigenvalues, power of the labels and the best linear function of h against a drawn batch; N = n rows, seed 0: 5 %."""
+    p = Problem(n=400, d=100, N=200, activation="softplus", teacher=(0, 1, 0.5), noise=0.3, step=Step(exponent=0.5))
+    q = depth.as_two_layers(p)
+    assert q.noise**2 + q.target.second_moment == pytest.approx(p.noise**2 + p.target.second_moment)
+    assert q.eta == pytest.approx(p.eta * p.sigma.second_moment)
+    W1 = draw_network(p, 0).W0
+    X = np.random.default_rng(1).standard_normal((20_000, p.d))
+    h = p.sigma(X @ W1.T) / np.sqrt(p.sigma.second_moment)
+    C = h.T @ h / len(h)
+    assert np.linalg.norm(np.linalg.eigvalsh(C) - np.sort(q.law.eigenvalues(q.d))) < 0.05 * np.linalg.norm(C)
+    held = np.mean([x @ h @ np.linalg.solve(C, h.T @ x) / len(h) / (x @ x) for x in X.T[:20]])
+    assert q.target.coefficients[1] ** 2 == pytest.approx(held, rel=0.05)
 
 
 def test_depth_verdict_needs_spike_alignment_and_gain():

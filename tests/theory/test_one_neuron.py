@@ -8,7 +8,10 @@ import pytest
 from onestride import Problem, Step
 from onestride.simulation.network import draw_network, draw_teacher, trained_weights
 from onestride.theory.direction import direction
-from onestride.theory.profile.travel import stable, travel
+from onestride.theory.profile.build import build_model
+from onestride.theory.profile.equations import solve
+from onestride.theory.profile.errors import errors_at
+from onestride.theory.profile.travel import leading_overlap, stable, travel
 from tolerances import assert_agrees, seeds_from
 
 
@@ -95,3 +98,28 @@ def test_what_diverges_is_followed_no_further():
     path = travel(problem(step=Step(constant=5, exponent=0.5), steps=6))
     assert path.residual is None
     assert path.grown == np.inf
+
+
+@pytest.mark.long
+def test_few_nodes_follow_neurons_that_saturate_at_different_times():
+    """Ten steps of tanh: nodes of the readout crowd where the weight rises steeply; twice as many give the same to 0.5 %."""
+    p = problem(d=100, n=800, N=200, activation="tanh", teacher=(0, 1.0), gradient="labels", noise=0.0, steps=10)
+    p = p.replace(step=Step(exponent=0.5), ridge=0.1)
+    assert travel(p).steepness > 5
+    (few, _, some), (many, _, more) = (
+        errors_at(model, solve(model, 0.1)) for model in (build_model(p, nodes=nodes) for nodes in (41, 65))
+    )
+    assert few == pytest.approx(many, rel=5e-3)
+    assert some == pytest.approx(more, rel=5e-3)
+
+
+def test_the_leading_direction_of_the_weights(seed):
+    """(vᵀβ⋆)² after 1 and 3 steps, 8 seeds, k = 5, 2 % floor: a false alarm in 1 of 1,000 runs at most."""
+    p = problem(d=100, n=800, N=200, activation="tanh", teacher=(0, 1.0), gradient="labels", noise=0.0, steps=3)
+    measured = []
+    for s in seeds_from(seed, 8):
+        network, star = draw_network(p, s), draw_teacher(p, s)
+        change = [trained_weights(p.replace(steps=count), network, s) - network.W0 for count in (1, 3)]
+        measured.append([(np.linalg.svd(c)[2][0] @ star) ** 2 for c in change])
+    for count, found in zip((1, 3), np.array(measured).T, strict=True):
+        assert_agrees(leading_overlap(p.replace(steps=count)), found, floor=0.02)

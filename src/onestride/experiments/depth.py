@@ -1,9 +1,17 @@
-"""`depth`: a three-layer network f(x) = aᵀσ(W₂σ(W₁x)), one step on the first, the second or both hidden layers."""
+"""`depth`: a three-layer network f(x) = aᵀσ(W₂σ(W₁x)), one step on the first, the second or both hidden layers.
+
+A step on W₂ alone is the step of a two-layer network whose inputs are h = σ(W₁x), and theory describes it as such: h is close to
+Gaussian with covariance Σ_h = c₁²W₁W₁ᵀ + Var_{>1} I, and of β⋆ᵀx it holds u, the best linear function of h, with
+ϱ² = c₁²β⋆ᵀW₁ᵀΣ_h⁻¹W₁β⋆. So with m = E σ² and an eigenvalue s of W₁W₁ᵀ
+
+    inputs h/√m of N coordinates, eigenvalues (c₁²s + Var_{>1})/m, the direction of u having energies ∝ s/(c₁²s + Var_{>1})²
+    teacher Σ_k c⋆_k ϱ^k H_k(u), noise σ_ε² + what it lacks of E σ⋆²,     step m η.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from types import SimpleNamespace
 
@@ -11,19 +19,21 @@ import numpy as np
 
 from onestride._backend import Backend, choose, stream
 from onestride._numerics import Array, hermite_table
-from onestride.comparison import GAIN_TOLERANCE, Check, check
-from onestride.experiments.kit import EXPONENT, pm, problem_at, rows_along, sideways
+from onestride.comparison import ERROR_TOLERANCE, GAIN_FLOOR, GAIN_TOLERANCE, Check, Pair, agree, check
+from onestride.experiments.kit import EXPONENT, pm, problem_at, row_of, rows_along, sideways
 from onestride.experiments.outcome import Figure, Judgement, Progress
 from onestride.experiments.probes import ABOVE, over_seeds
-from onestride.experiments.verdict import count_check, decide_each, listed, worded
-from onestride.plot import Panel
+from onestride.experiments.verdict import beside_theory, count_check, decide_each, listed, tally, worded
+from onestride.inputs import Covariance
+from onestride.plot import Panel, theory_series
 from onestride.problem import Problem
-from onestride.result import Estimate
+from onestride.result import Estimate, PredictionGrid, Status
 from onestride.simulation.network import Batch, draw_batch, draw_network, draw_teacher, gradient, step_batch
 from onestride.simulation.ridge import ridge_path
+from onestride.theory.predict import predict_grid
 
 CLAIM = "A hidden layer's first gradient is near rank one, makes a spike along the teacher's direction and lowers the error."
-SIZES = {"n": (120, 500, 3000), "seeds": (4, 8, 8)}
+SIZES = {"n": (120, 500, 3000), "seeds": (4, 24, 16), "points": (5, 21, 21)}
 MODES = {"two layers": "two-layer network", "first": "step on W₁", "second": "step on W₂", "both": "step on both"}
 GRADIENTS = ("two layers", "W₁", "W₂")
 EXPONENTS = (0.0, 0.125, 0.25, 0.375, 0.5)
@@ -41,6 +51,24 @@ class Data:
     problem: Problem
     values: Estimate
     ratios: Estimate
+    theory: dict[str, PredictionGrid] = field(default_factory=dict)
+
+    @property
+    def judged(self) -> dict[str, list[Pair]]:
+        """Test errors and gains beside theory by mode, at every exponent, where theory does not mark its own."""
+        among, out = 2 * len(EXPONENTS) * len(self.theory), dict[str, list[Pair]]()
+        for mode, grid in self.theory.items():
+            i, pairs = list(MODES).index(mode), out.setdefault(mode, [])
+            room = GAIN_FLOOR * float(grid.untrained.test_error[0, 0])
+            for j, at in enumerate(int(np.argmin(abs(grid.exponents - alpha))) for alpha in EXPONENTS):
+                if grid.status[at, 0] is not Status.SOLVED:
+                    continue
+                error, gain = float(grid.test_error[at, 0]), float(grid.test_gain[at, 0])
+                pairs += [
+                    agree(error, self.stepped(0)[i, j], among=among, quantity="test error"),
+                    agree(gain, self.gain[i, j], GAIN_TOLERANCE, absolute=room, among=among, quantity="gain"),
+                ]
+        return out
 
     def stepped(self, quantity: int) -> Estimate:
         """One of the quantities with the step, modes × exponents."""
@@ -84,7 +112,29 @@ def deep_gradient(problem: Problem, net: Deep, batch: Batch) -> tuple[Array, Arr
 def measure(size: SimpleNamespace, progress: Progress) -> Data:
     """One step of size n^α, then ridge regression on the last hidden layer."""
     problem = problem_at(size.n, N=size.n, activation="softplus")
-    return Data(problem, *over_seeds(partial(one_seed, problem, backend=choose(size.device)), size.seeds, progress))
+    values, ratios = over_seeds(partial(one_seed, problem, backend=choose(size.device)), size.seeds, progress)
+    known = {"two layers": problem, "second": as_two_layers(problem)}
+    theory = {mode: predict_grid(p, np.linspace(0, 0.5, size.points), [p.ridge]) for mode, p in known.items()}
+    return Data(problem, values, ratios, theory)
+
+
+def as_two_layers(problem: Problem) -> Problem:
+    """The problem that a step on W₂ solves, with its inputs h = σ(W₁x); the spectrum is that of one drawn W₁."""
+    sigma, target, W1 = problem.sigma, problem.target, draw_network(problem, 0).W0
+    s = np.maximum(np.linalg.eigvalsh(W1 @ W1.T), 0.0)
+    seen = sigma.coefficients[1] ** 2 * s
+    values = seen + sigma.nonlinear_power
+    overlap = np.sqrt(np.sum(seen / values) / problem.d)
+    kept = overlap ** np.arange(target.coefficients.size)
+    lacks = target.second_moment - float(np.sum((kept * target.normalised) ** 2))
+    step = problem.step.replace(constant=sigma.second_moment * problem.step.constant)
+    return problem.replace(
+        d=problem.N,
+        inputs=Covariance(tuple(values.tolist()), tuple((s / values**2).tolist())),
+        teacher=tuple(np.trim_zeros(kept * target.coefficients, "b").tolist()),
+        noise=float(np.sqrt(problem.noise**2 + max(lacks, 0.0))),
+        step=step,
+    )
 
 
 def one_seed(problem: Problem, seed: int, *, backend: Backend) -> tuple[Array, Array]:
@@ -133,12 +183,15 @@ def judge(data: Data) -> Judgement:
             survive[label] = [count, check(half, low=0, among=9), check(gain[i], low=0, among=9)]
     for i, name in enumerate(GRADIENTS):
         rows += rows_along("alpha", (0.0,), data.ratios[i], network=name, quantity="s₂/s₁ of the gradient")
+    judged = data.judged
+    for mode, pairs in judged.items():
+        rows += [row_of(pair, network=MODES[mode], quantity=f"{pair.quantity} beside theory") for pair in pairs]
     return Judgement(
-        words=decide_each(survive),
+        words=beside_theory(decide_each(survive), [pair for pairs in judged.values() for pair in pairs]),
         finding=(
             f"At α = 1/2 and n = {data.problem.n} do spike, alignment and gain all survive? {listed(survive)}. Gain in test "
             f"error: {_each(gain)}. Overlap of the leading feature vector with X̃β⋆: {_each(aligned)}. Second over first "
-            f"singular value of the gradient: {_each(data.ratios, GRADIENTS)}."
+            f"singular value of the gradient: {_each(data.ratios, GRADIENTS)}.{_theory_words(data)}"
         ),
         surprise=(
             f"{_beside(gain, 'first', 'two layers')}; {_beside(gain, 'both', 'first')}. {_last_stretch(data)} Alignment counts as surviving at half the two-layer "
@@ -146,6 +199,19 @@ def judge(data: Data) -> Judgement:
         ),
         rows=rows,
     )
+
+
+def _theory_words(data: Data) -> str:
+    """Errors at the largest exponent beside theory, and how all of them and the gains fare."""
+    told = []
+    for mode, grid in data.theory.items():
+        i = list(MODES).index(mode)
+        pairs = data.judged[mode]
+        measured = f"{pm(data.stepped(0)[i, -1])}, gain {pm(data.gain[i, -1], 2)}"
+        theory = f"{grid.test_error[-1, 0]:.3g}, gain {grid.test_gain[-1, 0]:.2g}"
+        told.append(f"{MODES[mode]} {measured} (theory {theory}; {tally(pairs)})")
+    rule = f"{ERROR_TOLERANCE:.0%} of an error, {GAIN_TOLERANCE:.0%} of a gain"
+    return f" Test error beside theory at α = 1/2, all α within {rule}: {'; '.join(told)}." if told else ""
 
 
 def _each(estimate: Estimate, names: Iterable[str] = tuple(MODES.values())) -> str:
@@ -181,11 +247,15 @@ def draw(data: Data) -> Figure:
     panels = []
     for k, axes in enumerate(QUANTITIES.values()):
         series = sideways(EXPONENTS, 0.006, {name: data.stepped(k)[i] for i, name in enumerate(MODES.values())})
+        if k == 0:
+            for mode, grid in data.theory.items():
+                label, colour = f"theory, {MODES[mode]}", list(MODES).index(mode)
+                series += theory_series(label, grid.exponents, grid.test_error[:, 0], grid.status[:, 0], colour)
         panels.append(Panel(axes[0], EXPONENT, axes[1], series, horizontals=[] if k else lines))
     caption = (
         f"f(x) = aᵀσ(W₂σ(W₁x)), softplus, teacher H₁ + H₂/√2, noise 0.5, n = {data.problem.n}, d = n/2, N = n in both layers, "
         f"λ = 0.1, η = n^α, literal gradients at initialisation; ridge regression on the last hidden layer, fresh samples. Spikes: "
-        f"singular values of the centred features {ABOVE - 1:.0%} above the untrained network's largest. Points are shifted "
-        f"sideways. {len(data.ratios.values)} seeds, mean ± standard error."
+        f"singular values of the centred features {ABOVE - 1:.0%} above the untrained network's largest. Theory of the step on W₂: that of a two-layer "
+        f"network on inputs with the covariance of σ(W₁x). Points are shifted sideways. {len(data.ratios.values)} seeds, mean ± standard error."
     )
     return Figure(panels, caption, columns=3)

@@ -3,28 +3,28 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import partial
 from types import SimpleNamespace
 
 import numpy as np
 
 from onestride._backend import Backend, choose
-from onestride._numerics import Array, Float
-from onestride.comparison import Agreement, Check, check, seeds_words, together
-from onestride.experiments.kit import QUADRATIC, pm, points, rows_along
+from onestride._numerics import Array
+from onestride.comparison import ERROR_TOLERANCE, Agreement, Check, Pair, check, seeds_words, together
+from onestride.experiments.followed import TheoryPath, theory_path
+from onestride.experiments.kit import QUADRATIC, pm, points, row_of, rows_along
 from onestride.experiments.outcome import Figure, Judgement, Progress
 from onestride.experiments.probes import best_risk, found, over_seeds, steps_problem
-from onestride.experiments.verdict import UNDECIDED, of_claims, tally, worded
-from onestride.plot import Panel, Series
+from onestride.experiments.verdict import UNDECIDED, beside_theory, of_claims, tally, worded
+from onestride.plot import Panel
 from onestride.problem import Problem
 from onestride.result import Estimate
 from onestride.simulation.network import draw_batch, draw_directions, draw_network, weights_path
-from onestride.theory.predict import predict_grid
 
 CLAIM = (
     "One step finds a single direction, that of the teacher's linear part; each further fresh step climbs one stair."
 )
-SIZES = {"d": (60, 200, 600), "steps": (4, 6, 8), "seeds": (3, 8, 8)}
+SIZES = {"d": (60, 200, 600), "steps": (4, 6, 8), "seeds": (3, 8, 8), "theory": (1, 6, 8)}
 TEACHERS = {
     "z₁ + z₁z₂": ("staircase", 2, (0.0, 1.0)),
     "z₁ + z₁z₂ + z₁z₂z₃": ("staircase", 3, (0.0, 1.0)),
@@ -39,20 +39,21 @@ FOUND = 0.5  # a direction counts as found when this share of its squared length
 
 @dataclass(frozen=True)
 class Path:
-    """Share of every direction found after each step (steps × k), and the test error before and after (1 + steps)."""
+    """Share of every direction found after each step (steps × k), and the test error before and after (1 + steps).
+
+    theory: that error as predicted, as far as theory goes.
+    """
 
     teacher: str
     problem: Problem
     shares: Estimate
     risks: Estimate
 
-    @cached_property
-    def predicted(self) -> Float[Array, "2"]:
-        """The theory's test error over the teacher's power before and after the first step, at the best of the penalties."""
-        problem = self.problem.replace(steps=1)
-        grid = predict_grid(problem, [problem.step.exponent], RIDGES)
-        best = [np.nanmin(found.test_error) for found in (grid.untrained, grid.trained)]
-        return np.array(best) / problem.target.second_moment
+    theory: TheoryPath
+
+    def beside_theory(self, among: int) -> list[Pair]:
+        """Test errors after each step beside those predicted, where theory does not mark its own."""
+        return self.theory.errors_beside(self.risks[1:], among)
 
     @property
     def curves(self) -> dict[str, tuple[range, Estimate]]:
@@ -68,8 +69,8 @@ def measure(size: SimpleNamespace, progress: Progress) -> list[Path]:
     for i, (name, (mix, k, teacher)) in enumerate(TEACHERS.items()):
         problem = steps_problem(size.d, size.steps, activation="elu", teacher=teacher, directions=k, mix=mix)
         run = partial(follow, problem, backend=choose(size.device))
-        followed = over_seeds(run, size.seeds, progress, part=(i, len(TEACHERS)))
-        paths.append(Path(name, problem, *followed))
+        shares, risks = over_seeds(run, size.seeds, progress, part=(i, len(TEACHERS)))
+        paths.append(Path(name, problem, shares, risks, theory_path(problem, RIDGES, size.theory)))
     return paths
 
 
@@ -100,6 +101,7 @@ def judge(paths: list[Path]) -> Judgement:
     among = sum(k + k * (mix == "staircase") for mix, k, _ in TEACHERS.values())
     one_only: list[Check] = []
     climbed: list[Check] = []
+    judged = [pair for path in paths for pair in path.beside_theory(sum(len(p.theory.solved) for p in paths))]
     rows, sentences = [], []
     for path in paths:
         directions, first, last = range(path.problem.directions), path.shares[0], path.shares[-1]
@@ -110,18 +112,20 @@ def judge(paths: list[Path]) -> Judgement:
         moves = [f"{WATCHED[path.problem.mix][j]} {pm(first[j], 2)} → {pm(last[j], 2)}" for j in directions]
         sentences.append(
             f"{path.teacher}: {', '.join(moves)}; test error {pm(path.risks[1], 2)} → {pm(path.risks[-1], 2)} "
-            f"(theory, one step: {path.predicted[1]:.2f})."
+            f"{_theory_words(path)}."
         )
         for label, (steps, e) in path.curves.items():
             rows += rows_along("step", steps, e, teacher=path.teacher, quantity=label)
+        pairs = zip(path.theory.solved, path.beside_theory(len(judged)), strict=True)
+        rows += [row_of(pair, teacher=path.teacher, quantity="beside theory", step=t) for t, pair in pairs]
     longest = next(path for path in paths if path.teacher == LONGEST)
     second, third = (_reached(longest.shares.mean[:, j]) for j in (1, 2))
     rest = [_rest(path) for path in paths if path.problem.mix == "sum"]
     return Judgement(
-        words=_words(one_only, climbed),
+        words=beside_theory(_words(one_only, climbed), judged),
         finding=(
             f"A direction counts as found from a share of {FOUND:g}. One step finds the first direction and no other: {tally(one_only)}; "
-            f"after {len(longest.shares.mean)} steps every stair is climbed: {tally(climbed)}. From the first step to the last: {' '.join(sentences)}"
+            f"after {len(longest.shares.mean)} steps every stair is climbed: {tally(climbed)}. Test errors within {ERROR_TOLERANCE:.0%} of theory, where it applies: {tally(judged)}. From the first step to the last: {' '.join(sentences)}"
         ),
         surprise=(
             f"At d = {longest.problem.d} the second stair is {second} and the third {third}. In a sum of equal functions, where by symmetry no stair leads from the mean direction to the "
@@ -129,6 +133,14 @@ def judge(paths: list[Path]) -> Judgement:
         ),
         rows=rows,
     )
+
+
+def _theory_words(path: Path) -> str:
+    """What theory says after the last step that it describes without a mark."""
+    if not path.theory.solved:
+        return "(theory marks its numbers)"
+    end = path.theory.solved[-1]
+    return f"(theory after {end}: {path.theory.test_error[end]:.2f}, measured {pm(path.risks[end], 2)})"
 
 
 def _words(one_only: list[Check], climbed: list[Check]) -> str:
@@ -168,7 +180,7 @@ def draw(paths: list[Path]) -> Figure:
         colours = (*range(path.problem.directions), 4)
         curves = zip(path.curves.items(), colours, strict=True)
         series = [points(label, steps, e, colour=colour) for (label, (steps, e)), colour in curves]
-        series.append(Series("theory, one step", (0, 1), path.predicted, colour=4))
+        series += path.theory.series(path.theory.test_error, "theory", 4)
         chance = [(path.problem.directions / path.problem.d, "chance, k/d")]
         axes = f"y ∝ {path.teacher}", "first-layer steps", "share found; error"
         panels.append(Panel(*axes, series, horizontals=chance, ylim=(-0.03, 1.05)))
@@ -176,7 +188,7 @@ def draw(paths: list[Path]) -> Figure:
     caption = (
         f"Share: squared length of a direction inside the k leading right singular vectors of W_t − W₀. ELU, d = {d}, "
         f"n = 8d fresh samples per step, N = 2d, η = √n, y in place of the residual, a ~ N(0, 1/N) kept, no noise. Test error "
-        f"over the teacher's power, the λ best on the test data of {', '.join(f'{v:g}' for v in RIDGES)}, ridge on n fresh samples; theory for the first step, at the best of "
+        f"over the teacher's power, the λ best on the test data of {', '.join(f'{v:g}' for v in RIDGES)}, ridge on n fresh samples; theory, as far as it goes, at the best of "
         f"these λ. Sum: labels are "
         f"the average over directions times √k; mean direction Σβ_j/√k. {seeds} seeds, mean ± standard error."
     )

@@ -3,25 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from types import SimpleNamespace
 
 import numpy as np
 
 from onestride._backend import Backend, choose
 from onestride._numerics import Array
-from onestride.comparison import Agreement, Check, check, seeds_words, together
-from onestride.experiments.kit import pm, points, rows_along
+from onestride.comparison import ERROR_TOLERANCE, Agreement, Check, Pair, check, seeds_words, together
+from onestride.experiments.followed import TheoryPath, theory_path
+from onestride.experiments.kit import pm, points, row_of, rows_along
 from onestride.experiments.outcome import Figure, Judgement, Progress
 from onestride.experiments.probes import ABOVE, best_risk, found, spike_count, squared_singular_values, steps_problem
-from onestride.experiments.verdict import FAILS, HOLDS, UNDECIDED, of_claims, spoken
+from onestride.experiments.verdict import FAILS, HOLDS, UNDECIDED, beside_theory, of_claims, spoken
 from onestride.plot import Panel, Series
 from onestride.problem import Problem
 from onestride.result import Estimate
 from onestride.simulation.network import draw_batch, draw_network, draw_teacher, weights_path
 
 CLAIM = "Fresh batches of n ~ d samples cannot find a teacher of information exponent above 1; a reused batch can."
-SIZES = {"dims": ((25, 50), (100, 200), (250, 1000)), "steps": (4, 10, 10), "seeds": (3, 6, 8)}
+SIZES = {"dims": ((25, 50), (100, 200), (250, 1000)), "steps": (4, 10, 10), "seeds": (3, 6, 8), "theory": (2, 10, 10)}
 # Information exponent: teacher, and an activation that can express it (tanh is odd, ReLU has c₃ = 0).
 TEACHERS = {
     1: ("H₁", (0.0, 1.0), "tanh"),
@@ -30,6 +31,7 @@ TEACHERS = {
 }
 BATCHES = ("fresh", "reused")
 HARD = [(k, batch) for k in (2, 3) for batch in BATCHES]  # above exponent 1: what the claim is about
+FOLLOWED = [(1, "fresh"), (1, "reused"), (2, "fresh"), (3, "fresh")]  # by theory; one step is the same on either batch
 RIDGES = (0.1, 1.0, 10.0, 100.0)
 QUANTITIES = ("overlap", "test error", "spikes of W", "spikes of F")
 FOUND, LEARNED = 10.0, 0.9  # overlap above FOUND/d; test error below LEARNED of the teacher's power
@@ -37,16 +39,30 @@ FOUND, LEARNED = 10.0, 0.9  # overlap above FOUND/d; test error below LEARNED of
 
 @dataclass(frozen=True)
 class Data:
-    """`QUANTITIES` after each step (4 × steps) by exponent, batch and d, at two dimensions."""
+    """`QUANTITIES` after each step (4 × steps) by exponent, batch and d, at two dimensions; theory at the larger."""
 
     dims: tuple[int, int]
     paths: dict[tuple[int, str, int], Estimate]
+    theory: dict[tuple[int, str], TheoryPath] = field(default_factory=dict)
 
     @property
     def shape(self) -> tuple[int, int]:
         """Seeds and steps."""
         values = next(iter(self.paths.values())).values
         return values.shape[0], values.shape[-1]
+
+    @property
+    def judged(self) -> dict[str, list[Pair]]:
+        """Errors and overlaps beside theory by exponent and batch, where it does not mark its own numbers."""
+        among = sum((1 + (k == 1)) * len(path.solved) for (k, _), path in self.theory.items())
+        out: dict[str, list[Pair]] = {}
+        for (k, batch), path in self.theory.items():
+            measured = self.paths[k, batch, self.dims[-1]]
+            found = path.errors_beside(measured[QUANTITIES.index("test error")], among)
+            if k == 1:  # above, the overlap is 0 in theory and chance in every draw
+                found += path.overlaps_beside(measured[QUANTITIES.index("overlap")], among)
+            out[f"exponent {k}, {batch}"] = found
+        return out
 
     def last(self, exponent: int, batch: str, quantity: str, d: int | None = None) -> Estimate:
         """A quantity after the last step, at the larger d unless another is given."""
@@ -62,8 +78,14 @@ def measure(size: SimpleNamespace, progress: Progress) -> Data:
                 problem = steps_problem(d, size.steps, activation=activation, teacher=teacher, batch=batch)
                 runs = [follow(problem, seed, backend=choose(size.device)) for seed in range(size.seeds)]
                 paths[exponent, batch, d] = Estimate(np.array(runs))
-            progress((i + 1) / 15 if d == size.dims[0] else (4 * i + 7) / 15)
-    return Data(size.dims, paths)
+            progress((i + 1) / 20 if d == size.dims[0] else (4 * i + 7) / 20)
+    theory: dict[tuple[int, str], TheoryPath] = {}
+    for exponent, batch in FOLLOWED:
+        _, teacher, activation = TEACHERS[exponent]
+        problem = steps_problem(size.dims[-1], 1, activation=activation, teacher=teacher, batch=batch)
+        theory[exponent, batch] = theory_path(problem, RIDGES, size.theory)
+        progress((15 + 5 * len(theory) / len(FOLLOWED)) / 20)
+    return Data(size.dims, paths, theory)
 
 
 def follow(problem: Problem, seed: int, *, backend: Backend) -> Array:
@@ -97,14 +119,37 @@ def judge(data: Data) -> Judgement:
         where = {"exponent": exponent, "batch": batch, "d": d}
         for k, name in enumerate(QUANTITIES):
             rows += rows_along("step", range(1, steps + 1), path[k], **where, quantity=name)
+    judged = data.judged
+    for (exponent, batch), path in data.theory.items():
+        pairs = judged[f"exponent {exponent}, {batch}"]
+        where = {"exponent": exponent, "batch": batch, "d": large}
+        rows += [row_of(p, **where, quantity=p.quantity, step=t) for p, t in zip(pairs, path.solved * 2, strict=False)]
     return Judgement(
-        words=_words(states),
+        words=beside_theory(_words(states), [pair for pairs in judged.values() for pair in pairs]),
         finding=(
             f"After {steps} steps at d = {large}: {'; '.join(words)}. Found or learned by a reused batch: exponents "
             f"{beaten or 'none'} of [2, 3]; by fresh ones, against the claim: {hidden or 'none'}; undecided: {unclear or 'none'}."
+            f"{_theory_words(data)}"
         ),
         surprise=_finding_and_learning(data),
         rows=rows,
+    )
+
+
+def _theory_words(data: Data) -> str:
+    """How far theory goes and what it says at the end of that, for every exponent and batch."""
+    told: list[str] = []
+    for (k, batch), path in data.theory.items():
+        if path.solved:
+            end = path.solved[-1]
+            measured = data.paths[k, batch, data.dims[-1]][QUANTITIES.index("test error"), end - 1]
+            said = f"{path.test_error[end]:.2g}, measured {pm(measured, 2)}"
+            told.append(f"exponent {k}, {batch}, after {end} step{'s' * (end > 1)}: {said}")
+    rule = f"within {ERROR_TOLERANCE:.0%} of test errors and of the overlaps of exponent 1"
+    return (
+        f" Beside theory, {rule}, the last numbers that it does not mark are {'; '.join(told)} (test error)."
+        if told
+        else ""
     )
 
 
@@ -174,7 +219,7 @@ def draw(data: Data) -> Figure:
         f"Overlap: (vᵀβ⋆)², v the leading right singular vector of W_t − W₀. Spikes: singular values {ABOVE - 1:.0%} above the "
         f"untrained network's largest. d = {large} (d = {small} in the table), n = 8d samples per step, N = 2d, η = √n, y in "
         f"place of the residual, a ~ N(0, 1/N) kept, no noise; ridge on n fresh samples, the λ best on the test data of "
-        f"{', '.join(f'{v:g}' for v in RIDGES)}. Points of the reused batch are shifted sideways. {seeds} seeds, mean ± standard error."
+        f"{', '.join(f'{v:g}' for v in RIDGES)}. Theory at the best of the same λ, where it applies; a teacher without a linear part is followed for 1 step. Points of the reused batch are shifted sideways. {seeds} seeds, mean ± standard error."
     )
     return Figure(panels, caption, columns=3)
 
@@ -183,6 +228,10 @@ def _series(data: Data, exponent: int, k: int) -> list[Series]:
     """Quantity k for both batches; spikes of W and of F in one panel."""
     series, steps = [], range(1, data.shape[1] + 1)
     for c, batch in enumerate(BATCHES):
+        theory = data.theory.get((exponent, batch))
+        if theory is not None and k < 2 and (exponent == 1 or k == 1):
+            values = (theory.overlap, theory.test_error)[k]
+            series += theory.series(values, f"theory, {batch}", c, first=1)
         path, spikes = data.paths[exponent, batch, data.dims[-1]], k == 2
         series.append(points(f"{batch}, W" if spikes else batch, [t + 0.15 * c for t in steps], path[k], colour=c))
         if spikes:

@@ -107,6 +107,11 @@ def tally(rows: Sequence[Check]) -> str:
     return f"{words} ({seeds_words(rows)})" if counts[2] else words
 
 
+def beside_theory(words: str, rows: Sequence[Check]) -> str:
+    """A verdict on a claim, and how theory fares beside the same numbers."""
+    return f"{words}; beside theory {tally(rows)}" if rows else words
+
+
 def worded(difference: Estimate, room: float, *, above: str, below: str, equal: str, unclear: str) -> str:
     """The sentence that a measured difference allows: equal within ± room, clearly above or below 0, or none of them."""
     if check(difference, -room, room).agrees:

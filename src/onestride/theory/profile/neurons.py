@@ -84,14 +84,14 @@ def resolution(amplitude: float, nodes: int) -> tuple[int, float]:
 
 
 def readout_rule(
-    problem: Problem, nodes: int, *, shift: float = 0.0
+    problem: Problem, nodes: int, scale: float = 1.0, *, shift: float = 0.0
 ) -> tuple[Float[Array, "nodes"], Float[Array, "nodes"]]:
-    """Nodes and probabilities for A = √N a."""
+    """Nodes and probabilities for A = √N a; Gaussian ones crowd near 0 on the given scale."""
     if problem.readout == "constant":
         return np.ones(1), np.ones(1)
     if problem.readout == "rademacher":
         return np.array([-1.0, 1.0]), np.full(2, 0.5)
-    return normal_rule(nodes, shift=shift)
+    return normal_rule(nodes, scale, shift=shift)
 
 
 def neuron_nodes(

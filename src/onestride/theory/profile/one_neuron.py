@@ -46,6 +46,7 @@ from onestride.theory.profile.lengths import length_rule
 from onestride.theory.profile.neurons import normal_rule, readout_rule
 from onestride.theory.profile.smoothing import smooth
 
+_FEWEST = 5  # nodes of A that make a law of them; a readout of ±1 has two
 _NOISES = 3  # directions of noise that are followed
 _STAR = {1: 31, 2: 25, 3: 17}  # nodes of each coordinate along the teacher
 _LEAST = 1e-9  # probability of a node that is kept where the teacher has several
@@ -153,14 +154,24 @@ class Path:
     residual: ResidualLaw | None
 
     @property
+    def steepness(self) -> float:
+        """|∂L/∂A| at A = 0: saturating neurons of large |A| stop, and those between them go on from step to step."""
+        after = int(np.searchsorted(self.end.A, 0.0, side="right"))
+        before = int(np.searchsorted(self.end.A, 0.0, side="left")) - 1
+        if before < 0 or after == self.end.A.size or self.end.A.size < _FEWEST:
+            return 0.0
+        rise = np.linalg.norm(self.end.L[after] - self.end.L[before])
+        return float(rise / (self.end.A[after] - self.end.A[before]))
+
+    @property
     def grown(self) -> float:
         """By how much the residual's power has grown since the first step, at most."""
         return max(self.powers) / self.powers[0] if self.powers[0] > 0 else 1.0
 
 
-def travel_fresh(problem: Problem, nodes: int) -> Path:
-    """Follow the neurons through steps on fresh batches."""
-    state, seen, powers = untrained(problem, nodes), list[Seen](), list[float]()
+def travel_fresh(problem: Problem, nodes: int, scale: float = 1.0) -> Path:
+    """Follow the neurons through steps on fresh batches; `scale` is that of the nodes of A."""
+    state, seen, powers = untrained(problem, nodes, scale), list[Seen](), list[float]()
     for eta in problem.etas:
         seen.append(look(problem, state))
         powers.append(float(seen[-1].w @ seen[-1].power))
@@ -177,9 +188,9 @@ def travel_fresh(problem: Problem, nodes: int) -> Path:
     return Path(state, problem.etas, tuple(powers), bends, own, shared, phi, residual)
 
 
-def untrained(problem: Problem, nodes: int) -> State:
+def untrained(problem: Problem, nodes: int, scale: float) -> State:
     """Before the first step: A/√N along p."""
-    A, weight = readout_rule(problem, nodes)
+    A, weight = readout_rule(problem, nodes, scale)
     kept = weight > 1e-12
     A, weight = A[kept], weight[kept] / weight[kept].sum()
     k, one = problem.directions, np.ones_like(A)

@@ -68,12 +68,12 @@ def sobol_normals(dims: int) -> Float[Array, "q dims"]:
     return np.linalg.solve(np.linalg.cholesky(points.T @ points / ROWS), points.T).T
 
 
-def travel_again(problem: Problem, nodes: int) -> Path:
-    """Follow the neurons through steps on one batch."""
+def travel_again(problem: Problem, nodes: int, scale: float = 1.0) -> Path:
+    """Follow the neurons through steps on one batch; `scale` is that of the nodes of A."""
     k = problem.directions
     normals = sobol_normals(3 + k + _NEW * problem.steps)
     labels = labels_at(problem, normals) + problem.noise * normals[:, k + 1]
-    state, powers, shares = untrained(problem, nodes), list[float](), list[float]()
+    state, powers, shares = untrained(problem, nodes, scale), list[float](), list[float]()
     bends: list[Array] = []
     residuals: list[Array] = []
     none = np.zeros((0, ROWS))
