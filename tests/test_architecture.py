@@ -32,7 +32,7 @@ LAYERS = [
     ("cli",),
 ]
 LEVEL = {part: level for level, row in enumerate(LAYERS) for part in row}
-MODULES = {"conventions", "estimator"}  # public names that are modules
+MODULES = {"conventions", "estimator", "plot"}  # public names that are modules
 ROOT_FILES = {"__init__", "__main__"}  # the package's front door: lazy names, `python -m onestride`
 
 

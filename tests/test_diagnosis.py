@@ -171,3 +171,12 @@ def test_starting_penalty_plays_no_part():
 def test_bad_bounds_are_named():
     with pytest.raises(one.InputError, match="bounds"):
         one.optimal_ridge(problem(), bounds=(1.0, 0.1))
+
+
+@pytest.mark.parametrize(
+    "changes", [{"steps": 2}, {"inputs": "ar1"}, {"directions": 2, "mix": "staircase", "teacher": (0, 1.0)}], ids=str
+)
+def test_every_problem_that_is_predicted_is_diagnosed(changes):
+    found = one.diagnose(problem(alpha=0.2, n=200, d=100, N=150, ridge=1e-4, **changes))
+    assert "no-theory" not in found.causes
+    assert "the step lowers the predicted test error" in found.summary

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from onestride import conventions as conventions
     from onestride import estimator as estimator
+    from onestride import plot as plot
     from onestride.comparison import compare as compare
     from onestride.diagnosis import diagnose as diagnose
     from onestride.estimator import OneStepClassifier as OneStepClassifier
@@ -55,6 +56,7 @@ _NAMES = {
     "functions": "InputError activation",
     "inputs": "Covariance",
     "own_data": "from_data",
+    "plot": "plot",
     "teachers": "register",
     "learning_curves": "scaling",
     "problem": "Problem Step",

@@ -68,7 +68,7 @@ def diagnose(problem: Problem) -> Diagnosis:
     step-too-large, step-too-small; and theory-inaccurate, where its numbers are known to be off by more than 5 %.
     """
     findings = list(_structural(problem))
-    reason = failed_assumption(problem)
+    reason = failed_assumption(problem, schedules=True)
     if reason is None:
         try:
             return _with_theory(problem, findings)
@@ -83,7 +83,8 @@ def _with_theory(problem: Problem, findings: list[Finding]) -> Diagnosis:
     seen = spectrum(problem, density=False)
     exponents, here = [problem.step.exponent], 0
     if problem.eta > 0:
-        findings = [*findings, *_spikes(problem, seen)]
+        if problem.steps == 1 and problem.law.isotropic:  # elsewhere only the spikes' positions are known
+            findings = [*findings, *_spikes(problem, seen)]
         # a factor m of the step's size is log m/log n more in its exponent
         exponents = problem.step.exponent + np.log(STEP_FACTORS) / np.log(problem.n)
         here = int(np.flatnonzero(STEP_FACTORS == 1)[0])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import zip_longest
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -123,7 +124,10 @@ def spectrum(
     if emit(found.to_dict(), json_):
         return
     rows = table("spike", "eigenvalue of FFᵀ/n", "degree", "on functions of X̃β", "on H_k(X̃β⋆), same k")
-    for i, (value, k) in enumerate(zip(found.leading, found.degrees, strict=True)):
+    for i, (value, k) in enumerate(zip_longest(found.leading, found.degrees)):
+        if k is None:  # after several steps, and with a covariance, positions only
+            rows.add_row(str(i + 1), f"{value:.4g}", "", "", "")
+            continue
         teacher = f"{found.teacher_overlaps[i, k]:.3f}" if k < found.teacher_overlaps.shape[1] else ""
         rows.add_row(str(i + 1), f"{value:.4g}", str(k), f"{found.on_direction[i]:.3f}", teacher)
     say(describe(found.problem))

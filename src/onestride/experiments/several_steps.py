@@ -229,7 +229,7 @@ def _series(data: Data, exponent: int, k: int) -> list[Series]:
     series, steps = [], range(1, data.shape[1] + 1)
     for c, batch in enumerate(BATCHES):
         theory = data.theory.get((exponent, batch))
-        if theory is not None and k < 2 and (exponent == 1 or k == 1):
+        if theory is not None and k < 2 and len(theory.solved) > 1:  # one point makes no line
             values = (theory.overlap, theory.test_error)[k]
             series += theory.series(values, f"theory, {batch}", c, first=1)
         path, spikes = data.paths[exponent, batch, data.dims[-1]], k == 2

@@ -1,10 +1,13 @@
 """`baselines`: what simpler predictors reach on the same problem; all test errors contain the label noise."""
 
+# pyright: reportMissingTypeStubs=false
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
+from scipy.optimize import minimize_scalar  # pyright: ignore[reportUnknownVariableType]
 
 from onestride.functions import InputError
 from onestride.problem import Problem, Step
@@ -13,8 +16,10 @@ from onestride.theory.assumptions import beyond_the_model, needs_identity
 from onestride.theory.density import resolves_degrees
 from onestride.theory.direction import direction
 from onestride.theory.predict import predict
+from onestride.theory.profile.anisotropy import directions, draws, sigma_of
 from onestride.theory.profile.degrees import build_untrained
 from onestride.theory.profile.harmonics import multiplicity
+from onestride.theory.profile.travel import leading_overlap
 
 BASELINES = ("random-features", "linear-ridge", "best-linear", "kernel", "direction-only", "bayes")
 
@@ -42,20 +47,23 @@ def baselines(problem: Problem) -> dict[str, Baseline]:
                       where degrees l ≥ 2 of power P_l are resolved:  Σ_l P_l (1 − n/B_l)₊ + σ_ε²
     direction-only    E[y | βᵀx]:                          Σ_k c⋆_k² k! (1 − ϱ^{2k}) + σ_ε²,  ϱ = β⋆ᵀβ/|β|
     bayes             σ⋆(β⋆ᵀx):                            σ_ε²
+
+    For inputs with a covariance there is no kernel bound: a kernel may know the directions in which inputs vary most. After several
+    steps β is the direction along which neurons have moved most.
     """
-    reason = beyond_the_model(problem.replace(step=Step.none())) or needs_identity(
-        problem, "the theory of the baselines"
-    )
+    reason = beyond_the_model(problem.replace(step=Step.none()))
+    if problem.law.freedom is not None:
+        reason = reason or needs_identity(problem, "the theory of the baselines")
     if reason is not None:
         raise InputError(reason)
-    found = direction(problem).overlap
+    found = float(sum(p * overlap for p, overlap in _overlaps(problem)))
     untrained = predict(problem.replace(step=Step.none()), throw=False)
     values = {"random-features": untrained.test_error} | closed_baselines(problem)
     words = {
         "random-features": "the untrained network's features with the same ridge regression",
         "linear-ridge": "ridge regression on the inputs with its best penalty, n samples",
         "best-linear": "the best linear function of the inputs, infinitely many samples",
-        "kernel": _kernel_words(problem),
+        "kernel": _kernel_words(problem) if problem.law.isotropic else "",
         "direction-only": (
             f"the best function of βᵀx alone, the direction the gradient finds (overlap {found:.3g} with the teacher)"
         ),
@@ -65,6 +73,7 @@ def baselines(problem: Problem) -> dict[str, Baseline]:
     return {
         name: Baseline(problem, name, float(values[name]), status.get(name, Status.SOLVED), words[name])
         for name in BASELINES
+        if name in values
     }
 
 
@@ -83,10 +92,11 @@ def _kernel_words(problem: Problem) -> str:
 def closed_baselines(problem: Problem) -> dict[str, float]:
     """Test errors of the baselines that need no equation to be solved, by name."""
     noise, nonlinear = problem.noise**2, problem.target.nonlinear_power
+    kernel = {"kernel": kernel_bound(problem)} if problem.law.isotropic else {}
     return {
         "linear-ridge": linear_ridge(problem),
         "best-linear": nonlinear + noise,
-        "kernel": kernel_bound(problem),
+        **kernel,
         "direction-only": direction_only(problem),
         "bayes": noise,
     }
@@ -112,6 +122,8 @@ def linear_ridge(problem: Problem, ridge: float | None = None) -> float:
     1/ρ = λ + φ/(1 + ρ), U = ρ/(1 + ρ), Y = c⋆₁²U + (rest)ρ and the error is −Y'/ρ² (leave-one-out). The noise seen by
     the linear fit is everything else, rest = E σ⋆² − c⋆₁² + σ_ε²; the best λ is φ·rest/c⋆₁².
     """
+    if not problem.law.isotropic and problem.law.freedom is None:
+        return _with_covariance(problem, ridge)
     linear = problem.target.coefficients[1] ** 2
     rest, phi = problem.target.nonlinear_power + problem.noise**2, problem.phi
     if ridge is None and linear == 0:
@@ -124,9 +136,48 @@ def linear_ridge(problem: Problem, ridge: float | None = None) -> float:
     return float(-(linear / (1 + rho) ** 2 + rest) * d_rho / rho**2)
 
 
+def _with_covariance(problem: Problem, ridge: float | None) -> float:
+    """The same for inputs of covariance Σ: 1/ρ = λ + (1/n) Σ_p λ_p/(1 + ρλ_p), U_p = ρ/(1 + ρλ_p), Y = c⋆₁² Σ_p λ_pβ⋆_p² U_p + (rest)ρ."""
+    sigma, n = sigma_of(problem), problem.n
+    values, seen = sigma.eigenvalues, sigma.eigenvalues * sigma.energy
+    linear, rest = problem.target.coefficients[1] ** 2, problem.target.nonlinear_power + problem.noise**2
+
+    def error(log_rho: float) -> tuple[float, float]:
+        rho = np.exp(log_rho)
+        lam = 1 / rho - np.sum(values / (1 + rho * values)) / n
+        d_rho = -1 / (1 / rho**2 - np.sum((values / (1 + rho * values)) ** 2) / n)
+        return float(lam), float(-(linear * np.sum(seen / (1 + rho * values) ** 2) + rest) * d_rho / rho**2)
+
+    if ridge is None and linear == 0:
+        return rest
+    # λ falls as ρ grows, from ∞ to 0
+    low, high = -60.0, 60.0
+    floor = 1e-12 if ridge is None else ridge
+    for _ in range(200):
+        middle = (low + high) / 2
+        low, high = (middle, high) if error(middle)[0] > floor else (low, middle)
+    if ridge is not None:
+        return error(low)[1]
+
+    def risk(log_rho: float) -> float:
+        return error(log_rho)[1]
+
+    best: Any = minimize_scalar(risk, bounds=(low - 60, low), method="bounded", options={"xatol": 1e-6})
+    return float(best.fun)
+
+
+def _overlaps(problem: Problem) -> list[tuple[float, float]]:
+    """Probabilities and overlaps with β⋆ of the direction found: of β, or of what the neurons' movement has most of."""
+    if problem.eta > 0 and not problem.law.isotropic and problem.steps == 1:
+        cases = draws(problem, sigma_of(problem))
+        return [(p, float(np.linalg.norm(directions(problem, one).overlap))) for p, one in cases]
+    if problem.steps > 1 and problem.eta > 0 and problem.directions == 1:
+        return [(1.0, float(np.sqrt(leading_overlap(problem))))]
+    return [(1.0, direction(problem).overlap)]
+
+
 def direction_only(problem: Problem) -> float:
     """E Var(y | βᵀx): the risk of the best predictor that sees only the direction found by the gradient."""
-    target, overlap = problem.target, direction(problem).overlap
-    c = target.normalised
-    seen = float(np.sum(c**2 * overlap ** (2 * np.arange(c.size))))
+    target, c = problem.target, problem.target.normalised
+    seen = sum(p * float(np.sum(c**2 * overlap ** (2 * np.arange(c.size)))) for p, overlap in _overlaps(problem))
     return max(target.second_moment - seen, 0.0) + problem.noise**2

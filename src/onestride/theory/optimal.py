@@ -14,8 +14,9 @@ from onestride.theory.predict import predict
 from onestride.theory.registry import choose
 from onestride.theory.threads import one_thread
 
-_COARSE = 0.5  # decades between the first penalties tried
-_REFINEMENTS = (9, 7)  # points of each further look, between the neighbours of the best so far
+_COARSE = 1.0  # decades between the first penalties tried
+_CLOSER = 4  # points between the neighbours of the best of them, which is none of these
+_CLOSEST = 0.1  # decades between the last three
 
 
 @dataclass(frozen=True)
@@ -47,12 +48,12 @@ def optimal_ridge(
 ) -> OptimalRidge:
     """Minimise the predicted test error over λ in `bounds`, on a log scale; `problem.ridge` plays no part.
 
-    A scan in half decades, two closer looks around its best point, then the vertex of a parabola in log λ through the
-    three best points: the penalty to about 1 %, the error, flat there, to about 1e-6. Raises `TheoryError` where the best
+    A scan in decades, a closer look around its best point, and three penalties around the vertex of the parabola in log λ there,
+    whose own vertex is the answer: the penalty to about 1 %, the error, flat there, to about 1e-6. Raises `TheoryError` where the best
     number is one that is known to be off, unless `throw=False`.
     """
     low, high = _checked(bounds)
-    theory = choose(problem, method, level)
+    theory = choose(problem, method, level).searching
 
     def test_errors(ridges: Array) -> Array:
         return theory.errors(problem, [problem.step], ridges).test_error[0]
@@ -70,12 +71,11 @@ def optimal_ridge(
         end, side = ("lower", "smaller") if at == 0 else ("upper", "larger")
         text = f"the test error still falls towards {side} penalties at the {end} end, λ = {points[at]:g}"
         return result(float(points[at]), True, text)
-    for count in _REFINEMENTS:
-        left, right = float(points[max(at - 1, 0)]), float(points[min(at + 1, points.size - 1)])
-        points = np.geomspace(left, right, count)
-        values = test_errors(points)
-        at = int(np.nanargmin(values))
-    best = _vertex(np.log(points), values, at)
+    ends = float(points[at - 1]), float(points[at + 1])
+    inside = np.asarray(np.geomspace(*ends, _CLOSER + 2), float)[1:-1]
+    best = _vertex(np.append(points, inside), np.append(values, test_errors(inside)))
+    closest: Array = best * 10 ** (_CLOSEST * np.arange(-1.0, 2.0))
+    best = _vertex(closest, test_errors(closest)) if low < closest[0] and closest[-1] < high else best
     return result(best, False, f"the test error is smallest at λ = {best:.3g}")
 
 
@@ -89,10 +89,15 @@ def _checked(bounds: tuple[float, float]) -> tuple[float, float]:
     return low, high
 
 
-def _vertex(x: Array, y: Array, at: int) -> float:
-    """The minimum, on the scale of λ, of the parabola through the best point and its neighbours."""
-    if not 0 < at < x.size - 1 or not np.isfinite(y[at - 1 : at + 2]).all():
+def _vertex(ridges: Array, values: Array) -> float:
+    """The minimum of the parabola in log λ through the best penalty and its neighbours; the penalty itself at an end."""
+    known = np.isfinite(values)
+    order = np.argsort(ridges[known])
+    x, y = np.log(ridges[known][order]), values[known][order]
+    at = int(np.argmin(y))
+    if not 0 < at < x.size - 1:
         return float(np.exp(x[at]))
-    step, bend = x[1] - x[0], y[at - 1] - 2 * y[at] + y[at + 1]
-    shift = 0.5 * step * (y[at - 1] - y[at + 1]) / bend if bend > 0 else 0.0
-    return float(np.exp(x[at] + np.clip(shift, -step, step)))
+    left, right = x[at] - x[at - 1], x[at + 1] - x[at]
+    before, after = (y[at - 1] - y[at]) / left, (y[at + 1] - y[at]) / right  # both 0 or more
+    shift = 0.5 * (before * right - after * left) / (before + after) if before + after > 0 else 0.0
+    return float(np.exp(x[at] + np.clip(shift, -left, right)))

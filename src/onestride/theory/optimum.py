@@ -3,7 +3,7 @@
     min over η, λ, s of the test error,     n_step = s B samples for the step, n = (1 − s) B for the fit,
 
 B = n + n_step the budget of the problem given. A scan finds the valley: steps from 1/30 to 30√n against penalties by decades
-(one model of the theory serves all penalties), then shares of the samples. From there a quadratic model of the error in
+(one model of the theory serves all penalties, on the nodes of a search), then shares of the samples. From there a quadratic model of the error in
 (log η, log λ, log s/(1 − s)) leads to the minimum. Only numbers that are not known to be off count: where the error still
 falls at the end of what the theory describes, `at_boundary` names the variable.
 """
@@ -22,7 +22,8 @@ from onestride._errors import InputError
 from onestride._numerics import Array
 from onestride.problem import Problem, Step
 from onestride.result import Prediction, Result, Status, TheoryError
-from onestride.theory.predict import predict, predict_grid
+from onestride.theory.predict import grid_by, predict
+from onestride.theory.registry import choose
 from onestride.theory.threads import one_thread
 
 VARIABLES = ("step", "ridge", "split")
@@ -31,7 +32,7 @@ SHARES = (0.02, 0.98)  # of the samples that go to the step
 _STEPS = 12  # sizes of the step in the scan, from 1/30 to 30√n
 _PENALTIES = np.geomspace(1e-4, 1e2, 7)
 _SPLITS = (0.1, 0.3, 0.5, 0.7, 0.9)
-_CLOSE = 3e-3  # where the search ends, in the logarithms; the error is flat there
+_CLOSE = 1e-2  # where the search ends, in the logarithms; the error is flat there
 _MOST = 80  # evaluations of the search
 
 
@@ -134,8 +135,7 @@ class _Search:
 
     def error(self, at: Problem) -> float:
         """The test error; infinite where there is none that may be trusted."""
-        found = predict(at, method=self.method, level=self.level, throw=False)
-        return found.test_error if found.status is Status.SOLVED else float("inf")
+        return float(self._errors(at, np.array([at.ridge]))[0])
 
     def over(self, names: tuple[str, ...]) -> tuple[Problem, tuple[str, ...]]:
         """The best problem, and which variables end where the search does."""
@@ -194,11 +194,14 @@ class _Search:
         """Test errors, η × λ; infinite where they are unknown or known to be off."""
         out = np.full((etas.size, ridges.size), np.inf)
         for i, eta in enumerate(etas):
-            there = self.at(eta=float(eta), share=share)
-            grid = predict_grid(there, [there.step.exponent], ridges, method=self.method, level=self.level).trained
-            good = np.array([status is Status.SOLVED for status in grid.status[0]])
-            out[i, good] = grid.test_error[0, good]
+            out[i] = self._errors(self.at(eta=float(eta), share=share), ridges)
         return out
+
+    def _errors(self, at: Problem, ridges: Array) -> Array:
+        """Test errors at these penalties; infinite where they are unknown or known to be off."""
+        theory = choose(at, self.method, self.level).searching
+        grid = grid_by(theory, at, [at.step.exponent], ridges).trained
+        return np.where([status is Status.SOLVED for status in grid.status[0]], grid.test_error[0], np.inf)
 
     def _why(self) -> str:
         return predict(self.problem, method=self.method, level=self.level, throw=False).message

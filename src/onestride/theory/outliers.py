@@ -38,7 +38,7 @@ from onestride.theory.profile.strength import level_name
 HIGHEST_OVERLAP = 4  # overlaps are given with H_0 … H_4
 _ALL_DEGREES = 12  # of a function of z; higher ones count as of the next
 _ABOUT_Z = 0.25  # share of a spike's function that lies along z, below which it is about the length of x
-_RARE = 0.03  # neuron nodes of weight below this over N are dropped: no neuron of a real network is there
+RARE = 0.03  # neuron nodes of weight below this over N are dropped: no neuron of a real network is there
 _EDGE_ACCURACY = 1e-4
 _STRENGTHS = 6
 _RADII = 3  # nodes of the length of x
@@ -102,7 +102,7 @@ def spike_model(
 ) -> Model:
     """The profile for spikes and the edge: every resolved degree, without neurons that a real network of N has none of."""
     level = "full" if level_name(level) == "degrees" else level_name(level)
-    rare = _RARE / problem.N if min_weight is None else min_weight
+    rare = RARE / problem.N if min_weight is None else min_weight
     if not resolves_degrees(problem):
         return classic.build(problem, level, nodes=nodes, min_weight=rare, shift=shift)
     few, lengths = 2 * round(3 * nodes / 8) + 1, radii if problem.eta > 0 else None
@@ -207,11 +207,13 @@ def direction_cosine(model: Model) -> float:
     return float((c1 * eta * s * s + along_p) / (length * s))
 
 
-def real_path(model: Model, floor: float = 0.0, *, accuracy: float = _EDGE_ACCURACY) -> list[Solution]:
+def real_path(
+    model: Model, floor: float = 0.0, *, accuracy: float = _EDGE_ACCURACY, far: float | None = None
+) -> list[Solution]:
     """Solutions at λ = −E from far above the spectrum down to the bulk edge (or `floor`), to `accuracy` of it."""
     if not model.finite:  # pre-activations out of the range of the smoothed activation
         return []
-    E = _far_above(model)
+    E = _far_above(model) if far is None else far
     path: list[Solution] = []
     rho, q, ratio = np.full(model.w.size, -1 / E), np.ones(model.theta.size), 1.25
     with np.errstate(all="ignore"):

@@ -53,7 +53,11 @@ def predict_grid(
     `INACCURATE` and a sentence (`.trained.message`, or the message of `grid[i, j]`).
     A problem without a step (the default, c = 0) has no exponents but its own: others are refused, not ignored.
     """
-    theory = choose(problem, method, level)
+    return grid_by(choose(problem, method, level), problem, exponents, ridges)
+
+
+def grid_by(theory: Theory, problem: Problem, exponents: ArrayLike, ridges: ArrayLike) -> PredictionGrid:
+    """What a theory says, with its marks."""
     alphas, lams = exponent_axis(problem, exponents), grid_axis("ridges", ridges, positive=True)
     steps = [problem.step.replace(exponent=float(a)) for a in alphas]
     trained, untrained = theory.errors(problem, steps, lams), theory.errors(problem, [Step.none()], lams)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from numpy.typing import ArrayLike
 
@@ -33,6 +33,8 @@ class Theory:
         The same theory at the level that `level=` names, where there are several.
     of_tables
         It describes the rows of a table, and "auto" takes it for those problems only. It marks its numbers itself.
+    unchecked
+        `errors` on as few nodes as a search can do with, where that is quicker.
     """
 
     name: str
@@ -43,6 +45,12 @@ class Theory:
     every_degree: bool = False
     at_level: Callable[[str], Theory] | None = None
     of_tables: bool = False
+    unchecked: Callable[[Problem, list[Step], ArrayLike], Errors] | None = None
+
+    @property
+    def searching(self) -> Theory:
+        """The theory as a search asks it, many times over: without what only makes sure of the answer."""
+        return self if self.unchecked is None else replace(self, errors=self.unchecked)
 
     def words(self, problem: Problem) -> str:
         """What is known about its accuracy for problems like this one."""

@@ -11,9 +11,10 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from onestride._numerics import Array, Float
-from onestride.problem import Problem
+from onestride.problem import Problem, Step
 from onestride.result import Result, Status, TheoryError
-from onestride.theory.assumptions import failed_assumption, needs_identity
+from onestride.theory.any_model import any_model, bulk_law, positions
+from onestride.theory.assumptions import failed_assumption
 from onestride.theory.density import Law, atom_at_zero, band_grid, untrained_law
 from onestride.theory.gaps import from_far, from_neighbour
 from onestride.theory.outliers import Outliers, find_outliers, spike_model
@@ -49,7 +50,8 @@ class Spectrum(Result):
     on_direction
         Squared length of its projection on all functions of X̃β/|β|.
     degrees
-        The Hermite degree that dominates each outlier (besides the constant): the second spike is z², not H₂.
+        The Hermite degree that dominates each outlier (besides the constant): the second spike is z², not H₂. Empty, and all
+        overlaps NaN, for several steps and for inputs with a covariance or random lengths: positions and bulk only.
     expected
         Degrees whose spike the n → ∞ theory puts in this window of α: k ≤ ℓ with c_k ≠ 0.
     between, between_overlaps, between_on_direction, between_degrees
@@ -104,12 +106,15 @@ def spectrum(problem: Problem, *, level: str = "isotropic", density: bool = True
     `level` is that of the profile theory: isotropic for the literal gradient (its fluctuations move the second outlier
     by tens of percent), rank-one for an exact rank-one step; at either every degree of the inputs that n and N resolve is a
     sector of its own, and what lies between their bulks is in `between`. `density=False` skips the bulk density after the step, the slow
-    part. For α ≥ 0.45 the real edge is soft: a few eigenvalues lie above the predicted one.
+    part. After several steps, and for inputs with a covariance, bulk and positions are those of the equations of `predict`
+    (`level` plays no part), and what functions the vectors are is not known. For α ≥ 0.45 the real edge is soft: a few eigenvalues lie above the predicted one.
     """
     level = level_name(level)
-    reason = failed_assumption(problem) or needs_identity(problem, "the theory of the spectrum")
+    reason = failed_assumption(problem, schedules=True)
     if reason is not None:
         raise TheoryError(reason)
+    if not problem.law.isotropic or (problem.steps > 1 and problem.eta > 0):
+        return _by_position(problem, density)
     untrained = untrained_law(problem)
     found = find_outliers(problem, level)
     if not found.converged:
@@ -148,6 +153,50 @@ def spectrum(problem: Problem, *, level: str = "isotropic", density: bool = True
         between_degrees=tuple(k for gap in found.between for k in gap.leading_degrees),
         expected=expected,
         strengths=strengths,
+        status=Status.SOLVED if reason is None else Status.INACCURATE,
+        message=message,
+    )
+
+
+def _by_position(problem: Problem, density: bool) -> Spectrum:
+    """Bulk and positions by the equations of `predict`, where the functions that the vectors are have no theory yet."""
+    model = any_model(problem)
+    found = positions(model)
+    if problem.law.isotropic:
+        untrained = untrained_law(problem)
+    else:
+        before = any_model(problem.replace(step=Step.none()))
+        untrained = bulk_law(before, positions(before).edge)
+    trained = None if not density else untrained if problem.eta == 0 else bulk_law(model, found.edge)
+    count, reason = found.leading.size, known_off(problem)
+    many = {0: "no eigenvalue leaves", 1: "1 eigenvalue leaves"}.get(count, f"{count} eigenvalues leave")
+    message = (
+        f"{many} the bulk, which ends at {found.edge:.4g}; what functions their vectors are is known for one step and "
+        "inputs with identity covariance only"
+    )
+    if not problem.law.isotropic:
+        message += "; where few eigenvalues of the inputs' covariance lie far apart, the bulk ends below that"
+    if reason is not None:
+        message += f"; {Status.INACCURATE.value}: {reason}"
+    unknown = np.full((count, 5), np.nan)
+    return Spectrum(
+        problem=problem,
+        level=model.level,
+        untrained=untrained,
+        trained=trained,
+        edge=found.edge,
+        leading=found.leading,
+        overlaps=unknown,
+        teacher_overlaps=unknown,
+        power_overlaps=unknown[:, 1:],
+        on_direction=unknown[:, 0],
+        degrees=(),
+        between=np.empty(0),
+        between_overlaps=unknown[:0],
+        between_on_direction=np.empty(0),
+        between_degrees=(),
+        expected=(),
+        strengths={},
         status=Status.SOLVED if reason is None else Status.INACCURATE,
         message=message,
     )

@@ -130,34 +130,35 @@ def _sector_moved(
 
 
 class _Gram(NamedTuple):
-    """M for mean features b, Y = (Ū⁻¹ − V_aa)⁻¹X and what Ū is applied to in it."""
+    """M for mean features b, (Ū⁻¹ − V_aa)⁻¹X = D Yᵀ answer and what Ū is applied to in it, Yᵀ applied (K = X Y)."""
 
     b: Float[Array, "k m"]
     M: Inexact[Array, "m m"]
-    Y: Inexact[Array, "i m"]
-    Z: Inexact[Array, "i m"]
+    answer: Inexact[Array, "r m"]
+    applied: Inexact[Array, "r m"]
 
 
 def _gram(
     model: Model, b: Float[Array, "k m"], rho: Inexact[Array, "i"], q: Inexact[Array, "k"], at: Resolved
 ) -> _Gram:
-    """N Σ_k w_k q_k b_k b_kᵀ with the independent parts, and what t = Wᵀa adds as in `quadratic_form`: XᵀY."""
+    """N Σ_k w_k q_k b_k b_kᵀ with the independent parts, and what t = Wᵀa adds as in `quadratic_form`: xᵀ P answer."""
     N, wq, independent, less = model.problem.N, model.weight * q, model.means.independent, coupled_of(model).less
     many = np.concatenate([b, *independent, *less])
     signs = np.repeat([1.0, -1.0], [1 + len(independent), len(less)])
     M = (many.T * np.outer(signs, N * wq).ravel()) @ many
-    X = (model.sectors[0].K.T * (np.sqrt(N) * wq * model.A)) @ b
-    Y, Z = without_output(model, X, rho, q, at)
-    return _Gram(b, M + X.T @ Y, Y, Z)
+    x = (model.sectors[0].factors[0].T * (np.sqrt(N) * wq * model.A)) @ b
+    answer, applied = without_output(model, x, q, at)
+    return _Gram(b, M + x.T @ (at.P @ answer), answer, applied)
 
 
 def _gram_moved(model: Model, gram: _Gram, x: Inexact[Array, "m"], rho: Array, at: Resolved, along: Tangent) -> Any:
     """xᵀ dM x."""
-    N, u, y = model.problem.N, gram.b @ x, model.sectors[0].K @ (gram.Y @ x)
+    N, u, (X, Y) = model.problem.N, gram.b @ x, model.sectors[0].factors
+    y = X @ (at.P @ (gram.answer @ x))
     each = u * u + sum((part @ x) ** 2 for part in model.means.independent)
     each = N * (each - sum((part @ x) ** 2 for part in coupled_of(model).less))
     each = each + 2 * np.sqrt(N) * model.A * u * y + model.A**2 * y * y
-    return (model.weight * along[1]) @ each + norm_moved(model, rho, at, gram.Z @ x, along)
+    return (model.weight * along[1]) @ each + norm_moved(model, rho, at, Y.T @ (gram.applied @ x), along)
 
 
 def coupled_form(
@@ -178,6 +179,14 @@ def coupled_form(
     return Y, derivatives
 
 
+def coupled_special(
+    model: Model, b: Float[Array, "k m"], rho: Inexact[Array, "i"], q: Inexact[Array, "k"]
+) -> tuple[Inexact[Array, "m m"], Inexact[Array, "m m"]]:
+    """D̃ and M of the special sector."""
+    at = resolved(model, rho, q)
+    return coupled_carrier(model, rho, at), _gram(model, b, rho, q, at).M
+
+
 def coupled_answers(
     model: Model, rho: Inexact[Array, "i"], q: Inexact[Array, "k"]
 ) -> tuple[Inexact[Array, "i"], Inexact[Array, "i k"]]:
@@ -192,15 +201,17 @@ def coupled_answers(
 
 
 def without_output(
-    model: Model, X: Inexact[Array, "i m"], rho: Inexact[Array, "i"], q: Inexact[Array, "k"], at: Resolved
-) -> tuple[Inexact[Array, "i m"], Inexact[Array, "i m"]]:
-    """(Ū⁻¹ − V_aa)⁻¹X and what Ū is applied to in it; Ū = Σ_p norm_p U_p is the resolvent in the neurons' own norm."""
-    D, K, norm = model.w * rho, model.sectors[0].K, coupled_of(model).norm
-    YD = model.sectors[0].factors[1] * D
-    U = np.diag(D * norm.sum()) - YD.T @ np.tensordot(norm, at.CT, axes=1) @ YD
-    own = (K.T * (model.weight * q * model.A**2)) @ K
-    answer = solve(np.eye(D.size) - U @ own, U @ X)
-    return answer, X + own @ answer
+    model: Model, x: Inexact[Array, "r m"], q: Inexact[Array, "k"], at: Resolved
+) -> tuple[Inexact[Array, "r m"], Inexact[Array, "r m"]]:
+    """(Ū⁻¹ − V_aa)⁻¹Yᵀx = D Yᵀ answer, and what Ū is applied to in it; Ū = Σ_p norm_p U_p, the resolvent in the neurons' own norm.
+
+    In the few columns of K = X Y: Ū Yᵀ = D Yᵀ(Σ norm − Σ_p norm_p C_pT_p P) and V_aa = Yᵀ own Y.
+    """
+    X, norm = model.sectors[0].factors[0], coupled_of(model).norm
+    own = (X.T * (model.weight * q * model.A**2)) @ X
+    U = norm.sum() * np.eye(len(own)) - np.tensordot(norm, at.CT, axes=1) @ at.P
+    answer = solve(np.eye(len(own)) - U @ own @ at.P, U @ x)
+    return answer, x + own @ (at.P @ answer)
 
 
 def norm_moved(model: Model, rho: Inexact[Array, "i"], at: Resolved, c: Inexact[Array, "i"], along: Tangent) -> Any:

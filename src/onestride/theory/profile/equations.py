@@ -11,16 +11,19 @@ K is a product of few columns and rows, K = X Y. With C = (N/B) Xᵀ diag(w q g)
 V = Yᵀ C T Y, K E = X T Y and K U Kᵀ = X T P Xᵀ with T = (I + P C)⁻¹.
 
 Newton's method in (log ρ, log q) with a capped step, after half-steps of the fixed-point map while far away; the rows of
-residual and Jacobian are scaled by ρ_i and q_k.
+residual and Jacobian are scaled by ρ_i and q_k. The Jacobian costs twenty times as much as the residual: at λ > 0 it is kept while
+steps with it still divide the residual by ten.
 """
 
 # pyright: reportConstantRedefinition=false
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
+from scipy.linalg import lu_factor, lu_solve
 
 from onestride._numerics import Array, Float, Inexact
 from onestride._numerics import solve as linear_solve
@@ -29,6 +32,7 @@ from onestride.theory.profile.sectors import Model, Sector
 
 TOLERANCE = 1e-10  # on the scaled residual
 MOST_STEPS = 300  # of Newton's method on the way to one λ; a continuation that needs more has gone astray
+_WORTH = 0.1  # of the residual before: what a step with the last Jacobian must reach to be worth another
 _LARGE = 350  # rows and neurons from which on half of them must do
 
 
@@ -44,11 +48,15 @@ class Solution:
     converged: bool
     jacobian: Inexact[Array, "m m"]
 
+    @cached_property
+    def _factors(self) -> Any:
+        return lu_factor(self.jacobian, check_finite=False)
+
     def tangent(self, row: Array | float) -> tuple[Inexact[Array, "i"], Inexact[Array, "k"]]:
         """dρ, dq when λ_i moves at speed `row`: 1 for ∂/∂λ, 1/ρ² for the leave-one-out direction."""
         size = self.rho.size
         rhs = np.concatenate([self.rho * row, np.zeros(self.q.size)])
-        step = linear_solve(self.jacobian, rhs)
+        step = lu_solve(self._factors, rhs, check_finite=False)
         return self.rho * step[:size], self.q * step[size:]
 
 
@@ -67,6 +75,21 @@ def block(
     C = (X.T * (model.weight * q * strength * (model.problem.N / sector.dim))[..., None, :]) @ X
     T = linear_solve(np.eye(C.shape[-1]) + P @ C, np.broadcast_to(np.eye(C.shape[-1]), C.shape))
     return Block(T, C @ T)
+
+
+def residual_only(model: Model, lam: Any, rho: Inexact[Array, "i"], q: Inexact[Array, "k"]) -> Inexact[Array, "m"]:
+    """Scaled residuals of all equations."""
+    D = model.w * rho
+    row = 1 / rho - lam - model.N_over_n * ((model.weight * q) @ model.rest)
+    column = 1 / q - 1 - model.rest @ D
+    for sector in model.sectors:
+        X, Y = sector.factors
+        P = (Y * D) @ Y.T
+        for g, share in zip(sector.strength.T, sector.share, strict=True):
+            part = block(model, sector, P, q, g)
+            row = row - (share * sector.dim / model.problem.n) * np.einsum("ri,ri->i", part.CT @ Y, Y)
+            column = column - share * g * np.einsum("kr,kr->k", X @ (part.T @ P), X)
+    return np.concatenate([rho * row, q * column])
 
 
 def residual_and_jacobian(
@@ -117,7 +140,7 @@ def newton(
     cap: float = 1.0,
 ) -> Solution:
     """Newton's method from (ρ, q) at λ (a number, or one per row)."""
-    size, best, taken = rho.size, np.inf, 0
+    size, best, taken, factors = rho.size, np.inf, 0, None
     positive = not np.iscomplexobj(lam) and bool(np.min(lam) > 0)
     residual, jacobian = residual_and_jacobian(model, lam, rho, q)
     while taken < steps:
@@ -129,12 +152,20 @@ def newton(
         if error > 1 and positive:  # far away: half a step of the fixed-point map, in logarithms
             step = -0.5 * np.log1p(-residual)
         else:
-            step = linear_solve(jacobian, -residual)
+            if factors is None:
+                factors = lu_factor(jacobian, check_finite=False)
+            step = lu_solve(factors, -residual, check_finite=False)
             if not np.isfinite(step).all():
                 break
             step *= min(1.0, cap / max(float(np.abs(step).max()), 1e-300))
         taken += 1
         rho, q = rho * np.exp(step[:size]), q * np.exp(step[size:])
+        if positive and factors is not None:
+            residual, jacobian = residual_only(model, lam, rho, q), None
+            if np.abs(residual).max() < _WORTH * error:
+                continue
+        (residual, jacobian), factors = residual_and_jacobian(model, lam, rho, q), None
+    if jacobian is None:
         residual, jacobian = residual_and_jacobian(model, lam, rho, q)
     error = float(np.abs(residual).max())
     return Solution(lam, rho, q, error, taken, bool(error <= max(TOLERANCE, tolerance)), jacobian)

@@ -1,0 +1,139 @@
+"""Bulk and outliers of FFᵀ/n for any model of the profile theory: several steps, inputs with a covariance.
+
+The bulk density is Σ_i w_i Im ρ_i/π of the same equations at λ = −E − i0, whatever the rows, neurons and sectors are. Outliers lie
+where the special sector's resolvent (D̃⁻¹ + M)⁻¹ has a pole: with D̃ < 0 above the bulk,
+
+    outlier at E   ⇔   an eigenvalue of −D̃ M equals 1     (all of them fall as E grows).
+
+That is the rule of `outliers`, with D̃ where directions of sector 1 are carried or hang together. What the vectors of these eigenvalues
+are is not computed: a batch leaves traces in several blocks, of which the functions of one coordinate are a part only.
+"""
+
+# pyright: reportMissingTypeStubs=false, reportConstantRedefinition=false
+from __future__ import annotations
+
+from typing import NamedTuple, cast
+
+import numpy as np
+from scipy.optimize import brentq  # pyright: ignore[reportUnknownVariableType]
+
+from onestride._numerics import Array, Float
+from onestride.problem import Problem
+from onestride.result import TheoryError
+from onestride.theory.density import Law, band_grid
+from onestride.theory.gaps import energy, from_far, from_neighbour
+from onestride.theory.outliers import RARE, crossing, real_path
+from onestride.theory.profile.build import Verdict, build_model, try_model
+from onestride.theory.profile.coupled import coupled_special
+from onestride.theory.profile.equations import Solution, newton
+from onestride.theory.profile.quadratic_form import carrier, special_gram
+from onestride.theory.profile.sectors import Model
+
+_BLUR = 1e-3  # the density is read at E(1 + iε)
+_NODES = 25
+_MOST = 12  # eigenvalues of the special sector that are followed
+_POINTS = 120
+_BRIGHT = 10 * _BLUR  # E times density from which on E is inside the bulk
+
+
+class Positions(NamedTuple):
+    """Upper end of the bulk, outliers above it (decreasing) and what each eigenvalue of the special sector reaches at it."""
+
+    edge: float
+    leading: Float[Array, "outliers"]
+    strengths: Float[Array, "strengths"]
+
+
+def any_model(problem: Problem) -> Model:
+    """The model whose spectrum is looked at: that of `predict` on fewer nodes, with its most probable batch and teacher."""
+    found = try_model(problem, nodes=_NODES)
+    if isinstance(found, Verdict):
+        raise TheoryError(found.message)
+    model = build_model(problem, nodes=_NODES, min_weight=RARE / problem.N)
+    return max(model.members, key=lambda member: member[0])[1]
+
+
+def strengths_at(model: Model, s: Solution) -> Float[Array, "strengths"]:
+    """Leading eigenvalues of −D̃ M, decreasing."""
+    rho, q = np.real(s.rho), np.real(s.q)
+    _, b = max(model.means.cases, key=lambda case: case[0])
+    if model.means.coupled is not None:
+        wide, M = coupled_special(model, b, rho, q)
+    else:
+        wide, M = carrier(model, rho, q)[0], special_gram(model, b, rho, q).M
+    values, vectors = np.linalg.eigh(-(wide + wide.T) / 2)
+    root = vectors * np.sqrt(np.maximum(values, 0.0))
+    return np.linalg.eigvalsh(root.T @ M @ root)[::-1][:_MOST]
+
+
+def positions(model: Model) -> Positions:
+    """Follow the equations from far above the spectrum down to the edge of the bulk."""
+    path = real_path(model, far=_far(model))
+    if not path:
+        raise TheoryError("the profile equations were not solved above the spectrum, so its edge is not known")
+    reached = np.array([strengths_at(model, s) for s in path])
+    found = [at for at in map(crossing, reached.T) if at is not None]
+    places = [_place(model, path[at], path[at + 1], k) for k, at in enumerate(found)]
+    return Positions(energy(path[-1]), np.sort(places)[::-1], reached[-1])
+
+
+def _place(model: Model, above: Solution, below: Solution, k: int) -> float:
+    last = above
+
+    def excess(E: float) -> float:
+        nonlocal last
+        last = newton(model, -E, last.rho, last.q, cap=0.3)
+        return float(strengths_at(model, last)[k]) - 1
+
+    with np.errstate(all="ignore"):
+        return cast("float", brentq(excess, energy(below), energy(above), xtol=1e-6 * energy(above)))
+
+
+def _far(model: Model) -> float:
+    """An E above every eigenvalue: of the bulk by its trace, and four times further while the special sector reaches 1/4."""
+    powers = [float(model.weight @ (s.mean_strength[:, None] * s.K**2 @ model.w)) for s in model.sectors]
+    E = (
+        20
+        * (float(model.weight @ (model.rest @ model.w)) + sum(powers))
+        * (model.N_over_n + 1)
+        * (1 + model.problem.phi)
+    )
+    while E < 1e12:
+        far = newton(model, -E, np.full(model.w.size, -1 / E), np.ones(model.theta.size), cap=0.3, steps=30)
+        if far.converged and strengths_at(model, far)[0] < 1 / 4:
+            break
+        E *= 4
+    return E
+
+
+def bulk_law(model: Model, edge: float) -> Law:
+    """The density up to the edge, smoothed by 0.1 % of E, with its bands and the atom 1 − min(n, N)/n at 0."""
+    n, N = model.problem.n, model.problem.N
+    atom = 1 - min(n, N) / n
+    grid = band_grid(1e-5 * edge, 1.1 * edge, _POINTS)
+    density = _densities(model, grid, 10 * edge, atom)
+    for _ in range(2):  # halve intervals that carry much of the mass
+        heavy = np.flatnonzero(np.diff(grid) * (density[1:] + density[:-1]) > 0.04)
+        middle = np.sqrt(grid[heavy] * grid[heavy + 1])
+        grid, density = (
+            np.insert(grid, heavy + 1, middle),
+            np.insert(density, heavy + 1, _densities(model, middle, 10 * edge, atom)),
+        )
+    bright = density * grid > _BRIGHT
+    turns = np.flatnonzero(np.diff(np.concatenate([[False], bright, [False]]).astype(int)))
+    ends = [float(grid[min(i, grid.size - 1)]) for i in turns]
+    if ends:
+        ends[-1] = edge
+    return Law(grid, np.nan_to_num(density), tuple(zip(ends[::2], ends[1::2], strict=True)), atom)
+
+
+def _densities(model: Model, points: Float[Array, "E"], far: float, atom: float) -> Float[Array, "E"]:
+    """Σ_i w_i Im ρ_i/π at each E, NaN where no solution is found."""
+    values, last = np.full(points.size, np.nan), None
+    with np.errstate(all="ignore"):
+        for i, E in enumerate(points):
+            lam = complex(-E, -_BLUR * E)
+            last = from_neighbour(model, lam, last) or from_far(model, lam, max(far, E))
+            if last is not None:
+                values[i] = max(float(np.imag(model.w @ last.rho)) - (atom / lam).imag, 0.0) / np.pi
+    return values

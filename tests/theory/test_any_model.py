@@ -1,0 +1,53 @@
+"""Bulk and outliers of any model: one step on Gaussian inputs as `outliers` has it, the rest against drawn networks."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import onestride as one
+from onestride.theory.any_model import any_model, bulk_law, positions
+from onestride.theory.outliers import find_outliers
+from tolerances import assert_agrees, seeds_from
+
+
+def problem(**changes) -> one.Problem:
+    fields = {"n": 300, "d": 150, "N": 200, "teacher": (0, 1, 0.5), "noise": 0.3, "gradient": "labels"}
+    return one.Problem(**(fields | {"step": one.Step(exponent=0.3)} | changes))
+
+
+def test_one_step_has_the_outliers_of_the_special_sector():
+    found, known = positions(any_model(problem())), find_outliers(problem())
+    assert found.leading.size == known.leading.size
+    np.testing.assert_allclose(found.leading, known.leading, rtol=0.03)  # memory of the batch is in one of them only
+    assert found.edge == pytest.approx(known.edge, rel=0.02)
+
+
+def test_the_density_integrates_to_one():
+    model = any_model(problem(inputs="ar1", step=one.Step.none()))
+    law = bulk_law(model, positions(model).edge)
+    assert law.mass() + law.atom == pytest.approx(1, abs=0.01)
+
+
+def test_the_bulk_of_correlated_inputs_is_that_of_drawn_features(seed):
+    """Largest distance of the distribution functions, 2 seeds pooled: eigenvalues repel, 400 of them lie within 0.03."""
+    p = problem(inputs="power", step=one.Step.none())
+    law = one.spectrum(p).untrained
+    drawn = np.sort(one.measure_spectrum(p, seeds_from(seed, 2)).untrained_eigenvalues.values.ravel())
+    drawn = drawn[drawn > 1e-9]
+    at = np.linspace(0.02, 0.98, 49)
+    points = np.quantile(drawn, at)
+    assert np.abs((law.cumulative(points) - law.atom) / (1 - law.atom) - at).max() < 0.03
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("changes", [{"steps": 2}, {"inputs": "power"}], ids=str)
+def test_outliers_of_several_steps_and_of_covariances(changes, seed):
+    """The largest eigenvalue, 16 seeds, k = 5, 10 % floor: a false alarm in 2 of 10,000 runs at most."""
+    p = problem(**changes)
+    found = one.spectrum(p, density=False)
+    measured = one.measure_spectrum(p, seeds_from(seed, 16)).leading.values[:, 0]
+    assert found.outliers >= 1
+    assert_agrees(found.leading[0], measured, floor=0.1)
+    assert np.isnan(found.overlaps).all()
+    assert "identity covariance only" in found.message
