@@ -174,7 +174,13 @@ def test_bad_bounds_are_named():
 
 
 @pytest.mark.parametrize(
-    "changes", [{"steps": 2}, {"inputs": "ar1"}, {"directions": 2, "mix": "staircase", "teacher": (0, 1.0)}], ids=str
+    "changes",
+    [
+        {"steps": 2},
+        {"inputs": one.Covariance((1.5,) * 50 + (0.5,) * 50)},
+        {"directions": 2, "mix": "staircase", "teacher": (0, 1.0)},
+    ],
+    ids=str,
 )
 def test_every_problem_that_is_predicted_is_diagnosed(changes):
     found = one.diagnose(problem(alpha=0.2, n=200, d=100, N=150, ridge=1e-4, **changes))

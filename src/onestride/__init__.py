@@ -91,7 +91,7 @@ def __getattr__(name: str) -> Any:
         if _HOME[name] != "estimator" or asked_by_import:
             raise
         raise AttributeError(str(error)) from error
-    return module if name in ("conventions", "estimator") else getattr(module, name)
+    return module if name in ("conventions", "estimator", "plot") else getattr(module, name)
 
 
 def __dir__() -> list[str]:

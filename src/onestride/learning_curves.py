@@ -8,7 +8,7 @@ takes the best penalty at every point instead of the problem's.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -19,7 +19,7 @@ from onestride._errors import InputError
 from onestride._numerics import Array, Float
 from onestride.plot import Panel, Series, theory_series
 from onestride.problem import Problem, Step, grid_axis
-from onestride.result import Prediction, Result, Simulation, Status, TheoryError
+from onestride.result import Estimate, Prediction, Result, Simulation, Status, TheoryError
 from onestride.simulation.run import simulate
 from onestride.table import Table
 from onestride.theory.optimal import optimal_ridge
@@ -214,16 +214,16 @@ def _landmarks(problems: Sequence[Problem], along: Axis) -> dict[str, float]:
     return out
 
 
-def panels(found: Scaling) -> list[Panel]:
-    """The curve with its simulated points and landmarks, and its local exponent."""
+def panels(found: Scaling, measured: Mapping[int, Estimate] | None = None) -> list[Panel]:
+    """The curve with its simulated points (or those measured elsewhere) and landmarks, and its local exponent."""
     x, log = found.at, bool(found.at.max() > 5 * found.at.min())
     without = [p.status for p in found.without]
     curves = theory_series("after the step", x, found.test_error, found.status)
     if any(p.eta for p in found.problems):
         curves += theory_series("without a step", x, found.untrained, without, colour=4)
-    if found.simulated:
-        where = list(found.simulated)
-        means = [found.simulated[i].test_error for i in where]
+    by_position = {i: s.test_error for i, s in found.simulated.items()} if measured is None else measured
+    if by_position:
+        where, means = list(by_position), list(by_position.values())
         y, error = [float(e.mean) for e in means], [2 * float(e.stderr) for e in means]
         curves.append(Series("simulated, ± 2 s.e.", x[where], y, error, kind="simulation"))
     marks = [(size, words) for words, size in found.landmarks.items()]

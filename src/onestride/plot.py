@@ -139,7 +139,10 @@ def draw(panels: Sequence[Panel | Map], *, columns: int = 2) -> Figure:
         for axis in axes.flat[len(panels) :]:
             axis.set_visible(False)
         for axis, panel in zip(axes.flat, panels, strict=False):
-            (_draw_map if isinstance(panel, Map) else _draw_panel)(axis, panel)
+            if isinstance(panel, Map):
+                _draw_map(axis, panel)
+            else:
+                _draw_panel(axis, panel)
     figure._repr_png_ = partial(_png, figure)  # pyright: ignore[reportAttributeAccessIssue] - what notebooks ask for
     return figure
 

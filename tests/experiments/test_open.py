@@ -43,7 +43,7 @@ from onestride.theory.predict import predict_grid
 from sentences import assert_says_what_was_run
 from tolerances import deviations
 
-NAMES = ("inputs", "several-steps", "label-noise", "depth", "full-training", "multi-index")
+NAMES = ("inputs", "several-steps", "label-noise", "depth", "full-training", "multi-index", "best-step", "scaling")
 WITH_TABLES = ("inputs", "full-training")
 
 

@@ -32,6 +32,8 @@ QUESTIONS = {
     "depth": "What of the picture survives in a three-layer network, with a step on one hidden layer or on both?",
     "full-training": "How much of what full training gains does one step reach, on teachers and on real tables?",
     "multi-index": "Of a teacher with two or three directions, which does one step find, and which do more steps?",
+    "best-step": "Which step and penalty are best together, is that what is measured, and what does tuning each alone gain?",
+    "scaling": "How does the tuned error fall with the samples at fixed d and N, with a step and without?",
 }
 
 # those that check the paper: which of its claims, as docs/claims.md numbers them

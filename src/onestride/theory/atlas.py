@@ -24,7 +24,7 @@ from onestride.theory.threads import one_thread
 Plane = Literal["phi-psi", "n-noise"]
 NODES = 17
 _STEPS = 9  # sizes of the step, from 1/2 to 5√n, and none
-_RIDGES = np.geomspace(1e-3, 10, 5)
+_RIDGES = np.geomspace(3e-3, 10, 7)
 _AXES = {
     "phi": np.geomspace(0.1, 3, 6),
     "psi": np.geomspace(0.1, 3, 6),
@@ -101,7 +101,7 @@ def _at(problem: Problem, over: Plane, x: float, y: float) -> Problem:
 
 def _best(problem: Problem) -> tuple[float, float, float, float]:
     """The smallest test error, its step and penalty, and the smallest without a step."""
-    etas = np.geomspace(0.5, 5 * np.sqrt(problem.n), _STEPS)
+    etas = np.asarray(np.geomspace(0.5, 5 * float(np.sqrt(problem.n)), _STEPS), float)
     ridges, tuned = np.array([_vertex(np.log(_RIDGES), _errors(problem, float(eta))) for eta in etas]).T
     bare, untrained = _vertex(np.log(_RIDGES), _errors(problem, 0.0))
     if not np.isfinite(tuned).any() or np.nanmin(tuned) >= untrained:

@@ -79,6 +79,8 @@ _EXPERIMENTS = {
         f"n=1600 phi=0.125 psi=0.5 activation=elu {H12} noise=0 gradient=labels exponent=0.5",
         "here with one direction only",
     ),
+    "best-step": (f"{WIDE} n=400 noise=0.5 exponent=0.3", "move α and λ"),
+    "scaling": (f"n=600 phi=0.1 psi=0.2 {H12} noise=0.5 exponent=0.3", "move n"),
 }
 
 

@@ -1,0 +1,57 @@
+"""Maps of the best step: one cell is what `optimum` finds, to the accuracy of a map."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import onestride as one
+from onestride.plot import atlas_maps, draw
+from onestride.theory.atlas import atlas
+from onestride.theory.baselines import linear_ridge
+
+
+def problem(**changes) -> one.Problem:
+    fields = {"n": 200, "d": 100, "N": 200, "teacher": (0, 1, 0.5), "noise": 0.3, "step": one.Step(exponent=0.3)}
+    return one.Problem(**(fields | changes))
+
+
+@pytest.mark.long
+def test_a_cell_is_the_optimum():
+    found, best = atlas(problem(), x=[0.5], y=[0.5]), one.optimum(problem())
+    assert found.test_error[0, 0] == pytest.approx(best.test_error, rel=0.02)
+    assert found.step[0, 0] == pytest.approx(best.step, rel=0.5)  # flat: half of the step is 0.5 % of the error
+    assert found.test_error[0, 0] < found.untrained[0, 0]
+    assert "best step" in found.message
+
+
+@pytest.mark.long
+def test_axes_of_the_other_plane_and_its_figure():
+    found = atlas(problem(), "n-noise", x=[60, 120], y=[0.0, 1.0])
+    assert found.over == ("n", "noise")
+    assert (found.test_error[1] > found.test_error[0] + 0.9).all()  # noise is part of the error
+    figure = draw(atlas_maps(found))
+    assert len(figure.axes) == 2
+    with pytest.raises(one.InputError, match="over must be"):
+        atlas(problem(), "n-d")
+
+
+def test_exponents_without_a_step_are_the_known_ones():
+    """Random features of a linear activation with N ≫ d are ridge regression on x: with eigenvalues λ_p ∝ p^−a and teacher
+    energies λ_pβ_p² ∝ p^−(1 + 2ra) the tuned excess falls like n^(−2ra/(1 + 2ra)) with noise (Cui et al. 2021), and without noise at
+    a vanishing penalty like n^(−2ra), r ≤ 1 (Bordelon et al. 2020). With Σ = I and n ≫ d it falls like 1/n. d = 20,000: exponents to 0.05.
+    """
+    a, r, d = 1.5, 0.4, 20_000
+    p = np.arange(1.0, d + 1)
+    law = one.Covariance(tuple(p**-a), tuple(p ** (a - 1 - 2 * r * a)))
+    ns = np.array([200, 400])
+
+    def excess(noise: float, ridge: float | None) -> np.ndarray:
+        problems = (one.Problem(n=int(n), d=d, N=100, teacher=(0, 1.0), noise=noise, inputs=law) for n in ns)
+        return np.array([linear_ridge(q, ridge) - noise**2 for q in problems])
+
+    noisy, clean = (float(np.diff(np.log(x))[0] / np.log(2)) for x in (excess(1.0, None), excess(0.0, 1e-9)))
+    assert noisy == pytest.approx(-2 * r * a / (1 + 2 * r * a), abs=0.05)
+    assert clean == pytest.approx(-2 * r * a, abs=0.05)
+    flat = one.Problem(n=100, d=20, N=4000, activation=(0, 1.0), teacher=(0, 1.0), noise=1.0)
+    assert one.scaling(flat, "n", [4000, 8000], tuned=True).exponent[0] == pytest.approx(-1, abs=0.05)
