@@ -182,6 +182,7 @@ def test_bad_bounds_are_named():
     ],
     ids=str,
 )
+@pytest.mark.long
 def test_every_problem_that_is_predicted_is_diagnosed(changes):
     found = one.diagnose(problem(alpha=0.2, n=200, d=100, N=150, ridge=1e-4, **changes))
     assert "no-theory" not in found.causes

@@ -139,7 +139,7 @@ def linear_ridge(problem: Problem, ridge: float | None = None) -> float:
 def _with_covariance(problem: Problem, ridge: float | None) -> float:
     """The same for inputs of covariance Σ: 1/ρ = λ + (1/n) Σ_p λ_p/(1 + ρλ_p), U_p = ρ/(1 + ρλ_p), Y = c⋆₁² Σ_p λ_pβ⋆_p² U_p + (rest)ρ."""
     sigma, n = sigma_of(problem), problem.n
-    values, seen = sigma.eigenvalues, sigma.eigenvalues * sigma.energy
+    values, seen = sigma.eigenvalues, sigma.eigenvalues * sigma.energy[0]
     linear, rest = problem.target.coefficients[1] ** 2, problem.target.nonlinear_power + problem.noise**2
 
     def error(log_rho: float) -> tuple[float, float]:
@@ -170,8 +170,8 @@ def _overlaps(problem: Problem) -> list[tuple[float, float]]:
     """Probabilities and overlaps with β⋆ of the direction found: of β, or of what the neurons' movement has most of."""
     if problem.eta > 0 and not problem.law.isotropic and problem.steps == 1:
         cases = draws(problem, sigma_of(problem))
-        return [(p, float(np.linalg.norm(directions(problem, one).overlap))) for p, one in cases]
-    if problem.steps > 1 and problem.eta > 0 and problem.directions == 1:
+        return [(p, float(np.linalg.norm(directions(problem, one).teacher.overlap[0]))) for p, one in cases]
+    if problem.steps > 1 and problem.eta > 0 and problem.directions == 1 and problem.law.isotropic:
         return [(1.0, float(np.sqrt(leading_overlap(problem))))]
     return [(1.0, direction(problem).overlap)]
 

@@ -188,7 +188,7 @@ def travel_fresh(problem: Problem, nodes: int, scale: float = 1.0) -> Path:
     return Path(state, problem.etas, tuple(powers), bends, own, shared, phi, residual)
 
 
-def untrained(problem: Problem, nodes: int, scale: float) -> State:
+def untrained(problem: Problem, nodes: int, scale: float = 1.0) -> State:
     """Before the first step: A/√N along p."""
     A, weight = readout_rule(problem, nodes, scale)
     kept = weight > 1e-12
