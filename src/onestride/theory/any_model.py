@@ -56,11 +56,12 @@ def any_model(problem: Problem) -> Model:
 def strengths_at(model: Model, s: Solution) -> Float[Array, "strengths"]:
     """Leading eigenvalues of −D̃ M, decreasing."""
     rho, q = np.real(s.rho), np.real(s.q)
-    _, b = max(model.means.cases, key=lambda case: case[0])
-    if model.means.coupled is not None:
+    few = None if model.means.coupled is not None else model.few
+    _, b = max(model.means.cases if few is None else few.cases, key=lambda case: case[0])
+    if few is None:
         wide, M = coupled_special(model, b, rho, q)
     else:
-        wide, M = carrier(model, rho, q)[0], special_gram(model, b, rho, q).M
+        wide, M = carrier(model, rho, q)[0], special_gram(model, b, rho, q, few).M
     values, vectors = np.linalg.eigh(-(wide + wide.T) / 2)
     root = vectors * np.sqrt(np.maximum(values, 0.0))
     return np.linalg.eigvalsh(root.T @ M @ root)[::-1][:_MOST]
