@@ -82,7 +82,7 @@ def judge(found: list[Tuned]) -> Judgement:
         ),
         surprise=(
             f"Along n at fixed ratios the best step grows like n^{slope:.2f} in theory. At n = {last.problem.n} a step a quarter of the best "
-            f"costs {_cost(last, 0.25)} and one four times as large {_cost(last, 4.0)} in test error: the optimum is flat, and no step at all costs {_cost(last, None)}."
+            f"costs {_cost(last, 0.25)} and one 4 times as large {_cost(last, 4.0)} in test error: the optimum is flat, and no step at all costs {_cost(last, None)}."
         ),
         rows=rows,
     )
