@@ -223,6 +223,9 @@ def _by_own_share(problem: Problem) -> str | None:
     tails, start = residual_kurtosis(problem), "the readout is fitted on the samples of the step, and"
     if tails > _OWN_TAILS * problem.n:
         return f"{start} residuals of kurtosis {tails:.2g} make a few of the {problem.n} rows carry most of what it has seen"
+    power = problem.target.second_moment + problem.noise**2
+    if problem.target.nonlinear_power + problem.noise**2 < _EXACT * power:
+        return f"{start} labels that are a linear function of the inputs without noise leave small terms, which are not described"
     own = problem.eta * problem.phi * np.sqrt(direction(problem).residual_power / problem.N)
     return f"{start} their own shares of the gradient move their pre-activations by {own:.2g}" if own > _OWN else None
 
