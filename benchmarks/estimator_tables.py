@@ -1,7 +1,7 @@
 """The estimators against other methods on real tables: equal width, fixed splits, selection inside the training rows.
 
     python benchmarks/estimator_tables.py TABLES --out results.jsonl [--splits 0 1 2 3 4] [--jobs 2]
-    python benchmarks/estimator_tables.py TABLES --out results.jsonl --report
+    python benchmarks/estimator_tables.py TABLES --out results.jsonl --report [--csv benchmarks/estimator_tables.csv]
 
 TABLES is a folder of .npz files with X, y and, where splits are fixed, test_mask (rows × splits). At most 4,000 training
 rows, width 512. Every result is one line of JSON, written when it is there; a second run continues the first. Regression:
@@ -12,6 +12,7 @@ seconds of fit with one thread, selection included. The recipe was developed on 
 from __future__ import annotations
 
 import argparse
+import csv
 import json
 import os
 import time
@@ -30,7 +31,7 @@ from onestride.estimator._network import SCALES, Recipe, draw_layer
 from onestride.estimator._ridge import best_penalty, decompose
 
 WIDTH, MOST_ROWS = 512, 4000
-ALPHAS = np.logspace(-5, 6, 23)
+ALPHAS = np.logspace(-9, 6, 31)
 CLASSIFICATION = ("vehicle", "segment", "optdigits", "spambase")
 DEVELOPMENT = (
     "yacht", "concrete", "kin8nm", "pol", "elevators", "cpu_act", "wine_quality_red", "segment", "spambase",
@@ -86,15 +87,34 @@ def linear(X, Y, y, seed, classes):
     return predict, note
 
 
+def _with_probabilities(predict, model):
+    predict.probabilities = getattr(model, "predict_proba", None)
+    return predict
+
+
+def calibration(P, codes, bins: int = 15) -> dict:
+    """Mean log loss, and the expected calibration error: |confidence − accuracy| averaged over bins of confidence."""
+    confidence, right = P.max(1), P.argmax(1) == codes
+    bin_of = np.minimum((confidence * bins).astype(int), bins - 1)
+    gaps = [abs(confidence[bin_of == k].sum() - right[bin_of == k].sum()) for k in range(bins)]
+    log_loss = -np.log(np.maximum(P[np.arange(len(codes)), codes], 1e-15)).mean()
+    return {"log_loss": float(log_loss), "ece": float(sum(gaps) / len(codes))}
+
+
+def _note(model) -> dict:
+    note = {"step": model.step_size_, "scale": model.input_scale_, "alpha": model.alpha_}
+    return note | {"kind": f"{model.gradient_} {model.steps_}", "step_size": model.step_size_}
+
+
 def one_step(**parameters):
     def method(X, Y, y, seed, classes):
         if classes:
             model = OneStepClassifier(WIDTH, random_state=seed, **parameters).fit(X, y)
-            note = {"step": model.step_size_, "scale": model.input_scale_, "alpha": model.alpha_}
-            return lambda Z: model.decision_function(Z).reshape(len(Z), -1), note
+            note = _note(model)
+            return _with_probabilities(lambda Z: model.decision_function(Z).reshape(len(Z), -1), model), note
         model = OneStepRegressor(WIDTH, random_state=seed, **parameters).fit(X, y)
         mean, std = y.mean(), y.std()
-        note = {"step": model.step_size_, "scale": model.input_scale_, "alpha": model.alpha_}
+        note = _note(model)
         return lambda Z: (model.predict(Z)[:, None] - mean) / std, note
 
     return method
@@ -181,7 +201,7 @@ def library(make):
             onehot = np.where(np.asarray(model.predict(Z)).astype(int)[:, None] == np.arange(labels.size), 1.0, -1.0)
             return onehot[:, 1:] if labels.size == 2 else onehot
 
-        return predict, {}
+        return _with_probabilities(predict, model), {}
 
     return method
 
@@ -240,12 +260,14 @@ DEFAULT = [name for name in METHODS if name != "xRFM"]
 
 
 def measure(folder: Path, name: str, split: int, method: str) -> dict:
-    X, Y, y, Xt, Yt, _ = load(folder, name, split)
+    X, Y, y, Xt, Yt, yt = load(folder, name, split)
     classes = name in CLASSIFICATION
     start, wall = time.process_time(), time.perf_counter()
     predict, note = METHODS[method](X, Y, y, split, classes)
     seconds, wall = time.process_time() - start, time.perf_counter() - wall
     row = {"table": name, "split": split, "method": method, "error": wrong(predict(Xt), Yt, classes)}
+    if classes and getattr(predict, "probabilities", None):
+        row |= calibration(predict.probabilities(Xt), np.searchsorted(np.unique(y), yt))
     return row | {"seconds": seconds, "wall": wall, "rows": len(X), "inputs": X.shape[1], "note": note}
 
 
@@ -269,6 +291,17 @@ def run(arguments) -> None:
 
 def read(path: Path) -> list[dict]:
     return [json.loads(line) for line in path.read_text().splitlines() if line.endswith("}")] if path.exists() else []
+
+
+def write_csv(rows: list[dict], path: Path) -> None:
+    names = ["table", "split", "method", "rows", "inputs", "error", "log_loss", "ece", "seconds", "chosen"]
+    with path.open("w", newline="") as file:
+        writer = csv.writer(file, lineterminator="\n")
+        writer.writerow(names)
+        for row in sorted(rows, key=lambda r: (r["table"], r["method"], r["split"])):
+            row = row | {"chosen": row["note"].get("kind", "")}
+            cells = [row.get(name, "") for name in names]
+            writer.writerow([f"{cell:.5g}" if isinstance(cell, float) else cell for cell in cells])
 
 
 def report(rows: list[dict], base: str = "random features", rival: str = "Nystroem", ours: str = "one step") -> str:
@@ -341,8 +374,12 @@ if __name__ == "__main__":
     parser.add_argument("--methods", nargs="*", choices=list(METHODS), default=DEFAULT)
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--report", action="store_true")
+    parser.add_argument("--csv", help="with --report: write the results, one row per table, split and method")
     arguments = parser.parse_args()
     if arguments.report:
-        print(report(read(Path(arguments.out))))
+        found = [row for row in read(Path(arguments.out)) if row["split"] in arguments.splits]
+        if arguments.csv:
+            write_csv(found, Path(arguments.csv))
+        print(report(found))
     else:
         run(arguments)

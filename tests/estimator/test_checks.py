@@ -37,9 +37,11 @@ def test_torch_tensors_are_accepted(seed):
         ({"step_size": -1}, "step_size must be 'auto' or a finite number, 0 or more, got -1"),
         ({"step_size": "big"}, "step_size must be 'auto' or a finite number, 0 or more, got 'big'"),
         ({"input_scale": 0}, "input_scale must be 'auto' or a finite number, from 1e-6 to 1e6, got 0"),
-        ({"gradient": "adam"}, "gradient must be 'shared' or 'neurons', got 'adam'"),
+        ({"gradient": "adam"}, "gradient must be 'auto', 'shared', 'neurons', 'full', 'diagonal', got 'adam'"),
+        ({"effort": "low"}, "effort must be 'default' or 'high', got 'low'"),
         ({"alphas": [1, -1]}, r"alphas must be a list of numbers above 0, up to 1e\+100, got \[1, -1\]"),
         ({"skip": "yes"}, "skip must be True or False, got 'yes'"),
+        ({"robust": 1}, "robust must be True or False, got 1"),
         ({"activation": "reul"}, "no function is called 'reul'; did you mean 'relu'?"),
     ],
 )
@@ -66,8 +68,8 @@ def test_what_does_not_fit_into_the_precision_is_told(seed):
     with pytest.raises(InputError, match="60 of 60 rows of X have a prediction that does not fit into float32"):
         model.fit(single, y * 1e100).predict(single)
     with pytest.warns(UserWarning, match="far outside"), pytest.raises(InputError, match="does not fit into float64"):
-        model.fit(X, y).predict(X * 1e308)
-    features = OneStepFeatures(SMALL, activation="relu", random_state=seed).fit(X, y)
+        model.set_params(robust=False).fit(X, y).predict(X * 1e308)
+    features = OneStepFeatures(SMALL, activation="relu", robust=False, random_state=seed).fit(X, y)
     with pytest.warns(UserWarning, match="far outside"), pytest.raises(InputError, match="a feature that does not fit"):
         features.transform(X * 1e308)
 

@@ -9,10 +9,10 @@ import sys
 
 import numpy as np
 import pytest
-from scipy.special import log_softmax, softmax
+from scipy.special import softmax
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
-from sklearn.linear_model import Ridge
+from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
@@ -20,6 +20,8 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import onestride
 from onestride.estimator import OneStepClassifier, OneStepFeatures, OneStepRegressor
+from onestride.estimator._logistic import PENALTIES, fit_logistic
+from onestride.estimator._ridge import decompose
 from places import DOCS
 from tables import SMALL, draws, friedman, weighted_table
 
@@ -41,7 +43,9 @@ def test_scikit_learn_check(estimator, check):
 def test_importances_are_mean_squared_slopes_by_weight(whiten, seed):
     """Against finite differences of the prediction in standardised inputs."""
     X, y, w = weighted_table(seed, 16)
-    model = OneStepRegressor(SMALL, step_size=1, whiten=whiten, random_state=seed).fit(X, y, sample_weight=w)
+    model = OneStepRegressor(SMALL, step_size=1, whiten=whiten, robust=False, random_state=seed).fit(
+        X, y, sample_weight=w
+    )
     scale, h = StandardScaler().fit(X, sample_weight=w).scale_, 1e-5
     slopes = np.array([(model.predict(X + h * e) - model.predict(X - h * e)) / (2 * h) for e in np.diag(scale)])
     influence = np.square(slopes) @ w
@@ -50,31 +54,37 @@ def test_importances_are_mean_squared_slopes_by_weight(whiten, seed):
 
 
 @pytest.mark.parametrize("classes", [2, 3])
-def test_temperature_minimises_the_weighted_loss_of_left_out_outputs(classes, seed):
-    """Left-out outputs from scikit-learn's ridge, refitted without each row; one row in three is given twice, unlike."""
-    X, _, w = weighted_table(seed, 17, n=60)
+def test_readout_of_the_classifier_is_scikit_learns_logistic_regression(classes, seed):
+    """On the same features at the same penalty, by weight; one row in three is given twice, with unlike labels.
+
+    Two classes have two opposite columns here and one there, which halves the square of the coefficients.
+    """
+    X, _, w = weighted_table(seed, 17, n=90)
     labels = np.searchsorted(np.quantile(X[:, 1], np.arange(1, classes) / classes), X[:, 1])
-    twins = np.arange(0, 60, 3)
-    X, w, rows = np.vstack([X, X[twins]]), np.append(w, w[twins] / 2), np.append(np.arange(60), twins)
+    twins = np.arange(0, 90, 3)
+    X, w = np.vstack([X, X[twins]]), np.append(w, w[twins] / 2)
     labels = np.append(labels, (labels[twins] + 1) % classes)
     fixed = {"width": 10, "step_size": 0, "input_scale": 1, "alphas": [1.0], "random_state": seed}
     model = OneStepClassifier(**fixed).fit(X, labels, w)
-
     F = OneStepFeatures(**fixed).fit(X, labels, w).transform(X)
-    targets = np.where(labels[:, None] == np.arange(classes), 1.0, -1.0)
-    scores = np.empty_like(targets)
-    for i in range(60):
-        out = rows == i
-        scores[out] = Ridge(alpha=1.0).fit(F[~out], targets[~out], w[~out]).predict(F[out])
+    penalty = model.logistic_alpha_ / (2 if classes == 2 else 1)
+    peer = LogisticRegression(C=1 / penalty, tol=1e-8, max_iter=5000).fit(F, labels, w)
+    np.testing.assert_allclose(model.predict_proba(X), peer.predict_proba(F), atol=2e-3)
+    assert model.logistic_alpha_ in PENALTIES
 
-    def loss(temperature):
-        return -float(w @ log_softmax(scores / temperature, axis=1)[np.arange(len(labels)), labels])
 
-    at = model.temperature_
-    assert loss(at) < min(loss(0.95 * at), loss(1.05 * at))
-    outputs = model.decision_function(X)
-    outputs = np.column_stack([-outputs, outputs]) if classes == 2 else outputs
-    np.testing.assert_allclose(model.predict_proba(X), softmax(outputs / at, axis=1), rtol=1e-9)
+@pytest.mark.parametrize(("rows", "width"), [(60, 100), (200, 20)])
+def test_logistic_readout_is_the_same_from_few_and_from_many_rows(rows, width, seed):
+    """The slope of the penalised loss vanishes at the solution, primal and dual."""
+    rng = draws(seed, 70)
+    F, w, labels = rng.standard_normal((rows, width)) + 1, rng.uniform(0.5, 2, rows), rng.integers(3, size=rows)
+    shares = np.eye(4)[labels]  # the fourth class has no row
+    (c, c0), alpha = fit_logistic(decompose(F, shares[:, :3], w), shares, rng)
+    P = softmax(F @ c + c0, axis=1)
+    np.testing.assert_array_equal(P[:, 3], 0)
+    np.testing.assert_allclose((w @ (P - shares))[:3], 0, atol=2e-3 * w.sum())
+    slope = F.T @ (w[:, None] * (P - shares)) + alpha * c
+    assert np.abs(slope[:, :3]).max() < 2e-3 * w.sum()
 
 
 @pytest.mark.parametrize("whiten", [False, True])

@@ -6,8 +6,10 @@ from sklearn.base import clone
 from sklearn.linear_model import Ridge
 from sklearn.preprocessing import StandardScaler
 
-from onestride.estimator import OneStepFeatures, OneStepRegressor, _network
-from onestride.estimator._network import HeldOut, Recipe, draw_layer, step_direction, stepped
+from onestride.estimator import OneStepFeatures, OneStepRegressor, _judge, _network
+from onestride.estimator._judge import EFFORTS, Move, judge_moves
+from onestride.estimator._layer import Recipe, draw_layer, step_direction, stepped
+from onestride.estimator._network import HeldOut
 from onestride.estimator._ridge import best_penalty, decompose, ridge_solutions
 from tables import SMALL, draws, friedman, weighted_table
 
@@ -46,7 +48,7 @@ def test_step_is_the_gradient_of_the_fitted_network(activation, seed):
 
 def test_zero_step_is_random_features(seed):
     X, y = friedman(seed)
-    zero = OneStepFeatures(SMALL, step_size=0, random_state=seed)
+    zero = OneStepFeatures(SMALL, step_size=0, robust=False, random_state=seed)
     Z = StandardScaler().fit_transform(X)
     fitted = zero.fit(X, y)
     np.testing.assert_allclose(fitted.transform(X)[:, SMALL:], Z, atol=1e-12)
@@ -72,8 +74,9 @@ def test_held_out_errors_are_those_of_networks_that_never_saw_the_rows(kind, jud
     Z, Y, w = rng.standard_normal((n, 4)), rng.standard_normal((n, 2)), rng.uniform(0.2, 3, n)
     recipe = Recipe(7, "erf", True, kind, 2, None, None, np.ones(1))
     layer = draw_layer(np.ones(4, bool), recipe, rng, Z.dtype)
-    monkeypatch.setattr(_network, "ENOUGH_ROWS", n if judged == 3 else n - 1)
-    held_out = _network.judge_steps(layer, Z, Y, w, alpha, recipe, draws(seed, 30))
+    monkeypatch.setattr(_judge, "ENOUGH_ROWS", n if judged == 3 else n - 1)
+    move = Move(kind, 2)
+    held_out = judge_moves(layer, Z, Y, w, alpha, [move], EFFORTS["default"], draws(seed, 30))[move]
 
     fold = draws(seed, 30).permutation(n) % 3
     losses = np.full((3, 5, n), np.nan)
@@ -120,9 +123,9 @@ def test_a_step_goes_down_the_loss_of_the_network_that_takes_it(seed):
 
 def test_the_penalty_of_each_step_is_the_best_by_weight():
     losses = np.array([[[1.0, 0.0], [0.0, 2.0]]] * 3)  # steps × penalties × rows
-    assert _network._paired(losses, np.array([3.0, 1.0])).errors == (0.5, 0.5, 0.5)
-    assert _network._paired(losses, np.array([1.0, 1.0])).errors == (0.5, 0.5, 0.5)
-    assert _network._paired(losses, np.array([1.0, 3.0])).errors == (0.25, 0.25, 0.25)
+    assert _judge._paired(losses, np.array([3.0, 1.0]), _judge.STEPS).errors == (0.5, 0.5, 0.5)
+    assert _judge._paired(losses, np.array([1.0, 1.0]), _judge.STEPS).errors == (0.5, 0.5, 0.5)
+    assert _judge._paired(losses, np.array([1.0, 3.0]), _judge.STEPS).errors == (0.25, 0.25, 0.25)
 
 
 @pytest.mark.parametrize("step_size", ["auto", 1.0])
@@ -134,7 +137,9 @@ def test_fit_is_the_recipe_step_by_step(step_size, seed):
     order = np.lexsort(X.T[::-1])  # distinct rows are sorted, which fixes the folds
     X, y, w = X[order], y[order], w[order]
     alphas = np.logspace(-3, 2, 6)
-    model = OneStepRegressor(20, step_size=step_size, alphas=alphas, steps=2, random_state=seed + 1)
+    model = OneStepRegressor(
+        20, step_size=step_size, alphas=alphas, steps=2, gradient="shared", robust=False, random_state=seed + 1
+    )
     model.fit(X, y, sample_weight=w)
 
     Z = StandardScaler().fit(X, sample_weight=w).transform(X)
@@ -151,9 +156,9 @@ def test_fit_is_the_recipe_step_by_step(step_size, seed):
 
     scaled = [(*stage(type(unit)(scale * unit.W, unit.b, "erf", True)), scale) for scale in (0.25, 0.5, 1.0, 2.0, 4.0)]
     error, alpha, layer, scale = min(scaled, key=lambda s: s[0])
-    held_out = HeldOut()
+    held_out, move = HeldOut(), Move("shared", 2)
     if step_size == "auto":
-        held_out = _network.judge_steps(layer, Z, Y, w, alpha, recipe, generator)
+        held_out = judge_moves(layer, Z, Y, w, alpha, [move], EFFORTS["default"], generator)[move]
     rho = held_out.choice() if held_out.steps else step_size
     for _ in range(2 if rho else 0):
         strong = Ridge(alpha=100 * alpha).fit(layer.design(Z), Y, w)
@@ -236,7 +241,14 @@ def test_direction_points_along_its_largest_entry():
 def test_direction_is_where_the_step_moves_the_layer_most(whiten, seed):
     """From the features alone: W before and after by the network's own coordinates, in standardised columns."""
     X, y, w = weighted_table(seed, 21)
-    options = {"whiten": whiten, "input_scale": 1, "gradient": "neurons", "alphas": [1.0], "random_state": seed}
+    options = {
+        "whiten": whiten,
+        "input_scale": 1,
+        "gradient": "neurons",
+        "alphas": [1.0],
+        "robust": False,
+        "random_state": seed,
+    }
     model = OneStepRegressor(SMALL, step_size=1, **options).fit(X, y, sample_weight=w)
     plain = OneStepRegressor(SMALL, step_size=0, **options).fit(X, y, sample_weight=w)
     before, after = plain._layer.W, model._layer.W
@@ -245,7 +257,9 @@ def test_direction_is_where_the_step_moves_the_layer_most(whiten, seed):
     change = after * 2 * cosine - before
     _, _, right = np.linalg.svd(change)
     Z = StandardScaler().fit(X, sample_weight=w).transform(X)
-    coordinates = OneStepFeatures(1, step_size=0, whiten=whiten).fit(X, y, sample_weight=w).transform(X)[:, 1:]
+    coordinates = (
+        OneStepFeatures(1, step_size=0, whiten=whiten, robust=False).fit(X, y, sample_weight=w).transform(X)[:, 1:]
+    )
     rotation = np.linalg.lstsq(Z, coordinates, rcond=None)[0]
     expected = rotation @ right[0]
     expected /= np.linalg.norm(expected)

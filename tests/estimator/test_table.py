@@ -5,6 +5,7 @@ import pytest
 from sklearn.base import clone
 
 from onestride.estimator import OneStepClassifier, OneStepFeatures, OneStepRegressor
+from onestride.estimator._table import connected_range, median_and_range, read_inputs, smooth_clip
 from tables import SMALL, draws, friedman, weighted_table
 
 
@@ -60,13 +61,12 @@ def test_rows_far_outside_the_training_range_are_told_once(seed):
     far = X[:9].copy()
     far[4, 3] = high + 5 * (high - low)
     far[7, 3] = low - 1000 * (high - low)
-    deviations = 1000 * (high - low) / X[:, 3].std()
     with pytest.warns(UserWarning, match="2 of 9 rows lie far outside") as told:
         model.predict(far)
     assert len(told) == 1
     assert told[0].filename == __file__
     message = str(told[0].message)
-    assert f"row 7 with {far[7, 3]:.6g} in column 3, 1e+03 training ranges ({deviations:.3g} standard" in message
+    assert f"row 7 with {far[7, 3]:.6g} in column 3, 1e+03 training ranges outside" in message
     assert f"outside [{low:.6g}, {high:.6g}]" in message
 
 
@@ -145,3 +145,87 @@ def test_constant_columns_count_for_nothing(seed):
     )  # all of a row's length is used
     only = OneStepRegressor(SMALL, whiten=True, random_state=seed).fit(np.ones((20, 2)), y[:20])
     np.testing.assert_allclose(only.predict(np.ones((2, 2))), y[:20].mean())
+
+
+def test_columns_are_scaled_by_quantiles_and_clipped_smoothly(seed):
+    """The formula once more with NumPy's quantiles; weights are counts, so that repetition is a second way to get there."""
+    rng = draws(seed, 40)
+    X, counts = rng.standard_t(3, (301, 4)), rng.integers(1, 4, 301)
+    rows = np.repeat(X, counts, axis=0)
+    low, centre, high = np.quantile(rows, (0.05, 0.5, 0.95), axis=0, method="inverted_cdf")
+    v = (X - centre) / ((high - low) / 2.4387)
+    u = v / np.sqrt(1 + (v / 3) ** 2)
+    inputs = read_inputs(X, counts.astype(float), whiten=False, clip=True)
+    inside = ((inputs.low <= X) & (inputs.high >= X)).all(axis=1)
+    mean = np.average(smooth_clip(v)[inside], axis=0, weights=counts[inside])
+    Z = inputs.standardised(X)
+    slope, shift = 1 / inputs.scale, inputs.mean
+    np.testing.assert_allclose(Z[inside], ((u - shift) * slope)[inside], rtol=1e-4, atol=1e-4)
+    assert inside.mean() > 0.98
+    np.testing.assert_allclose(mean, shift, atol=0.05)
+    np.testing.assert_allclose(np.average(Z, axis=0, weights=counts), 0, atol=1e-9)
+    np.testing.assert_allclose(np.average(Z**2, axis=0, weights=counts), 1)
+
+
+def test_wild_entries_move_nothing_and_say_nothing(seed):
+    """A few entries of 10⁴ standard deviations leave scale and range as they were; far outside the range z goes to the median's."""
+    X = draws(seed, 41).standard_normal((400, 2))
+    wild = X.copy()
+    wild[:2, 0] = 30.0, -1e4
+    clean, spiked = (read_inputs(A, np.ones(400), whiten=False, clip=True) for A in (X, wild))
+    np.testing.assert_allclose(spiked.spread, clean.spread, rtol=0.05)
+    np.testing.assert_allclose((spiked.low, spiked.high), (clean.low, clean.high), rtol=0.5)
+    far = clean.standardised(np.array([[1e4, 0.0], [1e300, 0.0], [-np.finfo(float).max, 0.0], [clean.centre[0], 0.0]]))
+    np.testing.assert_allclose(far[:3, 0], far[3, 0], atol=1e-4)
+    edge, beyond = clean.high, clean.high + 0.3 * (clean.high - clean.low)
+    assert (np.abs(clean.standardised(np.stack([edge, beyond]))) < 4).all()
+
+
+def test_spread_of_a_column_that_is_mostly_one_value_is_that_of_the_others():
+    column = np.zeros((100, 3))
+    column[:3, 0], column[:8, 1], column[:30, 2] = 1.0, np.arange(10, 18), np.arange(30) / 30
+    centre, spread = median_and_range(column, np.ones(100))
+    np.testing.assert_array_equal(centre, 0)
+    np.testing.assert_allclose(spread, [1, 13, 25 / 30 / 2.4387 * 1.0], rtol=0.5)
+    np.testing.assert_array_equal(connected_range(column, centre, spread), [[0, 0, 0], [1, 17, 29 / 30]])
+
+
+def test_the_range_ends_at_the_outermost_entry_that_has_a_neighbour():
+    """Doubling distances stand alone; two near each other, or one value twice, do not."""
+    body = np.linspace(-1, 1, 101)
+    columns = [
+        np.r_[body, 30, 100, 1000],
+        np.r_[body, 30, 50, 1000],
+        np.r_[body, -50, 40, 40],
+        np.r_[body, 1.5, -1.2, 2.9],
+    ]
+    X = np.stack(columns, axis=1)
+    low, high = connected_range(X, *median_and_range(X, np.ones(len(X))))
+    np.testing.assert_allclose(low, [-1, -1, -1, -1.2])
+    np.testing.assert_allclose(high, [1, 50, 40, 2.9])
+
+
+def test_missing_entries_are_told_by_a_column_of_their_own(seed):
+    """Where what is missing matters, a gap says so; importances and direction keep one entry per column."""
+    X, y = friedman(seed, 600, 5)
+    gone = draws(seed, 44).random(600) < 0.3
+    X[gone, 4], y = np.nan, y + 10.0 * gone
+    model = OneStepRegressor(40, random_state=seed).fit(X[:300], y[:300])
+    assert model.score(X[300:], y[300:]) > 0.8
+    assert model.feature_importances_.shape == model.direction_.shape == (5,)
+    assert model.feature_importances_.argmax() == 4
+    assert np.isfinite(model.predict(np.full((1, 5), np.nan))).all()  # also where none was missing before
+    names = OneStepFeatures(2, step_size=0).fit(X, y).get_feature_names_out()
+    assert list(names[-2:]) == ["x4", "missing_x4"]
+
+
+def test_missing_entries_count_as_the_median_by_weight(seed):
+    X, y = friedman(seed, 80, 5)
+    X[::7, 1] = np.nan
+    w = draws(seed, 45).integers(1, 4, 80)
+    there = ~np.isnan(X[:, 1])
+    median = np.quantile(np.repeat(X[there, 1], w[there]), 0.5, method="inverted_cdf")
+    by_hand = np.column_stack([np.where(there, X[:, 1], median) if j == 1 else X[:, j] for j in range(5)] + [~there])
+    options = {"step_size": 0, "random_state": seed}
+    one, two = (OneStepRegressor(SMALL, **options).fit(A, y, w).predict(A) for A in (X, by_hand))
+    np.testing.assert_allclose(one, two, rtol=1e-9)

@@ -13,10 +13,12 @@ from sklearn.utils.validation import _check_sample_weight
 
 from onestride._errors import InputError, is_whole
 from onestride._numerics import Array
-from onestride.estimator._network import Recipe
+from onestride.estimator._judge import EFFORTS
+from onestride.estimator._layer import Recipe
 from onestride.functions import activation
 
-DEFAULT_ALPHAS = np.logspace(-5, 6, 23)
+GRADIENTS = ("auto", "shared", "neurons", "full", "diagonal")
+DEFAULT_ALPHAS = np.logspace(-9, 6, 31)
 _LARGEST_PENALTY = 1e100
 _LARGEST_WEIGHT = 1e100  # of all rows together: its square is still a number
 
@@ -34,11 +36,13 @@ def as_numpy(X: Any) -> Any:
 def read_recipe(given: Any) -> Recipe:
     """The parameters of an estimator, or a sentence about the first that is wrong."""
     width, steps = _whole("width", given.width), _whole("steps", given.steps)
-    if given.gradient not in ("shared", "neurons"):
-        raise InputError(f"gradient must be 'shared' or 'neurons', got {given.gradient!r}")
+    if given.gradient not in GRADIENTS:
+        raise InputError(f"gradient must be {', '.join(map(repr, GRADIENTS))}, got {given.gradient!r}")
+    if given.effort not in EFFORTS:
+        raise InputError(f"effort must be {' or '.join(map(repr, EFFORTS))}, got {given.effort!r}")
     step = _auto("step_size", given.step_size, "0 or more", lambda x: x >= 0)
     scale = _auto("input_scale", given.input_scale, "from 1e-6 to 1e6", lambda x: 1e-6 <= x <= 1e6)
-    for name in ("skip", "whiten"):
+    for name in ("skip", "whiten", "robust", "verbose"):
         if not isinstance(getattr(given, name), bool | np.bool_):
             raise InputError(f"{name} must be True or False, got {getattr(given, name)!r}")
     spec, alphas = _activation(given.activation), _penalties(given.alphas)

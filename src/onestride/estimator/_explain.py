@@ -10,7 +10,9 @@ from scipy.stats import norm, rankdata
 
 from onestride._errors import InputError
 from onestride._numerics import Array, hermite_table, root_factorials
-from onestride.estimator._network import FOLDS, STEPS, FittedNetwork, HeldOut, Recipe
+from onestride.estimator._judge import FOLDS, STEPS, HeldOut
+from onestride.estimator._layer import Recipe
+from onestride.estimator._network import FittedNetwork
 from onestride.estimator._outlook import FEWEST_ROWS, MOST_ROWS, Sample, outlook
 from onestride.estimator._ridge import Decomposition, best_penalty, decompose
 from onestride.own_data import from_data
@@ -162,7 +164,7 @@ def measure(fit: FittedNetwork, Z: Array, Y: Array, w: Array, recipe: Recipe) ->
         eigenvalues=values, untrained_eigenvalues=untrained_values,
         spikes=int((after.path.eigenvalues > before.path.eigenvalues[-1] * (1 + 1e-9)).sum()),
         aligned=aligned, untrained_aligned=untrained_aligned, kurtosis=_kurtosis(Z, share),
-        sample=Sample.of(before.layer, recipe, before.alpha, Z, Y),
+        sample=Sample.of(before.layer, fit.move, before.alpha, Z, Y),
     )  # fmt: skip
 
 

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from numbers import Real
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.optimize import minimize_scalar
 from scipy.sparse import issparse
-from scipy.special import log_softmax, softmax
+from scipy.special import softmax
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin, TransformerMixin
 from sklearn.utils import check_random_state
 from sklearn.utils.multiclass import check_classification_targets
@@ -21,8 +21,18 @@ from onestride._errors import InputError
 from onestride._numerics import Array
 from onestride.estimator._checks import as_numpy, finite, read_recipe, read_weights
 from onestride.estimator._explain import Explanation, explain_fit, measure
-from onestride.estimator._network import FittedNetwork, fit_network
-from onestride.estimator._table import location_and_scale, magnitude, merged, read_inputs
+from onestride.estimator._judge import EFFORTS
+from onestride.estimator._logistic import fit_logistic
+from onestride.estimator._network import FittedNetwork, Progress, fit_network
+from onestride.estimator._table import (
+    ENOUGH_FOR_A_RANGE,
+    location_and_scale,
+    magnitude,
+    merged,
+    read_inputs,
+    read_missing,
+)
+from onestride.estimator._targets import TargetRange
 
 
 class _OneStep(BaseEstimator):
@@ -34,12 +44,15 @@ class _OneStep(BaseEstimator):
         *,
         step_size: float | str = "auto",
         steps: int = 1,
-        gradient: str = "shared",
+        gradient: str = "auto",
         activation: str | Sequence[float] = "erf",
         input_scale: float | str = "auto",
         alphas: ArrayLike | None = None,
         skip: bool = True,
         whiten: bool = False,
+        robust: bool = True,
+        effort: str = "default",
+        verbose: bool = False,
         random_state: Any = None,
     ) -> None:
         self.width = width
@@ -51,38 +64,61 @@ class _OneStep(BaseEstimator):
         self.alphas = alphas
         self.skip = skip
         self.whiten = whiten
+        self.robust = robust
+        self.effort = effort
+        self.verbose = verbose
         self.random_state = random_state
 
-    def _fit_table(self, X: Array, Y: Array, sample_weight: ArrayLike | None) -> tuple[FittedNetwork, Array, Array]:
-        """Merge equal rows, standardise, fit; returns the fit with its (merged) targets and weights."""
-        recipe = read_recipe(self)
+    def _fit_table(
+        self, X: Array, Y: Array, sample_weight: ArrayLike | None, pull: bool = True
+    ) -> tuple[FittedNetwork, Array, Array]:
+        """Merge equal rows, standardise, fit; returns the fit with its (merged) targets and weights.
+
+        `pull` in outlying targets, where targets are numbers and not codes of classes.
+        """
+        recipe = replace(read_recipe(self), pull=bool(self.robust) and pull)
         weights = read_weights(sample_weight, X)
         kept, unit = weights > 0, magnitude(Y)
-        X, Y, weights = merged(X[kept], np.ldexp(Y[kept], -unit), weights[kept])
+        X, Y, weights = X[kept], np.ldexp(Y[kept], -unit), weights[kept]
+        self._missing = read_missing(X, weights)
+        X, Y, weights = merged(self._missing.filled(X), Y, weights)
         n, p = X.shape[0], recipe.width + X.shape[1]
         require_memory(8.0 * (5 * n * p + 3 * min(n, p) ** 2), f"width {recipe.width} on {n} distinct rows")
-        self._inputs = read_inputs(X, weights, bool(self.whiten))
+        self._inputs = read_inputs(X, weights, bool(self.whiten), bool(self.robust))
         Z = self._inputs.standardised(X)
         mean, scale = location_and_scale(Y, weights)
         Y = (Y - mean) / scale
         self._target_mean = np.ldexp(mean, unit)
         self._target_scale = np.where(np.isfinite(scale), np.ldexp(scale, unit), 1.0)
-        seed = check_random_state(self.random_state).randint(np.iinfo(np.int32).max)
-        fit = fit_network(Z, Y, weights, recipe, np.random.default_rng(seed))
+        self._seed = seed = check_random_state(self.random_state).randint(np.iinfo(np.int32).max)
+        fit = fit_network(
+            Z, Y, weights, recipe, np.random.default_rng(seed), EFFORTS[self.effort], Progress(bool(self.verbose))
+        )
         self._layer, self._readout = fit.trained.layer, fit.trained.path.readout(fit.trained.alpha)
+        Y, holds = fit.targets, recipe.pull and len(fit.targets) >= ENOUGH_FOR_A_RANGE
+        self._range = TargetRange(Y.min(axis=0), Y.max(axis=0)) if holds else None
         self._facts = measure(fit, Z, Y, weights, recipe)
         self.step_size_, self.alpha_, self.input_scale_ = fit.step, fit.trained.alpha, fit.scale
-        self.held_out_ = fit.held_out
-        direction = self._inputs.to_columns(fit.direction)
+        self.gradient_, self.steps_ = (fit.move.kind, fit.move.repeats) if fit.step else ("none", 0)
+        self.held_out_, self.n_outlying_targets_ = fit.held_out, int(fit.outlying.sum())
+        direction = self._inputs.to_columns(fit.direction)[: self._missing.told.size]
         self.direction_ = direction / (np.linalg.norm(direction) or 1.0)
         gradients = self._layer.input_gradients(Z, self._readout.coefficients)
         influence = np.sum([weights @ np.square(self._inputs.to_columns(g)) for g in gradients], axis=0)
+        influence = self._missing.folded(influence)
         self.feature_importances_ = influence / (influence.sum() or 1.0)
         return fit, Y, weights
 
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = True
+        return tags
+
     def _validated(self, *arrays: Any, **options: Any) -> Any:
         """X, or X and y, as scikit-learn checks them."""
-        return validate_data(self, *map(as_numpy, arrays), dtype=[np.float64, np.float32], **options)
+        return validate_data(
+            self, *map(as_numpy, arrays), dtype=[np.float64, np.float32], ensure_all_finite="allow-nan", **options
+        )
 
     def _table(self, X: Any, y: Any) -> tuple[Array, Array]:
         """X and numeric targets, n × outputs, of a regression."""
@@ -103,7 +139,7 @@ class _OneStep(BaseEstimator):
 
     def _rows(self, X: Any) -> Array:
         check_is_fitted(self)
-        X = np.asarray(self._validated(X, reset=False))
+        X = self._missing.filled(np.asarray(self._validated(X, reset=False)))
         self._inputs.warn_of_far_rows(X, getattr(self, "feature_names_in_", None))
         return self._inputs.standardised(X)
 
@@ -111,6 +147,9 @@ class _OneStep(BaseEstimator):
         Z = self._rows(X)
         with np.errstate(over="ignore", invalid="ignore"):
             outputs = self._layer.outputs(Z, self._readout)
+            outputs = (
+                outputs if self._range is None else self._range.held(outputs, self._target_mean, self._target_scale)
+            )
             outputs = outputs * self._target_scale.astype(Z.dtype) + self._target_mean.astype(Z.dtype)
         return finite(outputs, "prediction")
 
@@ -133,32 +172,43 @@ class OneStepRegressor(RegressorMixin, _OneStep):
     width
         Neurons N.
     step_size
-        ρ, the length of the step relative to the first layer; 0 gives random features. ``"auto"``: 0, 1 or 3, by
+        ρ, the length of the step relative to the first layer; 0 gives random features. ``"auto"``: 0, 1 or 3 (10 for maps), by
         held-out rows; a step is taken when it gains more than one standard error.
     steps
-        Number of steps, all of that size, with the readout fitted again before each.
+        Number of gradient steps, all of that size, with the readout fitted again before each; or of maps.
     gradient
         ``"shared"``: one linear map R of the inputs, common to all neurons, takes the step. ``"neurons"``: every neuron
-        takes its own, the literal gradient with respect to W.
+        takes its own, the literal gradient with respect to W. ``"full"``, ``"diagonal"``: maps learned from the quadratic part
+        of the residual and its square, then from outer products of gradients, or their diagonals. ``"auto"``: a shared step, or
+        two or four maps of either kind, by held-out rows.
     activation
         A name from `onestride functions`, or a list of Hermite coefficients.
     input_scale
         Length of the rows of W₀, in units of 1/standard deviation of an input. ``"auto"``: 1/4, 1/2, 1, 2 or 4.
     alphas
-        Penalties to choose from; 23 from 10⁻⁵ to 10⁶ when None.
+        Penalties to choose from; 31 from 10⁻⁹ to 10⁶ when None.
     skip
         Let the readout see the inputs too, as a linear skip connection.
     whiten
         Make the inputs uncorrelated instead of only standardising each.
+    robust
+        Survive outliers: columns are scaled by quantiles and clipped smoothly, targets that left-out predictions miss by
+        more than eight robust standard deviations are pulled in, predictions end a tenth of the targets' range beyond it.
+    effort
+        ``"high"`` chooses with four times the rows, twice the neurons, wider networks for maps and more maps: several times the cost.
+    verbose
+        Tell on stderr what a fit is doing once it has taken ten seconds.
     random_state
         Seed of W₀, b and the held-out rows.
 
     Attributes
     ----------
-    step_size_, alpha_, input_scale_
+    step_size_, alpha_, input_scale_, gradient_, steps_
         What was chosen.
     held_out_
         Errors by step size on held-out rows, with paired gains and standard errors.
+    n_outlying_targets_
+        How many targets were pulled in. Errors are measured on the targets after that.
     direction_
         Unit vector of standardised inputs along which the step moves the first layer most.
     feature_importances_
@@ -187,18 +237,18 @@ class OneStepRegressor(RegressorMixin, _OneStep):
 
 
 class OneStepClassifier(ClassifierMixin, _OneStep):
-    """Least-squares classification on the features of a two-layer network after one gradient step.
+    """Multinomial logistic regression on the features of a two-layer network after one gradient step.
 
-    One output per class (one in all for two classes) with targets ±1, fitted as in `OneStepRegressor`, whose parameters
-    and attributes it shares; the class with the largest output wins. Probabilities are a softmax of the outputs with one
-    temperature, fitted by maximum likelihood to the leave-one-out outputs.
+    The features are learned by least squares with targets ±1, one output per class (one in all for two classes), as in
+    `OneStepRegressor`, whose parameters and attributes it shares. The readout is then fitted again by logistic regression, with
+    its penalty chosen on held-out rows.
 
     Attributes
     ----------
     classes_
         The labels.
-    temperature_
-        Of the softmax.
+    logistic_alpha_
+        Penalty of the logistic readout.
     """
 
     def fit(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> Self:
@@ -209,33 +259,33 @@ class OneStepClassifier(ClassifierMixin, _OneStep):
         if self.classes_.size < 2:
             raise InputError(f"y must have 2 classes or more, got 1 class: {self.classes_.tolist()}")
         onehot = np.where(codes[:, None] == np.arange(self.classes_.size), 1.0, -1.0)
-        fit, Y, weights = self._fit_table(X, onehot[:, 1:] if self.classes_.size == 2 else onehot, sample_weight)
-        outputs = Y - fit.trained.path.left_out(np.array([self.alpha_]))[0]
-        left_out = self._scores(outputs * self._target_scale + self._target_mean)
+        targets = onehot[:, 1:] if self.classes_.size == 2 else onehot
+        fit, Y, _ = self._fit_table(X, targets, sample_weight, pull=False)
         # merged rows may hold several labels: their share of each class, from the mean of ±1 targets
         targets = (Y * self._target_scale + self._target_mean + 1) / 2
         shares = np.hstack([1 - targets, targets]) if self.classes_.size == 2 else targets
-        self.temperature_ = _temperature(left_out, shares, weights)
+        generator = np.random.default_rng(self._seed + 1)
+        self._logistic, self.logistic_alpha_ = fit_logistic(fit.trained.path, np.clip(shares, 0.0, 1.0), generator)
         return self
 
-    def _scores(self, outputs: Array) -> Array:
+    def _logits(self, X: Any) -> Array:
         """One column per class."""
-        return np.hstack([-outputs, outputs]) if self.classes_.size == 2 else outputs
+        Z = self._rows(X)
+        return finite(self._layer.outputs(Z, self._logistic), "prediction")
 
     def decision_function(self, X: Any) -> Array:
-        """Outputs per class, n × classes; for two classes n, positive for the second."""
-        outputs = self._outputs(X)
-        return outputs[:, 0] if self.classes_.size == 2 else outputs
+        """Logits per class, n × classes; for two classes n, the log-odds of the second."""
+        logits = self._logits(X)
+        return logits[:, 1] - logits[:, 0] if self.classes_.size == 2 else logits
 
     def predict(self, X: Any) -> Array:
-        """The class with the largest output."""
+        """The most probable class."""
         scores = self.decision_function(X)
         return self.classes_[(scores > 0).astype(int) if scores.ndim == 1 else scores.argmax(1)]
 
     def predict_proba(self, X: Any) -> Array:
-        """Probabilities, n × classes: softmax(outputs/temperature)."""
-        scores = self._scores(self._outputs(X))
-        return softmax(scores / scores.dtype.type(self.temperature_), axis=1)
+        """Probabilities, n × classes."""
+        return softmax(self._logits(X), axis=1)
 
 
 class OneStepFeatures(TransformerMixin, _OneStep):
@@ -269,21 +319,13 @@ class OneStepFeatures(TransformerMixin, _OneStep):
     def get_feature_names_out(self, input_features: Any = None) -> Array:
         """onestep0 … for the neurons, then the names of the inputs."""
         check_is_fitted(self)
-        names = _check_feature_names_in(self, input_features)
+        names = np.asarray(_check_feature_names_in(self, input_features))
         neurons = [f"onestep{j}" for j in range(self._layer.W.shape[0])]
-        return np.array([*neurons, *(names if self._layer.skip and names is not None else [])], dtype=object)
+        inputs = [*names, *(f"missing_{name}" for name in names[self._missing.told])] if self._layer.skip else []
+        return np.array([*neurons, *inputs], dtype=object)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.target_tags.required = not (isinstance(self.step_size, Real) and self.step_size == 0)
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags
-
-
-def _temperature(scores: Array, shares: Array, weights: Array) -> float:
-    """τ > 0 that minimises −Σ_i w_i Σ_k share_ik log softmax(scores_i/τ)_k."""
-
-    def loss(log_tau: float) -> float:
-        return -float(weights @ (shares * log_softmax(scores / np.exp(log_tau), axis=1)).sum(1))
-
-    return float(np.exp(minimize_scalar(loss, bounds=(-7.0, 7.0), method="bounded").x))  # pyright: ignore[reportAttributeAccessIssue]

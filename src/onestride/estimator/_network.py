@@ -1,91 +1,30 @@
-"""The network behind the estimators: a spherical first layer, the step of a fitted network, and its honest choice.
+"""A fit: scale and penalty by leave-one-out, the move of the first layer by held-out rows, then all rows.
 
-network    f(z) = c₀ + cᵀσ(W₀Rz + b) + lᵀz,   rows of W₀ of length s (the input scale), b ~ N(0, 1), R = I before the step
-readout    (c, l, c₀) by ridge regression
-step       shared   R = I + ηP,  P the symmetric part of −∂/∂R of ½⟨(y − f)²⟩ at R = I,  ⟨r ∇f zᵀ⟩;  W = W₀R
-           neurons  W = W₀ + ηG,  G = −∂/∂W of the same: every neuron moves on its own, as in the theory of one step
-
-The antisymmetric part of ∂/∂R is left out: to first order it rotates the inputs, which a spherical W₀ does not feel. η is
-given as the length of the step relative to the layer, ρ = |ηW₀P|/|W₀| (ρ = |ηG|/|W₀|), and W is brought back to the
-length of W₀, so that the step changes directions and not the input scale.
+Leave-one-out is honest for the untrained layer, which saw no target; for a moved one it is not, because the left-out row has
+already shaped the features. What is chosen is chosen with few neurons and some of the rows (`_judge.Effort`); at full size there are
+two regressions, before and after the move, each with one Gram matrix, one eigendecomposition and one product for leave-one-out.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import sys
+import time
 from dataclasses import dataclass, replace
-from typing import Any, Literal
 
 import numpy as np
 
 from onestride._numerics import Array
-from onestride.estimator._ridge import Decomposition, Readout, best_penalty, decompose, ridge_solutions
-from onestride.functions import Function, activation
+from onestride.estimator._judge import EFFORTS, LIFT, Effort, best_move, judge_moves, learned_map, moves, take_steps
+from onestride.estimator._judge import FEWEST_ROWS as FEWEST_ROWS
+from onestride.estimator._judge import STEPS as STEPS
+from onestride.estimator._judge import HeldOut as HeldOut
+from onestride.estimator._judge import Move as Move
+from onestride.estimator._layer import Layer, Recipe, draw_layer, step_direction
+from onestride.estimator._ridge import Decomposition, best_penalty, decompose
+from onestride.estimator._targets import pulled_in
 
-GradientKind = Literal["shared", "neurons"]
-
+QUIET_SECONDS = 10.0  # progress is told after this long
 SCALES = (0.25, 0.5, 1.0, 2.0, 4.0)  # input scales that leave-one-out chooses from
-STEPS = (0.0, 1.0, 3.0)  # relative step sizes ρ that held-out rows choose from
-AROUND = (0.01, 0.1, 1.0, 10.0, 100.0)  # penalties tried for each, as multiples of the one without a step
-LIFT = 100.0  # the step is taken at this multiple of the chosen penalty: its residual keeps more signal
-FOLDS = 3
-FEWEST_ROWS = 12  # with fewer distinct rows no step can be judged
-ENOUGH_ROWS = 2000  # with more, two of the three folds judge well enough
-
-
-@dataclass(frozen=True)
-class Layer:
-    """σ(WZᵀ + b) with rows w_j (N × d), followed by the inputs themselves when `skip`."""
-
-    W: Array
-    b: Array
-    activation: Any  # its name and not the function, which does not pickle
-    skip: bool
-
-    @property
-    def sigma(self) -> Function:
-        """The activation σ, not centred: the intercept is fitted."""
-        return activation(self.activation, centred=False)
-
-    def design(self, Z: Array) -> Array:
-        """Features of standardised rows, n × (N + d), in the precision of Z."""
-        hidden = self.sigma(Z @ self.W.T + self.b).astype(Z.dtype, copy=False)
-        return np.hstack([hidden, Z]) if self.skip else hidden
-
-    def outputs(self, Z: Array, readout: Readout) -> Array:
-        """f(z), n × outputs, in the precision of Z."""
-        c, c0 = (part.astype(Z.dtype) for part in readout)
-        return self.design(Z) @ c + c0
-
-    def slopes(self, Z: Array) -> Array:
-        """σ'(WZᵀ + b), n × N."""
-        return self.sigma.derivative(Z @ self.W.T + self.b)
-
-    def input_gradients(self, Z: Array, coefficients: Array) -> Iterator[Array]:
-        """∇_z of each output in turn at every row, n × d."""
-        N, slopes = self.W.shape[0], self.slopes(Z)
-        for c in coefficients.T:
-            gradients = (slopes * c[:N]) @ self.W
-            yield gradients + c[N:] if self.skip else gradients
-
-
-@dataclass(frozen=True)
-class HeldOut:
-    """Mean squared errors on rows that neither built the features nor fitted the readout, one per step size ρ.
-
-    `gain` is the fall against ρ = 0, row by row on the same rows, and `stderr` its standard error. In units of the
-    target's variance; empty when the step size was given or there were too few rows.
-    """
-
-    steps: tuple[float, ...] = ()
-    errors: tuple[float, ...] = ()
-    gain: tuple[float, ...] = ()
-    stderr: tuple[float, ...] = ()
-
-    def choice(self) -> float:
-        """The step with the smallest error among those that gain more than one standard error; else none."""
-        sure = [(e, s) for s, e, g, se in zip(self.steps, self.errors, self.gain, self.stderr, strict=True) if g > se]
-        return min(sure)[1] if sure else 0.0
 
 
 @dataclass(frozen=True)
@@ -100,7 +39,11 @@ class Stage:
 
 @dataclass(frozen=True)
 class FittedNetwork:
-    """The fit before and after the step (the same when ρ = 0), and what chose the step."""
+    """The fit before and after the step (the same when ρ = 0), and what chose the step.
+
+    `targets` are those it was fitted to, `outlying` tells which of them were pulled in (n × outputs). `judged` has the
+    held-out errors of every move that was tried, `held_out` those of the one taken.
+    """
 
     untrained: Stage
     trained: Stage
@@ -108,132 +51,151 @@ class FittedNetwork:
     step: float
     held_out: HeldOut
     direction: Array
+    targets: Array
+    outlying: Array
+    move: Move
+    judged: dict[Move, HeldOut]
+
+
+class Progress:
+    """Tells on stderr what a fit is doing, once it has taken ten seconds."""
+
+    def __init__(self, wanted: bool = False) -> None:
+        self.wanted, self.start = wanted, time.perf_counter()
+
+    def tell(self, what: str) -> None:
+        """One line: seconds so far and what comes next."""
+        seconds = time.perf_counter() - self.start
+        if self.wanted and seconds > QUIET_SECONDS:
+            print(f"onestride: {seconds:.0f} s, now {what}", file=sys.stderr, flush=True)
 
 
 @dataclass(frozen=True)
-class Recipe:
-    """What the estimators hand down; `scale` and `step` are None when they are to be chosen."""
+class Sample:
+    """The rows and neurons that choices are made with; all of them when there are few."""
 
-    width: int
-    activation: Any
-    skip: bool
-    gradient: GradientKind
-    steps: int
-    scale: float | None
-    step: float | None
-    alphas: Array
+    Z: Array
+    Y: Array
+    w: Array
+    unit: Layer
+    whole: bool
 
 
-def draw_layer(varies: Array, recipe: Recipe, generator: np.random.Generator, dtype: np.dtype) -> Layer:
-    """Rows of W₀ uniform on the unit sphere of the inputs that vary (d booleans), biases standard normal."""
-    W = generator.standard_normal((recipe.width, varies.size))
-    if varies.any():
-        W *= varies
-    W /= np.linalg.norm(W, axis=1, keepdims=True)
-    b = generator.standard_normal(recipe.width)
-    return Layer(W.astype(dtype), b.astype(dtype), recipe.activation, recipe.skip)
-
-
-def step_direction(layer: Layer, readout: Readout, Z: Array, Y: Array, w: Array, kind: GradientKind) -> Array:
-    """The direction of the step, ΔW (N × d), scaled to |ΔW| = |W|; zero when there is nothing to follow.
-
-    G = ⟨[(r cᵀ) ∘ σ'(Wz + b)] zᵀ⟩ over rows; the shared map's gradient is WᵀG = ⟨r ∇f zᵀ⟩.
-    """
-    W, (c, c0) = layer.W, readout
-    residual = Y - layer.design(Z) @ c - c0
-    pull = layer.slopes(Z)
-    pull *= (residual * w[:, None]) @ c[: W.shape[0]].T
-    change = G = pull.T @ Z
-    if kind == "shared":
-        change = (W @ W.T) @ G + (W @ G.T) @ W  # W(P + Pᵀ) with P = WᵀG, without a d × d matrix
-    size = np.linalg.norm(change)
-    return change * (np.linalg.norm(W) / size) if size > 0 else change
-
-
-def stepped(layer: Layer, change: Array, step: float) -> Layer:
-    """W + ρΔW, brought back to the length of W."""
-    W = layer.W / (1 + step) + change * (step / (1 + step))  # that direction for every ρ up to the largest number
-    W *= np.linalg.norm(layer.W) / np.linalg.norm(W)
-    return replace(layer, W=W.astype(layer.W.dtype))
-
-
-def take_steps(
-    layer: Layer, change: Array, step: float, Z: Array, Y: Array, w: Array, alpha: float, recipe: Recipe
-) -> Layer:
-    """The layer after `recipe.steps` steps of size ρ on the same rows, the readout fitted again before each but the first."""
-    layer = stepped(layer, change, step)
-    for _ in range(recipe.steps - 1):
-        (readout,) = ridge_solutions(layer.design(Z), Y, w, np.array([alpha]))
-        layer = stepped(layer, step_direction(layer, readout, Z, Y, w, recipe.gradient), step)
-    return layer
-
-
-def judge_steps(
-    layer: Layer, Z: Array, Y: Array, w: Array, alpha: float, recipe: Recipe, generator: np.random.Generator
-) -> HeldOut:
-    """Build features and readout on two thirds of the rows, measure on the rest, for every ρ on the same rows.
-
-    Each ρ has the penalty that suits it best on the held-out rows. The input scale and α, the penalty without a step, come
-    from all rows; they are the same for every ρ.
-    """
-    n = Z.shape[0]
-    if n < FEWEST_ROWS or not Y.any():
-        return HeldOut()
-    fold = generator.permutation(n) % FOLDS
-    judged = range(FOLDS if n <= ENOUGH_ROWS else FOLDS - 1)
-    losses = np.empty((len(STEPS), len(AROUND), n))
-    for k in judged:
-        out = fold == k
-        Zk, Yk, wk = Z[~out], Y[~out], w[~out]
-        *readouts, strong = ridge_solutions(layer.design(Zk), Yk, wk, alpha * np.array([*AROUND, LIFT]))
-        change = step_direction(layer, strong, Zk, Yk, wk, recipe.gradient)
-        for i, step in enumerate(STEPS):
-            trained = layer
-            if step:
-                trained = take_steps(layer, change, step, Zk, Yk, wk, LIFT * alpha, recipe)
-                readouts = ridge_solutions(trained.design(Zk), Yk, wk, alpha * np.array(AROUND))
-            design = trained.design(Z[out])
-            for j, (coefficients, intercept) in enumerate(readouts):
-                losses[i, j, out] = np.square(Y[out] - intercept - design @ coefficients).mean(1)
-    rows = np.isin(fold, list(judged))
-    return _paired(losses[:, :, rows], w[rows])
-
-
-def _paired(losses: Array, w: Array) -> HeldOut:
-    """Per ρ the best penalty's mean loss, and its gain over ρ = 0 with the standard error of the paired difference."""
-    share = w / w.sum()
-    best = [loss[int(np.argmin(loss @ share))] for loss in losses]
-    gains = [best[0] - loss for loss in best]
-    means = [float(g @ share) for g in gains]
-    errors = [float(np.sqrt(np.square(share * (g - m)).sum())) for g, m in zip(gains, means, strict=True)]
-    return HeldOut(STEPS, tuple(float(loss @ share) for loss in best), tuple(means), tuple(errors))
-
-
-def fit_network(Z: Array, Y: Array, w: Array, recipe: Recipe, generator: np.random.Generator) -> FittedNetwork:
-    """Choose scale and penalty by leave-one-out, the step by held-out rows, then fit on all rows.
-
-    Leave-one-out is honest for the untrained layer, which saw no target; for a step it is not, because the left-out row
-    has already shaped the features.
-    """
+def fit_network(
+    Z: Array,
+    Y: Array,
+    w: Array,
+    recipe: Recipe,
+    generator: np.random.Generator,
+    effort: Effort = EFFORTS["default"],
+    progress: Progress | None = None,
+) -> FittedNetwork:
+    """Choose on a sample, fit on all rows; Z n × d standardised, Y n × outputs of unit variance, w n."""
+    tell = (progress or Progress()).tell
     unit = draw_layer(np.abs(Z).max(axis=0) > 0, recipe, generator, Z.dtype)
+    sample = _sample(unit, Z, Y, w, recipe, effort, generator)
+    small, scale, chosen_targets, outlying = _untrained(sample, recipe)
+    untrained = small
+    if not sample.whole:
+        tell(f"regression before the step, {len(Z)} rows, {len(unit.W)} neurons")
+        layer = replace(unit, W=unit.W * unit.W.dtype.type(scale))
+        path = decompose(layer.design(Z), Y, w)
+        path, outlying = _pulled(path, Y, recipe)
+        untrained = _stage(layer, path, recipe)
+    if outlying.any():
+        Y = untrained.path.targets
+    sample = replace(sample, Y=chosen_targets)
+    tell(f"choice of the step on {len(sample.Z)} rows, {len(sample.unit.W)} neurons")
+    move, step, judged = _chosen_move(sample, small, recipe, effort, generator)
+    layer, direction = _moved(untrained, sample, small, Z, Y, w, move, step, effort)
+    tell(f"regression after the step, {len(Z)} rows, {len(unit.W)} neurons" if step else "the last numbers")
+    trained = _stage(layer, decompose(layer.design(Z), Y, w), recipe) if step else untrained
+    held_out = judged.get(move, HeldOut())
+    return FittedNetwork(untrained, trained, scale, step, held_out, direction, Y, outlying, move, judged)
+
+
+def _sample(
+    unit: Layer, Z: Array, Y: Array, w: Array, recipe: Recipe, effort: Effort, generator: np.random.Generator
+) -> Sample:
+    n, N = len(Z), len(unit.W)
+    whole = (n <= effort.rows and effort.width >= N) or not Y.any()
+    if whole or (recipe.scale is not None and recipe.step == 0):  # nothing to choose
+        return Sample(Z, Y, w, unit, True)
+    rows = np.sort(generator.choice(n, effort.rows, replace=False)) if n > effort.rows else slice(None)
+    narrow = replace(unit, W=unit.W[: effort.width], b=unit.b[: effort.width])
+    return Sample(Z[rows], Y[rows], w[rows], narrow, False)
+
+
+def _untrained(sample: Sample, recipe: Recipe) -> tuple[Stage, float, Array, Array]:
+    """The layer at the scale with the smallest leave-one-out error, that scale, the targets, and which were pulled in.
+
+    Outlying targets are told by the middle scale, before any of them is asked to choose.
+    """
     scales = SCALES if recipe.scale is None else (recipe.scale,)
-    stages = (_stage(replace(unit, W=unit.W * unit.W.dtype.type(scale)), Z, Y, w, recipe) for scale in scales)
-    untrained, scale = min(zip(stages, scales, strict=True), key=lambda pair: pair[0].left_out_error)
-    layer, alpha = untrained.layer, untrained.alpha
-    change = step_direction(layer, untrained.path.readout(LIFT * alpha), Z, Y, w, recipe.gradient)
-    step, held_out = recipe.step, HeldOut()
-    if step is None:
-        held_out = judge_steps(layer, Z, Y, w, alpha, recipe, generator)
-        step = held_out.choice()
-    trained = untrained
-    if step:
-        trained = _stage(take_steps(layer, change, step, Z, Y, w, LIFT * alpha, recipe), Z, Y, w, recipe)
-    return FittedNetwork(untrained, trained, scale, step, held_out, _leading(change))
+    middle = scales[len(scales) // 2]
+    unit, Y = sample.unit, sample.Y
+    outlying = np.zeros(Y.shape, bool)
+    best = None
+    for scale in sorted(scales, key=lambda s: s != middle):
+        layer = replace(unit, W=unit.W * unit.W.dtype.type(scale))
+        path = decompose(layer.design(sample.Z), Y, sample.w)
+        if scale == middle:
+            path, outlying = _pulled(path, Y, recipe)
+            Y = path.targets if outlying.any() else Y
+        stage = _stage(layer, path, recipe)
+        if best is None or stage.left_out_error < best[0].left_out_error:
+            best = stage, scale
+    assert best is not None
+    return *best, Y, outlying
 
 
-def _stage(layer: Layer, Z: Array, Y: Array, w: Array, recipe: Recipe) -> Stage:
-    path = decompose(layer.design(Z), Y, w)
+def _pulled(path: Decomposition, Y: Array, recipe: Recipe) -> tuple[Decomposition, Array]:
+    """The regression of the targets with outliers pulled in, and which were."""
+    outlying = np.zeros(Y.shape, bool)
+    if recipe.pull and len(Y) >= FEWEST_ROWS and Y.any():
+        pulled, outlying = pulled_in(path, Y, recipe.alphas)
+        path = path.of(pulled) if outlying.any() else path
+    return path, outlying
+
+
+def _stage(layer: Layer, path: Decomposition, recipe: Recipe) -> Stage:
     return Stage(layer, path, *best_penalty(path, recipe.alphas))
+
+
+def _chosen_move(
+    sample: Sample, small: Stage, recipe: Recipe, effort: Effort, generator: np.random.Generator
+) -> tuple[Move, float, dict[Move, HeldOut]]:
+    """The move, its size ρ (0 for none) and what held-out rows said of all that were tried."""
+    tried = moves(recipe, sample.Z.shape[1], effort)
+    if recipe.step is not None:
+        return tried[0], recipe.step, {}
+    judged = judge_moves(small.layer, sample.Z, sample.Y, sample.w, small.alpha, tried, effort, generator)
+    if not judged:
+        return tried[0], 0.0, {}
+    move = best_move(judged)
+    return move, judged[move].choice(), judged
+
+
+def _moved(
+    untrained: Stage,
+    sample: Sample,
+    small: Stage,
+    Z: Array,
+    Y: Array,
+    w: Array,
+    move: Move,
+    step: float,
+    effort: Effort,
+) -> tuple[Layer, Array]:
+    """The layer after the move, and the unit direction of input space along which it goes most."""
+    layer, alpha = untrained.layer, LIFT * untrained.alpha
+    if move.is_map and step:
+        learned = learned_map(small.layer, sample.Z, sample.Y, sample.w, move, step, effort)
+        return learned.applied(layer, step), _leading(learned.root)
+    kind = "neurons" if move.kind == "neurons" else "shared"
+    change = step_direction(layer, untrained.path.readout(alpha), Z, Y, w, kind)
+    moved = take_steps(layer, change, step, Z, Y, w, alpha, kind, move.repeats) if step else layer
+    return moved, _leading(change)
 
 
 def _leading(change: Array) -> Array:

@@ -13,7 +13,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from onestride._numerics import Array, Float
-from onestride.estimator._network import LIFT, Layer, Recipe, step_direction, take_steps
+from onestride.estimator._judge import EFFORTS, LIFT, Move, learned_map, take_steps
+from onestride.estimator._layer import Layer, step_direction
 from onestride.estimator._ridge import ridge_solutions
 from onestride.theory.table.kernel_law import KernelLaw, kernel_law
 
@@ -23,19 +24,19 @@ FEWEST_ROWS = 80
 
 @dataclass(frozen=True, eq=False)
 class Sample:
-    """Rows of the table, n × d and n × outputs, and the untrained layer with its penalty."""
+    """Rows of the table, n × d and n × outputs, the untrained layer with its penalty, and the move it takes."""
 
     layer: Layer
-    recipe: Recipe
+    move: Move
     alpha: float
     Z: Array
     Y: Array
 
     @classmethod
-    def of(cls, layer: Layer, recipe: Recipe, alpha: float, Z: Array, Y: Array) -> Sample:
+    def of(cls, layer: Layer, move: Move, alpha: float, Z: Array, Y: Array) -> Sample:
         """At most `MOST_ROWS` rows."""
         rows = np.random.default_rng(0).permutation(len(Z))[:MOST_ROWS]
-        return cls(layer, recipe, alpha, Z[rows], Y[rows])
+        return cls(layer, move, alpha, Z[rows], Y[rows])
 
 
 @dataclass(frozen=True)
@@ -77,10 +78,14 @@ def _pair(sample: Sample, step: float, fit: Array, shown: Array) -> tuple[Kernel
     before = _law(layer, sample.Z[shown], sample.Y[shown])
     if not step:
         return before, before
-    w, alpha = np.ones(len(Z)), LIFT * sample.alpha
+    w, alpha, move = np.ones(len(Z)), LIFT * sample.alpha, sample.move
+    if move.is_map:
+        moved = learned_map(layer, Z, Y, w, move, step, EFFORTS["default"]).applied(layer, step)
+        return before, _law(moved, sample.Z[shown], sample.Y[shown])
+    kind = "neurons" if move.kind == "neurons" else "shared"
     (readout,) = ridge_solutions(layer.design(Z), Y, w, np.array([alpha]))
-    change = step_direction(layer, readout, Z, Y, w, sample.recipe.gradient)
-    trained = take_steps(layer, change, step, Z, Y, w, alpha, sample.recipe)
+    change = step_direction(layer, readout, Z, Y, w, kind)
+    trained = take_steps(layer, change, step, Z, Y, w, alpha, kind, move.repeats)
     return before, _law(trained, sample.Z[shown], sample.Y[shown])
 
 

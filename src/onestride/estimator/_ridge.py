@@ -8,7 +8,7 @@ min over (c, c₀) of Σ_i w_i|y_i − c₀ − f_iᵀc|² + α|c|². With centr
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
@@ -28,27 +28,28 @@ class Readout(NamedTuple):
 class Decomposition:
     """The decomposition of one regression; primal (of K) for n ≥ p rows, dual (of √w FFᵀ√w) for fewer.
 
-    `features` are centred rows (n × p), `vectors` the eigenvectors, `projected` the target in their basis.
+    `rows` are the centred rows √w F (n × p), in the basis of the eigenvectors when primal; `projected` is the target there.
     """
 
     feature_mean: Array
     target_mean: Array
     weights: Array
-    features: Array
+    rows: Array
     centred: Array
     eigenvalues: Array
     vectors: Array
     projected: Array
+    primal: bool
 
     @property
-    def primal(self) -> bool:
-        """Whether `vectors` are those of K (p × p)."""
-        return self.vectors.shape[0] == self.features.shape[1]
+    def targets(self) -> Array:
+        """As they were given, up to rounding."""
+        return self.centred + self.target_mean
 
     def readout(self, alpha: float) -> Readout:
         """The regression at one penalty."""
         solved = self.vectors @ (self.projected / (self.eigenvalues + alpha)[:, None])
-        c = solved if self.primal else self.features.T @ (np.sqrt(self.weights)[:, None] * solved)
+        c = solved if self.primal else self.rows.T @ solved
         return Readout(c, self.target_mean - self.feature_mean @ c)
 
     def left_out(self, alphas: Array) -> Array:
@@ -60,37 +61,48 @@ class Decomposition:
         alphas, root = np.asarray(alphas, float), np.sqrt(self.weights)[:, None]
         share = self.weights[:, None] / self.weights.sum()
         shrink = 1 / (self.eigenvalues[:, None] + alphas)
+        shrink = shrink if self.primal else shrink * alphas
+        basis = self.rows if self.primal else self.vectors
+        kept = np.square(basis) @ shrink
+        kept = 1 - share - kept if self.primal else kept - share
+        n, outputs = self.centred.shape
+        fitted = basis @ (self.projected[:, None, :] * shrink[:, :, None]).reshape(len(shrink), -1)
+        residuals = fitted.reshape(n, alphas.size, outputs)
         if self.primal:
-            rows = root * (self.features @ self.vectors)
-            keep = 1 - share - np.square(rows) @ shrink
-            residuals = np.stack([root * self.centred - rows @ (self.projected * s[:, None]) for s in shrink.T])
-        else:
-            shrink *= alphas
-            keep = np.square(self.vectors) @ shrink - share
-            residuals = np.stack([self.vectors @ (self.projected * s[:, None]) for s in shrink.T])
-        return residuals / root / np.maximum(keep.T, 1e-12)[:, :, None]
+            residuals = (root * self.centred)[:, None, :] - residuals
+        return (residuals / root[:, :, None] / np.maximum(kept, 1e-12)[:, :, None]).transpose(1, 0, 2)
+
+    def of(self, targets: Array) -> Decomposition:
+        """The same features with other targets, n × outputs."""
+        mean = self.weights @ targets / self.weights.sum()
+        centred = targets - mean
+        rooted = np.sqrt(self.weights)[:, None] * centred
+        projected = (self.rows if self.primal else self.vectors).T @ rooted
+        return replace(self, target_mean=mean, centred=centred, projected=projected)
 
 
 def decompose(features: Array, targets: Array, weights: Array) -> Decomposition:
     """Decompose once; features n × p, targets n × outputs, weights n, all positive. Works in double precision."""
-    features, mean, centred, target_mean = _centred(features, targets, weights)
-    _, gram, right = _normal_equations(features, centred, weights)
+    rows, mean, centred, target_mean = _centred(features, targets, weights)
+    gram, right = _normal_equations(rows, centred, weights)
+    primal = len(gram) == rows.shape[1]
     eigenvalues, vectors = eigh(gram, driver="evd", overwrite_a=True, check_finite=False)
     eigenvalues, projected = np.maximum(eigenvalues, 0.0), vectors.T @ right
-    return Decomposition(mean, target_mean, weights, features, centred, eigenvalues, vectors, projected)
+    rows = rows @ vectors if primal else rows
+    return Decomposition(mean, target_mean, weights, rows, centred, eigenvalues, vectors, projected, primal)
 
 
 def ridge_solutions(features: Array, targets: Array, weights: Array, alphas: Array) -> list[Readout]:
     """The readout at a few penalties, one Cholesky factor each: quicker than `decompose` and without leave-one-out."""
-    features, mean, centred, target_mean = _centred(features, targets, weights)
-    rows, gram, right = _normal_equations(features, centred, weights)
+    rows, mean, centred, target_mean = _centred(features, targets, weights)
+    gram, right = _normal_equations(rows, centred, weights)
     diagonal = gram.diagonal().copy()
     smallest = 1e-14 * diagonal.sum()  # below this the factor is rounding
     solutions = []
     for alpha in alphas:
         np.fill_diagonal(gram, diagonal + max(float(alpha), smallest))
         solved = cho_solve(cho_factor(gram, check_finite=False), right, check_finite=False)
-        c = solved if len(solved) == features.shape[1] else rows.T @ solved
+        c = solved if len(solved) == rows.shape[1] else rows.T @ solved
         solutions.append(Readout(c, target_mean - mean @ c))
     return solutions
 
@@ -103,18 +115,16 @@ def best_penalty(path: Decomposition, alphas: Array) -> tuple[float, float]:
 
 
 def _centred(features: Array, targets: Array, weights: Array) -> tuple[Array, Array, Array, Array]:
-    """Centred features, their mean, centred targets, their mean; double precision copies."""
+    """√w F from centred features, their mean, centred targets, their mean; double precision copies."""
     share = weights / weights.sum()
     features, targets = features.astype(np.float64), targets.astype(np.float64)
     mean, target_mean = share @ features, share @ targets
     features -= mean
+    features *= np.sqrt(weights)[:, None]
     return features, mean, targets - target_mean, target_mean
 
 
-def _normal_equations(features: Array, targets: Array, weights: Array) -> tuple[Array, Array, Array]:
-    """√w F; K (p × p) for n ≥ p rows, √w FFᵀ√w (n × n) for fewer; and the right-hand side. From centred rows."""
-    root = np.sqrt(weights)[:, None]
-    rows, targets = features * root, root * targets
-    if features.shape[0] >= features.shape[1]:
-        return rows, rows.T @ rows, rows.T @ targets
-    return rows, rows @ rows.T, targets
+def _normal_equations(rows: Array, targets: Array, weights: Array) -> tuple[Array, Array]:
+    """K (p × p) for n ≥ p rows, √w FFᵀ√w (n × n) for fewer, and the right-hand side; from √w F."""
+    targets = np.sqrt(weights)[:, None] * targets
+    return (rows.T @ rows, rows.T @ targets) if rows.shape[0] >= rows.shape[1] else (rows @ rows.T, targets)

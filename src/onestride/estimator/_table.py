@@ -11,60 +11,80 @@ from onestride._numerics import Array
 
 FAR = 4.0  # a row further than this many training ranges outside the training range is reported
 ENOUGH_FOR_A_RANGE = 12  # fewer distinct rows do not tell how far a column goes
+CLIP = 3.0  # of a clipped column, in units of its quantile range
+_NORMAL_RANGES = 2.4387  # (q₀.₉₅ − q₀.₀₅)/(q₀.₇₅ − q₀.₂₅) of a normal column
+_QUANTILE = "inverted_cdf"  # an entry of the column: the one rule that weights as repetition
 _ROUNDING = 8  # a column whose range is within this many roundings of its largest entry is constant
 _WHITEN_FLOOR = 1e-3  # principal components below this share of the largest variance are not blown up further
 
 
 @dataclass(frozen=True)
 class Inputs:
-    """z = (x − mean)/scale by column, then rotated when whitened. A column without variation is 0 whatever it holds.
+    """z = (u − mean)/scale of u = v/√(1 + (v/3)²)/(1 + r²), v = (x − centre)/spread by column, then rotated when whitened.
 
-    `low` and `high` are the smallest and largest training entries, `rows` the number of distinct training rows.
+    `centre` and `spread` are the median and a range of quantiles: a few wild entries move neither, and after the smooth clip
+    to ±3 none of them is wild. r counts how many training ranges x lies outside the training range: nothing was seen there, so
+    that the further out, the less an entry says. Not clipped, u = v with mean and standard deviation. A column without variation
+    is 0 whatever it holds. `low` and `high` are the ends of the training range, `rows` the number of distinct training rows.
     """
 
-    mean: Array
-    scale: Array
+    centre: Array
+    spread: Array
+    clip: bool
     low: Array
     high: Array
     rows: int
+    mean: Array | float = 0.0
+    scale: Array | float = 1.0
     rotation: Array | None = None
 
     def standardised(self, X: Array) -> Array:
-        """Every row's z, in the precision of X; inf where it overflows."""
+        """Every row's z, in the precision of X; inf where it overflows, which no clipped one does."""
         with np.errstate(over="ignore", invalid="ignore"):
-            Z = ((X - self.mean) / self.scale).astype(X.dtype)
+            U = (X / 2 - self.centre / 2) / (self.spread / 2)  # halves: a difference of the largest numbers is one too
+            if self.clip:
+                beyond = np.minimum(np.maximum(self._outside(X), 0.0), 1e100)
+                U = smooth_clip(U) / (1 + np.square(beyond))
+            Z = ((U - self.mean) / self.scale).astype(X.dtype)
             return Z if self.rotation is None else Z @ self.rotation.astype(X.dtype)
+
+    def _outside(self, X: Array) -> Array:
+        """How many training ranges every entry lies outside the training range, below 0 inside; 0 for constant columns."""
+        low, high = self.low.astype(np.float64) / 2, self.high.astype(np.float64) / 2
+        return np.maximum(low - X / 2, X / 2 - high) / np.maximum(high - low, self.spread / 2)
 
     def to_columns(self, vectors: Array) -> Array:
         """From the network's coordinates to standardised columns, along the last axis; 0 for constant columns."""
-        return (vectors if self.rotation is None else vectors @ self.rotation.T) * np.isfinite(self.scale)
+        return (vectors if self.rotation is None else vectors @ self.rotation.T) * np.isfinite(self.spread)
 
     def warn_of_far_rows(self, X: Array, names: Array | None) -> None:
         """One warning when rows lie more than `FAR` training ranges outside the training range of some column."""
         if self.rows < ENOUGH_FOR_A_RANGE:
             return
-        low, high = self.low.astype(np.float64), self.high.astype(np.float64)
         with np.errstate(over="ignore", invalid="ignore"):
-            beyond = np.maximum(low - X, X - high)
-            far = beyond / np.where(np.isfinite(self.scale), high - low, np.inf)
-            deviations = beyond / self.scale
+            far = self._outside(X)
         count = int((far > FAR).any(axis=1).sum())
         if not count:
             return
         i, j = np.unravel_index(int(np.nanargmax(far)), far.shape)
+        told = "which says nothing of that entry" if self.clip else "where predictions can be off by any factor"
         name = f"column {j}" if names is None else f"column {names[j]!r}"
         warnings.warn(
-            f"{count} of {len(X)} rows lie far outside the training rows, where predictions can be off by any factor: "
-            f"worst is row {i} with {X[i, j]:.6g} in {name}, {far[i, j]:.3g} training ranges "
-            f"({deviations[i, j]:.3g} standard deviations) outside [{low[j]:.6g}, {high[j]:.6g}]",
+            f"{count} of {len(X)} rows lie far outside the training rows, {told}: worst is row {i} with {X[i, j]:.6g} in "
+            f"{name}, {far[i, j]:.3g} training ranges outside [{self.low[j]:.6g}, {self.high[j]:.6g}]",
             UserWarning,
             stacklevel=5,  # the caller of predict or transform
         )
 
 
-def read_inputs(X: Array, weights: Array, whiten: bool) -> Inputs:
+def read_inputs(X: Array, weights: Array, whiten: bool, clip: bool) -> Inputs:
     """The standardisation of the rows X, n × d, by weight."""
-    inputs = Inputs(*location_and_scale(X, weights), X.min(axis=0), X.max(axis=0), len(X))
+    centre, spread = median_and_range(X, weights) if clip else location_and_scale(X, weights)
+    edges = connected_range(X, centre, spread) if clip else (X.min(axis=0), X.max(axis=0))
+    inputs = Inputs(centre, spread, clip, *edges, len(X))
+    if clip:
+        mean, scale = location_and_scale(inputs.standardised(X.astype(np.float64)), weights)
+        inputs = replace(inputs, mean=mean, scale=scale)
     if not whiten:
         return inputs
     Z = inputs.standardised(X)
@@ -72,6 +92,85 @@ def read_inputs(X: Array, weights: Array, whiten: bool) -> Inputs:
     floor = _WHITEN_FLOOR * variances[-1] if variances[-1] > 0 else 1.0
     rotation = (axes / np.sqrt(np.maximum(variances, floor))).astype(Z.dtype)
     return replace(inputs, rotation=rotation)
+
+
+def smooth_clip(V: Array) -> Array:
+    """v/√(1 + (v/3)²): the identity for small v, ±3 for large (RealMLP, Holzmüller, Grinsztajn and Steinwart 2024)."""
+    t = np.clip(V / CLIP, -1e100, 1e100)
+    return CLIP * t / np.sqrt(1 + t * t)
+
+
+def median_and_range(A: Array, weights: Array) -> tuple[Array, Array]:
+    """Weighted median and spread of each column: of normal entries the interquartile range, as (q₀.₉₅ − q₀.₀₅)/2.44.
+
+    A column that is mostly one value has its spread in the others: it is at least the median of the distances from the median
+    that are not 0. inf, so that v = 0, for a constant column. Order statistics: no square, no overflow.
+    """
+    constant = ~np.isfinite(location_and_scale(A, weights)[1])
+    rounding = _ROUNDING * np.finfo(A.dtype).eps * np.abs(A).max(axis=0).astype(np.float64)
+    halves = A / 2.0
+    low, centre, high = np.quantile(halves, (0.05, 0.5, 0.95), axis=0, weights=weights, method=_QUANTILE)
+    spread = (high - low) / _NORMAL_RANGES
+    for j in np.flatnonzero(~constant):
+        distance = np.abs(halves[:, j] - centre[j])
+        away = distance > rounding[j] / 2
+        if away.any():
+            spread[j] = max(spread[j], np.quantile(distance[away], 0.5, weights=weights[away], method=_QUANTILE))
+    return 2 * centre, np.where(constant | (spread <= rounding / 2), np.inf, 2 * spread)
+
+
+def connected_range(A: Array, centre: Array, spread: Array) -> tuple[Array, Array]:
+    """The range of each column without the outermost entries that stand alone, each twice as far out as the one before it.
+
+    One row tells nothing of the way to it; two near each other, or a rare value that comes twice, count as seen. Distances are
+    from the median, and what lies within the spread is never alone.
+    """
+    ordered = np.sort(A / 2.0, axis=0)  # halves, and so the distances below
+    middle, step = centre / 2, np.where(np.isfinite(spread), spread, 0.0) / 2
+    edges = []
+    for sign in (-1, 1):
+        outwards = ordered[::sign]
+        distance = np.maximum(sign * (outwards - middle), step)  # rising
+        leap = np.vstack([np.diff(distance, axis=0) > distance[:-1], np.ones((1, A.shape[1]), bool)])
+        seen = ~leap  # an entry before a leap, and after one, is alone
+        seen[1:] |= ~leap[:-1]
+        seen |= distance <= step
+        edges.append(outwards[len(A) - 1 - seen[::-1].argmax(axis=0), np.arange(A.shape[1])])
+    return 2 * edges[0], 2 * edges[1]
+
+
+@dataclass(frozen=True)
+class Missing:
+    """Missing entries (NaN): replaced by the median of their column; one column more, 0 or 1, for each that had some."""
+
+    medians: Array
+    told: Array
+
+    def filled(self, X: Array) -> Array:
+        """X without NaN, n × (d + columns that had some); X itself when there is nothing to do."""
+        gaps = np.isnan(X)
+        if not gaps.any() and not self.told.any():
+            return X
+        return np.hstack([np.where(gaps, self.medians.astype(X.dtype), X), gaps[:, self.told].astype(X.dtype)])
+
+    def folded(self, by_column: Array) -> Array:
+        """Numbers of all columns, those of a gap added to the column it is in; d."""
+        whole = by_column[: self.told.size].copy()
+        whole[self.told] += by_column[self.told.size :]
+        return whole
+
+
+def read_missing(X: Array, weights: Array) -> Missing:
+    """Medians by weight of what is there, and which columns of X have gaps."""
+    gaps = np.isnan(X)
+    told = np.asarray(gaps.any(axis=0))
+    medians = np.zeros(X.shape[1])
+    for j in np.flatnonzero(told & ~gaps.all(axis=0)):
+        there = ~gaps[:, j]
+        medians[j] = np.quantile(X[there, j].astype(np.float64), 0.5, weights=weights[there], method=_QUANTILE)
+    untouched = np.flatnonzero(~told)
+    medians[untouched] = np.quantile(X[:, untouched].astype(np.float64), 0.5, axis=0, weights=weights, method=_QUANTILE)
+    return Missing(medians, told)
 
 
 def location_and_scale(A: Array, weights: Array) -> tuple[Array, Array]:

@@ -1,0 +1,204 @@
+"""Which move of the first layer helps, judged on rows that built neither the features nor the readout.
+
+Moves: a gradient step of the fitted network (`_layer`) at ρ = 1 or 3, or learned maps (`_maps`), two or four of them, full or
+diagonal. Every move has the penalty that suits it best on the held-out rows; all are compared with no move, row by row. The
+choice is made with at most `Effort.width` neurons on at most `Effort.rows` rows, whatever the size of the fit; the first fold
+rejects all moves but the two best.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Literal, NamedTuple
+
+import numpy as np
+
+from onestride._numerics import Array
+from onestride.estimator._layer import GradientKind, Layer, Recipe, step_direction, stepped
+from onestride.estimator._maps import MOST_INPUTS, LearnedMap, MapKind, learn_maps, start_maps
+from onestride.estimator._ridge import Readout, ridge_solutions
+
+STEPS = (0.0, 1.0, 3.0)  # relative sizes ρ of a gradient step that held-out rows choose from
+MAP_STEP = 10.0  # that of maps: one part in eleven of the layer stays as it was drawn
+AROUND = (0.01, 0.1, 1.0, 10.0, 100.0)  # penalties tried for each, as multiples of the one without a step
+LIFT = 100.0  # the step is taken at this multiple of the chosen penalty: its residual keeps more signal
+FOLDS = 3
+FEWEST_ROWS = 12  # with fewer distinct rows no step can be judged
+SURVIVORS = 2  # moves that go on after the first fold
+ENOUGH_ROWS = 2000  # with more, two of the three folds judge well enough
+
+
+class Effort(NamedTuple):
+    """How much work goes into the choice: rows and neurons it is made with, neurons that learn maps, numbers of maps."""
+
+    rows: int = 4000
+    width: int = 512
+    neurons: int = 128
+    maps: tuple[int, ...] = (2, 4)
+
+
+EFFORTS = {"default": Effort(), "high": Effort(16_000, 1024, 512, (1, 2, 4, 6))}
+
+
+class Move(NamedTuple):
+    """A gradient step of a kind, taken `repeats` times, or that many learned maps."""
+
+    kind: GradientKind | MapKind | Literal["none"]
+    repeats: int
+
+    @property
+    def is_map(self) -> bool:
+        """Whether it is a learned map of the inputs."""
+        return self.kind in ("full", "diagonal")
+
+    @property
+    def steps(self) -> tuple[float, ...]:
+        """The sizes ρ that are tried."""
+        return (MAP_STEP,) if self.is_map else STEPS[1:]
+
+
+@dataclass(frozen=True)
+class HeldOut:
+    """Mean squared errors on rows that neither built the features nor fitted the readout, one per step size ρ.
+
+    `gain` is the fall against ρ = 0, row by row on the same rows, and `stderr` its standard error. In units of the
+    target's variance; empty when the step size was given or there were too few rows.
+    """
+
+    steps: tuple[float, ...] = ()
+    errors: tuple[float, ...] = ()
+    gain: tuple[float, ...] = ()
+    stderr: tuple[float, ...] = ()
+
+    def choice(self) -> float:
+        """The step with the smallest error among those that gain more than one standard error; else none."""
+        sure = [(e, s) for s, e, g, se in zip(self.steps, self.errors, self.gain, self.stderr, strict=True) if g > se]
+        return min(sure)[1] if sure else 0.0
+
+    def error(self, step: float) -> float:
+        """The error at one of the steps."""
+        return self.errors[self.steps.index(step)]
+
+
+def moves(recipe: Recipe, inputs: int, effort: Effort) -> list[Move]:
+    """What is tried: the one kind asked for, or a shared gradient step and both kinds of maps."""
+    if recipe.gradient in ("shared", "neurons"):
+        return [Move(recipe.gradient, recipe.steps)]
+    if recipe.gradient in ("full", "diagonal"):
+        return [Move(recipe.gradient, recipe.steps)]
+    if inputs > MOST_INPUTS:
+        return [Move("shared", recipe.steps)]
+    return [Move("shared", recipe.steps), *(Move(kind, k) for kind in ("full", "diagonal") for k in effort.maps)]
+
+
+def take_steps(
+    layer: Layer, change: Array, step: float, Z: Array, Y: Array, w: Array, alpha: float, kind: GradientKind, count: int
+) -> Layer:
+    """The layer after `count` gradient steps of size ρ on the same rows, the readout fitted again before each but the first."""
+    layer = stepped(layer, change, step)
+    for _ in range(count - 1):
+        (readout,) = ridge_solutions(layer.design(Z), Y, w, np.array([alpha]))
+        layer = stepped(layer, step_direction(layer, readout, Z, Y, w, kind), step)
+    return layer
+
+
+def learned_map(layer: Layer, Z: Array, Y: Array, w: Array, move: Move, step: float, effort: Effort) -> LearnedMap:
+    """The last map of a move."""
+    start = start_maps(layer, Z, Y, w, step, effort.neurons)
+    *_, last = learn_maps(start, Z, Y, w, step, move.kind, move.repeats)  # pyright: ignore[reportArgumentType]
+    return last
+
+
+class Candidate(NamedTuple):
+    """A moved layer, the penalty around which its readout is sought, and its readouts if they are known."""
+
+    move: Move
+    step: float
+    layer: Layer
+    alpha: float
+    readouts: list[Readout] | None = None
+
+
+def _candidates(
+    layer: Layer, Z: Array, Y: Array, w: Array, alpha: float, tried: list[Move], effort: Effort
+) -> Iterator[Candidate]:
+    """No move first, then every move at every size; built on these rows alone."""
+    *readouts, strong = ridge_solutions(layer.design(Z), Y, w, alpha * np.array([*AROUND, LIFT]))
+    yield Candidate(Move("none", 0), 0.0, layer, alpha, readouts)
+    for move in tried:
+        if not move.is_map:
+            kind: GradientKind = move.kind  # pyright: ignore[reportAssignmentType]
+            change = step_direction(layer, strong, Z, Y, w, kind)
+            for step in move.steps:
+                moved = take_steps(layer, change, step, Z, Y, w, LIFT * alpha, kind, move.repeats)
+                yield Candidate(move, step, moved, alpha)
+    both: tuple[MapKind, MapKind] = ("full", "diagonal")
+    start = start_maps(layer, Z, Y, w, MAP_STEP, effort.neurons) if any(move.is_map for move in tried) else None
+    for of in both:
+        counts = [move.repeats for move in tried if move.kind == of]
+        learned = learn_maps(start, Z, Y, w, MAP_STEP, of, max(counts)) if start and counts else ()
+        for count, one in enumerate(learned, 1):
+            if count in counts:
+                yield Candidate(Move(of, count), MAP_STEP, one.applied(layer, MAP_STEP), one.alpha)
+
+
+def judge_moves(
+    layer: Layer,
+    Z: Array,
+    Y: Array,
+    w: Array,
+    alpha: float,
+    tried: list[Move],
+    effort: Effort,
+    generator: np.random.Generator,
+) -> dict[Move, HeldOut]:
+    """Build features and readout on two thirds of the rows, measure on the rest, for every move on the same rows.
+
+    The input scale and α, the penalty without a step, come from all rows; they are the same for every move.
+    """
+    n = Z.shape[0]
+    if n < FEWEST_ROWS or not Y.any():
+        return {}
+    fold = generator.permutation(n) % FOLDS
+    judged = range(FOLDS if n <= ENOUGH_ROWS else FOLDS - 1)
+    losses: dict[tuple[Move, float], Array] = {}
+    surviving = tried
+    for k in judged:
+        out = fold == k
+        Zk, Yk, wk = Z[~out], Y[~out], w[~out]
+        for c in _candidates(layer, Zk, Yk, wk, alpha, surviving, effort):
+            readouts = c.readouts or ridge_solutions(c.layer.design(Zk), Yk, wk, c.alpha * np.array(AROUND))
+            design = c.layer.design(Z[out])
+            held = losses.setdefault((c.move, c.step), np.full((len(AROUND), n), np.nan))
+            for j, (coefficients, intercept) in enumerate(readouts):
+                held[j, out] = np.square(Y[out] - intercept - design @ coefficients).mean(1)
+        if k == 0:
+            seen = {move: min((losses[move, s][:, out] @ w[out]).min() for s in move.steps) for move in tried}
+            surviving = sorted(tried, key=lambda move: seen[move])[:SURVIVORS]
+    return {move: _held_out(move, losses, w) for move in tried}
+
+
+def _held_out(move: Move, losses: dict[tuple[Move, float], Array], w: Array) -> HeldOut:
+    """What the rows on which a move was judged say of it."""
+    steps = (0.0, *move.steps)
+    stack = np.stack([losses[Move("none", 0), 0.0], *(losses[move, s] for s in move.steps)])
+    rows = np.isfinite(stack).all(axis=(0, 1))
+    return _paired(stack[:, :, rows], w[rows], steps)
+
+
+def _paired(losses: Array, w: Array, steps: tuple[float, ...]) -> HeldOut:
+    """Per ρ the best penalty's mean loss, and its gain over ρ = 0 with the standard error of the paired difference."""
+    share = w / w.sum()
+    best = [loss[int(np.argmin(loss @ share))] for loss in losses]
+    gains = [best[0] - loss for loss in best]
+    means = [float(g @ share) for g in gains]
+    errors = [float(np.sqrt(np.square(share * (g - m)).sum())) for g, m in zip(gains, means, strict=True)]
+    return HeldOut(steps, tuple(float(loss @ share) for loss in best), tuple(means), tuple(errors))
+
+
+def best_move(judged: dict[Move, HeldOut]) -> Move:
+    """The move with the smallest error among those that gain more than one standard error, else the best of all."""
+    sure = {move: h.error(h.choice()) for move, h in judged.items() if h.choice()}
+    errors = sure or {move: min(h.errors[1:]) for move, h in judged.items()}
+    return min(errors, key=lambda move: errors[move])

@@ -1,0 +1,109 @@
+"""The network behind the estimators: a spherical first layer and the gradient step of a fitted network.
+
+network    f(z) = c₀ + cᵀσ(W₀Rz + b) + lᵀz,   rows of W₀ of length s (the input scale), b ~ N(0, 1), R = I before the step
+readout    (c, l, c₀) by ridge regression
+step       shared   R = I + ηP,  P the symmetric part of −∂/∂R of ½⟨(y − f)²⟩ at R = I,  ⟨r ∇f zᵀ⟩;  W = W₀R
+           neurons  W = W₀ + ηG,  G = −∂/∂W of the same: every neuron moves on its own, as in the theory of one step
+
+The antisymmetric part of ∂/∂R is left out: to first order it rotates the inputs, which a spherical W₀ does not feel. η is
+given as the length of the step relative to the layer, ρ = |ηW₀P|/|W₀| (ρ = |ηG|/|W₀|), and W is brought back to the
+length of W₀, so that the step changes directions and not the input scale.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+import numpy as np
+
+from onestride._numerics import Array
+from onestride.estimator._ridge import Readout
+from onestride.functions import Function, activation
+
+GradientKind = Literal["shared", "neurons"]
+
+
+@dataclass(frozen=True)
+class Layer:
+    """σ(WZᵀ + b) with rows w_j (N × d), followed by the inputs themselves when `skip`."""
+
+    W: Array
+    b: Array
+    activation: Any  # its name and not the function, which does not pickle
+    skip: bool
+
+    @property
+    def sigma(self) -> Function:
+        """The activation σ, not centred: the intercept is fitted."""
+        return activation(self.activation, centred=False)
+
+    def design(self, Z: Array) -> Array:
+        """Features of standardised rows, n × (N + d), in the precision of Z."""
+        hidden = self.sigma(Z @ self.W.T + self.b).astype(Z.dtype, copy=False)
+        return np.hstack([hidden, Z]) if self.skip else hidden
+
+    def outputs(self, Z: Array, readout: Readout) -> Array:
+        """f(z), n × outputs, in the precision of Z."""
+        c, c0 = (part.astype(Z.dtype) for part in readout)
+        return self.design(Z) @ c + c0
+
+    def slopes(self, Z: Array) -> Array:
+        """σ'(WZᵀ + b), n × N."""
+        return self.sigma.derivative(Z @ self.W.T + self.b)
+
+    def input_gradients(self, Z: Array, coefficients: Array) -> Iterator[Array]:
+        """∇_z of each output in turn at every row, n × d."""
+        N, slopes = self.W.shape[0], self.slopes(Z)
+        for c in coefficients.T:
+            gradients = (slopes * c[:N]) @ self.W
+            yield gradients + c[N:] if self.skip else gradients
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """What the estimators hand down; `scale` and `step` are None when they are to be chosen; `pull` in outlying targets."""
+
+    width: int
+    activation: Any
+    skip: bool
+    gradient: Literal["auto", "shared", "neurons", "full", "diagonal"]
+    steps: int
+    scale: float | None
+    step: float | None
+    alphas: Array
+    pull: bool = False
+
+
+def draw_layer(varies: Array, recipe: Recipe, generator: np.random.Generator, dtype: np.dtype) -> Layer:
+    """Rows of W₀ uniform on the unit sphere of the inputs that vary (d booleans), biases standard normal."""
+    W = generator.standard_normal((recipe.width, varies.size))
+    if varies.any():
+        W *= varies
+    W /= np.linalg.norm(W, axis=1, keepdims=True)
+    b = generator.standard_normal(recipe.width)
+    return Layer(W.astype(dtype), b.astype(dtype), recipe.activation, recipe.skip)
+
+
+def step_direction(layer: Layer, readout: Readout, Z: Array, Y: Array, w: Array, kind: GradientKind) -> Array:
+    """The direction of the step, ΔW (N × d), scaled to |ΔW| = |W|; zero when there is nothing to follow.
+
+    G = ⟨[(r cᵀ) ∘ σ'(Wz + b)] zᵀ⟩ over rows; the shared map's gradient is WᵀG = ⟨r ∇f zᵀ⟩.
+    """
+    W, (c, c0) = layer.W, readout
+    residual = Y - layer.design(Z) @ c - c0
+    pull = layer.slopes(Z)
+    pull *= (residual * w[:, None]) @ c[: W.shape[0]].T
+    change = G = pull.T @ Z
+    if kind == "shared":
+        change = (W @ W.T) @ G + (W @ G.T) @ W  # W(P + Pᵀ) with P = WᵀG, without a d × d matrix
+    size = np.linalg.norm(change)
+    return change * (np.linalg.norm(W) / size) if size > 0 else change
+
+
+def stepped(layer: Layer, change: Array, step: float) -> Layer:
+    """W + ρΔW, brought back to the length of W."""
+    W = layer.W / (1 + step) + change * (step / (1 + step))  # that direction for every ρ up to the largest number
+    W *= np.linalg.norm(layer.W) / np.linalg.norm(W)
+    return replace(layer, W=W.astype(layer.W.dtype))
