@@ -25,6 +25,7 @@ MapKind = Literal["full", "diagonal"]
 MOST_INPUTS = 500  # with more columns than this, d³ work on maps outweighs the rest of a fit
 MAP_ALPHAS = np.logspace(-9, 6, 16)
 _LIFT = 100.0  # the residual of the start is taken at this multiple of the penalty: it keeps more signal
+_SEEN = 1e-3  # directions with less than this share of the largest variance are not seen
 _FACTORS = (0.5, 1.0, 2.0)  # of the input scale, tried after each map
 
 
@@ -104,9 +105,17 @@ def quadratic_map(Z: Array, residual: Array, w: Array) -> Array:
 
 
 def outer_map(layer: Layer, coefficients: Array, Z: Array, w: Array) -> Array:
-    """⟨∇f ∇fᵀ⟩ over rows, summed over outputs, d × d."""
+    """⟨∇f ∇fᵀ⟩ over rows, summed over outputs, d × d, in the directions along which the rows vary.
+
+    Along the others, as the difference of two nearly equal columns, the slope of f says nothing of the target.
+    """
     share = (w / w.sum())[:, None]
-    return sum((gradients * share).T @ gradients for gradients in layer.input_gradients(Z, coefficients))  # pyright: ignore[reportReturnType]
+    variances, axes = np.linalg.eigh(((Z * share).T @ Z).astype(np.float64))
+    seen = axes[:, variances > _SEEN * variances[-1]]
+    M = np.zeros((Z.shape[1], Z.shape[1]))
+    for gradients in layer.input_gradients(Z, coefficients):
+        M += (gradients * share).T @ gradients
+    return seen @ (seen.T @ M @ seen) @ seen.T
 
 
 def _root(M: Array) -> Array:
