@@ -13,7 +13,8 @@ from onestride.simulation.equivalent import spikes
 from onestride.simulation.network import draw_batch, draw_network, step_gradient
 from onestride.theory import quick as theory
 from onestride.theory.baselines import baselines
-from onestride.theory.quick import FULL, QUICK, _cell, curves, here
+from onestride.theory.quick import FULL, QUICK, cell, here
+from onestride.theory.quick_curves import curves
 from onestride.web.figures import BASELINES, EXPONENT, panels
 from onestride.web.query import read_problem
 from onestride.web.workers import lasting_answer
@@ -34,7 +35,7 @@ def full_here():
 def test_full_curves_are_those_of_predict_grid(full_curves):
     """On 21 nodes instead of 41: the page's curve and the package's differ by less than 1e-4 (measured: 2e-6)."""
     chosen = [0, 9, 18, 25]
-    grid = one.predict_grid(PROBLEM, np.array(full_curves["alpha"])[chosen], [PROBLEM.ridge])
+    grid = one.predict_grid(PROBLEM, np.array(full_curves["x"])[chosen], [PROBLEM.ridge])
     for name in ("train_loss", "train_mse", "test_error"):
         assert np.array(full_curves[name])[chosen] == pytest.approx(getattr(grid, name)[:, 0], rel=1e-4)
         assert full_curves["untrained"][name] == pytest.approx(getattr(grid.untrained, name)[0, 0], rel=1e-4)
@@ -43,7 +44,7 @@ def test_full_curves_are_those_of_predict_grid(full_curves):
 def test_full_shares_are_those_of_learned(full_curves, full_here):
     expected = one.learned(PROBLEM)
     assert full_here["fraction"] == {"1": pytest.approx(expected.fraction[0]), "2": pytest.approx(expected.fraction[1])}
-    at = np.interp(0.4, full_curves["alpha"], full_curves["fraction"]["2"])
+    at = np.interp(0.4, full_curves["x"], full_curves["fraction"]["2"])
     assert at == pytest.approx(expected.fraction[1], abs=2e-4)
 
 
@@ -56,10 +57,10 @@ def test_quick_curves_are_close_to_the_full_ones(full_curves):
     """Level T2i beside T2S at c = 1, λ = 0.1: within 4 % up to α = 1/2, 1 % up to 0.3 (measured: 2.1 %, 0.4 %)."""
     quick = curves(PROBLEM, QUICK)
     for name in ("train_loss", "test_error"):
-        expected = np.interp(quick["alpha"], full_curves["alpha"], full_curves[name])
+        expected = np.interp(quick["x"], full_curves["x"], full_curves[name])
         gap = np.abs(np.array(quick[name]) / expected - 1)
         assert gap.max() < 0.04
-        assert gap[np.array(quick["alpha"]) <= 0.3].max() < 0.01
+        assert gap[np.array(quick["x"]) <= 0.3].max() < 0.01
 
 
 @pytest.mark.parametrize("phi", ["0.02", "0.06", "0.2"])
@@ -110,7 +111,7 @@ def test_numbers_known_to_be_off_carry_their_status_point_by_point(monkeypatch):
     monkeypatch.setattr(theory, "known_off", lambda problem: reason if problem.step.exponent > 0.3 else None)
     found = curves(PROBLEM, QUICK)
     for alpha, status, message, error in zip(
-        *(found[k] for k in ("alpha", "status", "messages", "test_error")), strict=True
+        *(found[k] for k in ("x", "status", "messages", "test_error")), strict=True
     ):
         assert (status, message) == (("inaccurate", reason) if alpha > 0.3 else ("solved", ""))
         assert error is not None
@@ -192,11 +193,11 @@ def test_full_curve_of_a_step_too_strong_for_its_nodes_says_what_predict_says():
     """tanh, c = 100, α = 1/2: more nodes change the answer, which `predict` reports and a full curve must not draw."""
     p = read_problem({"n": "1500", "activation": "tanh", "noise": "0", "gradient": "labels"})
     p = p.replace(step=one.Step(constant=100.0, exponent=0.5))
-    cell, _ = _cell(p, FULL, None)
+    found, _ = cell(p, FULL, None)
     told = one.predict(p, throw=False)
     assert told.status is Status.NOT_CONVERGED
-    assert cell.verdict == (told.status, told.message)
-    assert np.isnan(cell.errors).all()
+    assert found.verdict == (told.status, told.message)
+    assert np.isnan(found.errors).all()
 
 
 def test_no_step_is_a_flat_line():

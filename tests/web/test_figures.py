@@ -8,7 +8,7 @@ from onestride.web.figures import BASELINES, panels
 
 NAMES = ("test_error", "train_loss")
 CURVES = {
-    "alpha": [0.0, 0.1, 0.2, 0.3],
+    "x": [0.0, 0.1, 0.2, 0.3],
     "test_error": [1.0, 0.9, 0.8, None],
     "train_loss": [0.5, 0.4, 0.3, None],
     "status": ["solved", "solved", "inaccurate", "not_converged"],

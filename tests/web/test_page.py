@@ -203,8 +203,8 @@ def mark_off(route):
     """An answer of the server with every number above α = 1/4 known to be off."""
     answer = route.fetch()
     found = answer.json()
-    if "alpha" in found:
-        off = [a > 0.25 for a in found["alpha"]]
+    if "x" in found:
+        off = [a > 0.25 for a in found["x"]]
         found |= {
             "status": ["inaccurate" if x else "solved" for x in off],
             "messages": [REASON if x else "" for x in off],

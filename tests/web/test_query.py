@@ -3,7 +3,6 @@
 import contextlib
 import io
 import json
-import math
 import shlex
 
 import pytest
@@ -11,8 +10,9 @@ import pytest
 import onestride as one
 from onestride.cli import main
 from onestride.experiments.catalogue import QUESTIONS
+from onestride.theory.assumptions import failed_assumption
 from onestride.web.presets import PRESETS
-from onestride.web.query import DEFAULTS, as_command, as_python, copies, read_problem, write_query
+from onestride.web.query import DEFAULTS, as_command, as_python, copies, in_reach, read_problem, write_query
 
 ADDRESSES = [
     {},
@@ -20,13 +20,25 @@ ADDRESSES = [
     {"activation": "0,1,-0.25", "teacher": "tanh", "step_samples": "4", "weights": "gaussian"},
     {"constant": "0", "exponent": "-0.2", "ridge": "1e-3", "teacher": "0,-1,0,0.5"},
     {"activation": "shifted_erf", "n": "100"},
+    {"inputs": "uniform"},
+    {"steps": "2", "batch": "reused", "constant": "0.2"},
+    {"directions": "2", "mix": "staircase"},
 ]
+SPIKED = {"inputs": "spiked", "kappa": "20", "overlap": "0.25", "n": "100"}
 
 
-@pytest.mark.parametrize("address", ADDRESSES)
+@pytest.mark.parametrize("address", [*ADDRESSES, SPIKED, {"inputs": "ar1", "fresh": "false"}])
 def test_address_and_problem_are_inverse(address):
     problem = read_problem(address)
+    assert in_reach(problem)
     assert read_problem(write_query(problem)) == problem
+
+
+def test_what_the_page_has_no_control_for_is_not_in_reach():
+    plain = read_problem({})
+    for changes in ({"centred": False}, {"step": [one.Step(), one.Step(constant=2)]}, {"directions": 4}):
+        assert not in_reach(plain.replace(**changes))
+    assert not in_reach(plain.replace(inputs=one.Covariance(range(1, plain.d + 1))))
 
 
 def test_empty_address_is_the_default_problem():
@@ -49,6 +61,13 @@ def test_empty_address_is_the_default_problem():
         ({"teacher": "0,x"}, "teacher must be a finite number"),
         ({"teacher": ","}, "teacher must be a finite number"),
         ({"gradient": "both"}, "gradient must be"),
+        ({"steps": "2.5"}, "steps must be a whole number from 1 to 20, got '2.5'"),
+        ({"directions": "4"}, "directions must be a whole number from 1 to 3"),
+        ({"fresh": "no"}, "fresh must be true or false, got 'no'"),
+        ({"fresh": "false", "steps": "2"}, "fresh=False needs one batch"),
+        ({"inputs": "cauchy"}, "inputs must be one of gaussian"),
+        ({"inputs": "spiked", "n": "1e6"}, "inputs=spiked needs d from 2 to 20,000 on this page, got d = 500,000"),
+        ({"inputs": "spiked", "overlap": "2"}, "overlap must be a number from 0 to 1"),
         ({"colour": "red"}, "'colour' is not a parameter"),
         ({"teacher": "0," * 400}, "at most 300 characters"),
     ],
@@ -94,7 +113,7 @@ def test_copied_python_builds_the_same_problem_and_prints_its_numbers(address):
     assert float(printed.getvalue().split()[0]) == pytest.approx(one.predict(problem, throw=False).test_error)
 
 
-@pytest.mark.parametrize("address", ADDRESSES)
+@pytest.mark.parametrize("address", [*ADDRESSES, SPIKED])
 def test_copied_toml_is_the_same_problem(address):
     problem = read_problem(address)
     assert one.Problem.from_toml(copies(problem)["toml"]) == problem
@@ -112,14 +131,19 @@ def test_copied_command_predicts_the_same(address, capsys):
     assert printed["test_error"] == one.predict(problem, throw=False).test_error
 
 
+def test_a_covariance_is_copied_by_its_spike_or_as_a_file():
+    problem = read_problem(SPIKED)
+    assert "inputs=one.Covariance.spiked(50, 20, 0.25)," in as_python(problem)
+    assert as_command(problem).startswith("onestride predict --problem problem.toml")
+
+
 def test_every_experiment_has_a_preset():
     assert {p.name for p in PRESETS if p.group == "Experiments"} == set(QUESTIONS)
 
 
 @pytest.mark.parametrize("preset", PRESETS, ids=lambda p: p.name)
 def test_preset_is_a_problem_the_theory_knows(preset):
-    problem = read_problem(preset.query)
-    assert math.isfinite(one.predict(problem, method="finite-step").test_error)
+    assert failed_assumption(read_problem(preset.query), schedules=True) is None
 
 
 @pytest.mark.parametrize("address", ADDRESSES)
@@ -127,7 +151,8 @@ def test_copied_command_names_every_field_that_is_not_a_default(address):
     """Read back by the options' names alone, without running it."""
     p, plain = read_problem(address), one.Problem(n=10, d=10, N=10)
     given = dict(word[2:].split("=", 1) for word in shlex.split(as_command(p))[2:])
-    for name in ("n", "d", "N", "noise", "ridge", "gradient", "weights", "readout", "n_step"):
+    names = ("n", "d", "N", "noise", "ridge", "gradient", "weights", "readout", "n_step")
+    for name in (*names, "steps", "batch", "inputs", "directions", "mix"):
         told, value = given.get(name.replace("_", "-")), getattr(p, name)
         assert value == getattr(plain, name) if told is None else told == str(value)
     assert (float(given["constant"]), float(given["exponent"])) == (p.step.constant, p.step.exponent)

@@ -73,7 +73,7 @@ def test_every_file_of_the_page_is_there_and_names_no_other_host(client):
 
 def test_quick_and_full_answers_have_the_page_s_numbers(client):
     quick = client.get("/api/curves", params=SMALL | {"quality": "quick"}).json()
-    assert len(quick["alpha"]) == len(quick["test_error"])
+    assert len(quick["x"]) == len(quick["test_error"])
     here = client.get("/api/here", params=SMALL | {"quality": "full"}).json()
     assert here["test_error"] == pytest.approx(one.predict(read_problem(SMALL)).test_error)
 

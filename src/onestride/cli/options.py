@@ -67,6 +67,10 @@ class ProblemOptions:
     "Directions of the teacher [1]."
     mix: str | None = None
     "sum or staircase: how they make a label [sum]."
+    inputs: str | None = None
+    "Law of the inputs: gaussian, uniform, rademacher, student, ar1, power, elliptic; a covariance is in the file [gaussian]."
+    fresh: bool | None = None
+    "Samples of its own for the ridge regression, or with --no-fresh those of the step [fresh]."
 
     def _of_table(self, data: Path) -> Problem:
         """The problem behind a table, with the step and the sizes that were given."""

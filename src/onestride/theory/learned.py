@@ -145,10 +145,15 @@ def _of_member(model: Model, ridge: float) -> tuple[Array, Array, float]:
     return degree_fractions(components, taught, k), direction_fractions(components, taught, k), unexplained
 
 
+def predicted_components(model: Model, solution: Solution) -> Float[Array, "products"]:
+    """E[f̂ h_k(β⋆ᵀx)] for k = 0 … 4; of several directions of every product, as `all_products` counts them."""
+    return hermite_components(model.problem.target, DEGREE) - residual_moments(model, solution)[:-1]
+
+
 def predicted_fractions(model: Model, solution: Solution) -> Float[Array, "4"]:
     """The learned fraction of degrees 1 … 4; NaN for those the teacher does not have."""
     taught = hermite_components(model.problem.target, DEGREE)
-    return degree_fractions(taught - residual_moments(model, solution)[:-1], taught, model.problem.directions)
+    return degree_fractions(predicted_components(model, solution), taught, model.problem.directions)
 
 
 def residual_moments(model: Model, solution: Solution) -> Float[Array, "moments"]:

@@ -1,7 +1,8 @@
-"""Curves against α and everything at the chosen α, at two qualities: what the explorer draws.
+"""One cell of a curve and everything at the chosen α, at two qualities: what the explorer draws.
 
-`QUICK` answers while a slider moves: the isotropic level of the profile theory on a coarse quadrature, with every degree
-of the inputs where they are resolved, and the bulk as it was before the step. `FULL` is what `predict`, `learned` and `spectrum` return, a second or two later.
+`QUICK` answers while a slider moves: for one step on isotropic inputs the isotropic level of the profile theory on a coarse
+quadrature, with every degree of the inputs where they are resolved, and the bulk as it was before the step; for every other
+problem the default level on that quadrature. `FULL` is what `predict`, `learned` and `spectrum` return, a second or two later.
 """
 
 from __future__ import annotations
@@ -12,25 +13,28 @@ from typing import Any
 
 import numpy as np
 
-from onestride._numerics import Array
-from onestride.problem import Problem, Step
+from onestride import functions
+from onestride._numerics import Array, Float, hermite_table
+from onestride.problem import Problem
 from onestride.result import QUANTITIES, Status, TheoryError, plain
-from onestride.theory.baselines import closed_baselines
+from onestride.teachers import all_products, degree_fractions, hermite_components
 from onestride.theory.density import largest_possible, resolves_degrees, untrained_density, untrained_model
 from onestride.theory.direction import direction
 from onestride.theory.expansion import expansion_distance
-from onestride.theory.learned import DEGREE, learned, predicted_fractions, teacher_degrees
+from onestride.theory.learned import DEGREE, learned, predicted_components, teacher_degrees
 from onestride.theory.outliers import crossing, real_path, special_eigenvalues, spike_model
 from onestride.theory.plateau import window_of
-from onestride.theory.predict import predict, predict_grid
-from onestride.theory.profile import degrees
+from onestride.theory.predict import predict
+from onestride.theory.profile import covariance, degrees
 from onestride.theory.profile.build import Verdict, build_model, try_model
 from onestride.theory.profile.equations import Solution, solve
 from onestride.theory.profile.errors import STRONG, errors, errors_at
+from onestride.theory.profile.neurons import learned_direction
 from onestride.theory.profile.sectors import Model
 from onestride.theory.profile.strength import BEST_LEVEL
+from onestride.theory.profile.travel import stable
 from onestride.theory.reliability import known_off
-from onestride.theory.spectrum import spectrum
+from onestride.theory.spectrum import beyond_the_spectrum, spectrum
 
 
 @dataclass(frozen=True)
@@ -53,33 +57,43 @@ QUICK = Quality(
 )
 FULL = Quality("full", BEST_LEVEL, 21, 26, "Profile theory with every degree of the inputs: what one.predict returns.")
 QUALITIES = {q.name: q for q in (QUICK, FULL)}
-BASELINES = ("best-linear", "linear-ridge", "direction-only", "bayes")  # that are drawn
-HIGHEST_WINDOW = 6  # plateaus and thresholds are drawn up to this ℓ
 SOLVED = Verdict(Status.SOLVED, "")
+_ELSEWHERE = "Quick theory while you move: coarse quadrature."  # where there is no cheaper level
+_PER_AMPLITUDE, _STRONGEST = 10, 3  # nodes more for each unit of the amplitude above one, up to four
+_CURVE = 121  # points of the teacher's curve
 _RADII = 2  # nodes of the length of x while a slider moves
 
 
-def exponents(problem: Problem, quality: Quality) -> Array:
-    """Where a curve is computed: 0 to 1/2, further down when α is negative."""
-    return np.linspace(min(0.0, max(problem.step.exponent, -1.0)), 0.5, quality.points)
+def _one_isotropic_step(problem: Problem) -> bool:
+    """Whether the levels of one step on isotropic inputs describe the problem, the fit having samples of its own."""
+    return problem.law.isotropic and (problem.eta == 0 or (problem.steps == 1 and problem.fresh))
+
+
+def words_of(problem: Problem, quality: Quality) -> str:
+    """What is said of the numbers that are drawn."""
+    return quality.words if quality is FULL or _one_isotropic_step(problem) else _ELSEWHERE
 
 
 @dataclass(frozen=True)
-class _Cell:
-    """Ridge objective, training MSE and test error, the learned share of degrees 1 … 4, and how it ended."""
+class Cell:
+    """Ridge objective, training MSE and test error, E[f̂ h_k] along the first direction, the learned share of degrees 1 … 4."""
 
     errors: tuple[float, float, float]
-    fraction: Array
+    components: Float[Array, "5"]
+    fraction: Float[Array, "4"]
     verdict: Verdict = SOLVED
 
 
-def _cell(problem: Problem, quality: Quality, start: Solution | None) -> tuple[_Cell, Solution | None]:
+def cell(problem: Problem, quality: Quality, start: Solution | None) -> tuple[Cell, Solution | None]:
     """One step size: errors and learned shares from one solution of the profile equations."""
 
-    def nothing(verdict: Verdict) -> tuple[_Cell, None]:
-        return _Cell((math.nan, math.nan, math.nan), np.full(DEGREE, np.nan), verdict), None
+    def nothing(verdict: Verdict) -> tuple[Cell, None]:
+        return Cell((math.nan, math.nan, math.nan), np.full(DEGREE + 1, np.nan), np.full(DEGREE, np.nan), verdict), None
 
-    model = try_model(problem, quality.level, nodes=quality.nodes, build=_coarse if quality is QUICK else build_model)
+    level = quality.level if _one_isotropic_step(problem) else BEST_LEVEL
+    model = try_model(
+        problem, level, nodes=_nodes(problem, quality), build=_coarse if quality is QUICK else build_model
+    )
     if isinstance(model, Verdict):
         return nothing(model)
     same = start is not None and start.rho.size == model.w.size and start.q.size == model.theta.size
@@ -91,14 +105,34 @@ def _cell(problem: Problem, quality: Quality, start: Solution | None) -> tuple[_
     reason = known_off(problem)
     if verdict is SOLVED and reason is not None:
         verdict = Verdict(Status.INACCURATE, reason)
-    return _Cell(values, predicted_fractions(model, solution), verdict), solution
+    found, taught = predicted_components(model, solution), hermite_components(problem.target, DEGREE)
+    shares = degree_fractions(found, taught, problem.directions)
+    return Cell(values, _first_direction(problem, found), shares, verdict), solution
+
+
+def _nodes(problem: Problem, quality: Quality) -> int:
+    """More for stronger steps, which make features steeper: without them the error at amplitude 4 is 70 % off, n = 10⁹."""
+    if not _one_isotropic_step(problem) or problem.eta == 0 or problem.sigma.coefficients[1] == 0:
+        return quality.nodes
+    amplitude = learned_direction(problem).amplitude
+    beyond = math.ceil(min(amplitude - 1, _STRONGEST)) if math.isfinite(amplitude) else 0
+    return quality.nodes + _PER_AMPLITUDE * max(beyond, 0)
+
+
+def _first_direction(problem: Problem, components: Float[Array, "products"]) -> Float[Array, "5"]:
+    """Those of h_0 … h_4 of β₁ᵀx alone."""
+    every = all_products(problem.directions, DEGREE)
+    return components[[every.index((0,) * k) for k in range(DEGREE + 1)]]
 
 
 def _coarse(problem: Problem, level: str, *, nodes: int) -> Model:
     """`build_model` at a level of one degree, or as coarsely with every degree: within 2 % of `predict`'s, 4 % at α = 1/2."""
-    if not resolves_degrees(problem):
+    few = 2 * round(3 * nodes / 8) + 1
+    if not problem.law.isotropic:
+        return covariance.build(problem, nodes=few)
+    if level == BEST_LEVEL or not resolves_degrees(problem):
         return build_model(problem, level, nodes=nodes)
-    return degrees.build(problem, level=level, nodes=2 * round(3 * nodes / 8) + 1, radii=_RADII)
+    return degrees.build(problem, level=level, nodes=few, radii=_RADII)
 
 
 def _errors(
@@ -114,45 +148,6 @@ def _errors(
     )
 
 
-def curves(problem: Problem, quality: Quality) -> dict[str, Any]:
-    """Errors and learned shares against α, with the untrained network, the n → ∞ plateaus and the baselines."""
-    alphas = exponents(problem, quality)
-    cells: list[_Cell] = []
-    last = None
-    for alpha in alphas:
-        cell, last = _cell(problem.at(exponent=float(alpha)), quality, last)
-        cells.append(cell)
-    before, _ = _cell(problem.replace(step=Step.none()), quality, None)
-    columns = np.array([cell.errors for cell in cells])
-    listed, closed = teacher_degrees(problem), closed_baselines(problem)
-    return {
-        "alpha": plain(alphas),
-        **{name: plain(columns[:, i]) for i, name in enumerate(QUANTITIES)},
-        "degrees": listed,
-        "fraction": {str(k): plain(np.array([cell.fraction[k - 1] for cell in cells])) for k in listed},
-        "untrained": dict(zip(QUANTITIES, map(plain, before.errors), strict=True)),
-        "untrained_status": before.verdict.status.name.lower(),
-        "untrained_message": before.verdict.message,
-        "untrained_fraction": {str(k): plain(before.fraction[k - 1]) for k in listed},
-        "limit": _plateaus(problem),
-        "baselines": {name: plain(closed[name]) for name in BASELINES},
-        "status": [cell.verdict.status.name.lower() for cell in cells],
-        "messages": [cell.verdict.message for cell in cells],
-        "message": next((cell.verdict.message for cell in cells if cell.verdict.message), ""),
-        "quality": quality.name,
-        "words": quality.words,
-    }
-
-
-def _plateaus(problem: Problem) -> dict[str, Any]:
-    """Both errors in every window ℓ = 1 … 6 as n → ∞, and the ends of the windows."""
-    ells = range(1, HIGHEST_WINDOW + 1)
-    ends = [((ell - 1) / (2 * ell), ell / (2 * ell + 2)) for ell in ells]
-    middles = [(a + b) / 2 if problem.step.constant else problem.step.exponent for a, b in ends]
-    grid = predict_grid(problem, middles, [problem.ridge], method="plateau")
-    return {"windows": ends} | {name: plain(getattr(grid, name)[:, 0]) for name in ("train_loss", "test_error")}
-
-
 # ---------------------------------------------------------------------- at the chosen α
 
 
@@ -160,8 +155,8 @@ def here(problem: Problem, quality: Quality) -> dict[str, Any]:
     """Errors, learned shares and spectrum at the problem's own α, and the numbers that enter the formulas."""
     row = facts(problem)
     row |= _here_full(problem) if quality is FULL else _here_quick(problem)
-    row |= {"quality": quality.name, "words": quality.words, "expansion": _expansion(problem, row["spectrum"])}
-    return row
+    row |= {"quality": quality.name, "words": words_of(problem, quality), "stable": stability(problem)}
+    return row | {"expansion": _expansion(problem, row["spectrum"]), "no_spectrum": beyond_the_spectrum(problem) or ""}
 
 
 def _expansion(problem: Problem, found: dict[str, Any] | None) -> dict[str, Any] | None:
@@ -172,6 +167,16 @@ def _expansion(problem: Problem, found: dict[str, Any] | None) -> dict[str, Any]
     largest = max([found["edge"] or 0.0, *found["leading"]])
     distance = expansion_distance(problem, int(ell))
     return {"ell": int(ell), "distance": plain(distance), "norm": plain(math.sqrt(largest))}
+
+
+def stability(problem: Problem) -> dict[str, Any] | None:
+    """c₁²η beside its bound, and the exponent at which it is reached; None where no bound is known."""
+    slope = problem.sigma.coefficients[1] ** 2
+    if problem.steps == 1 or problem.gradient != "full" or slope * problem.step.constant == 0:
+        return None
+    bound = stable(problem)
+    exponent = math.log(bound / (slope * problem.step.constant)) / math.log(problem.n) if problem.n > 1 else math.nan
+    return {"bound": plain(bound), "value": plain(slope * max(problem.etas)), "exponent": plain(exponent)}
 
 
 def facts(problem: Problem) -> dict[str, Any]:
@@ -187,6 +192,10 @@ def facts(problem: Problem) -> dict[str, Any]:
         "threshold": math.isnan(ell),
         "activation": plain(problem.sigma.coefficients[:7]),
         "teacher": plain(problem.target.coefficients[:7]),
+        "link": plain(functions.teacher(problem.teacher).coefficients[:7]),
+        "directions": problem.directions,
+        "steps": problem.steps,
+        "function": _teacher_curve(problem),
         "teacher_power": plain(problem.target.second_moment),
         "overlap": plain(beta.overlap),
         "length": plain(beta.s),
@@ -194,14 +203,24 @@ def facts(problem: Problem) -> dict[str, Any]:
     }
 
 
+def _teacher_curve(problem: Problem) -> dict[str, Any]:
+    """σ⋆ on a grid of z = β⋆ᵀx; of several directions E[y | β₁ᵀx] up to degree four."""
+    z = np.linspace(-3, 3, _CURVE)
+    if problem.directions == 1:
+        return {"z": plain(z), "teacher": plain(problem.target(z))}
+    taught = _first_direction(problem, hermite_components(problem.target, DEGREE))
+    return {"z": plain(z), "teacher": plain(taught @ hermite_table(z, DEGREE))}
+
+
 def _here_quick(problem: Problem) -> dict[str, Any]:
-    cell, _ = _cell(problem, QUICK, None)
+    found, _ = cell(problem, QUICK, None)
     return {
-        **dict(zip(QUANTITIES, map(plain, cell.errors), strict=True)),
-        "fraction": {str(k): plain(cell.fraction[k - 1]) for k in teacher_degrees(problem)},
-        "status": cell.verdict.status.name.lower(),
-        "message": cell.verdict.message,
-        "spectrum": None if math.isnan(cell.errors[2]) else _quick_spectrum(problem),
+        **dict(zip(QUANTITIES, map(plain, found.errors), strict=True)),
+        "fraction": {str(k): plain(found.fraction[k - 1]) for k in teacher_degrees(problem)},
+        "components": plain(found.components),
+        "status": found.verdict.status.name.lower(),
+        "message": found.verdict.message,
+        "spectrum": None if math.isnan(found.errors[2]) or beyond_the_spectrum(problem) else _quick_spectrum(problem),
     }
 
 
@@ -245,15 +264,18 @@ def _here_full(problem: Problem) -> dict[str, Any]:
     row: dict[str, Any] = {name: plain(getattr(prediction, name)) for name in QUANTITIES}
     status = prediction.status
     row |= {"status": status.name.lower(), "message": "" if status is Status.SOLVED else prediction.message}
-    row |= {"accuracy": prediction.accuracy, "fraction": {}, "spectrum": None}
+    row |= {"accuracy": prediction.accuracy, "fraction": {}, "components": [None] * (DEGREE + 1), "spectrum": None}
     if math.isnan(prediction.test_error):
         return row
     try:
-        shares = learned(problem)
+        shares, (here_, _) = learned(problem), cell(problem, FULL, None)
+        row["components"] = plain(here_.components)
         row["fraction"] = {str(k): plain(v) for k, v in zip(shares.degrees, shares.fraction, strict=True)}
-        found = spectrum(problem)
+        found = None if beyond_the_spectrum(problem) else spectrum(problem)
     except TheoryError as error:
         return row | {"message": row["message"] or str(error)}
+    if found is None:
+        return row
     told = found.to_dict()
     kept = ("leading", "degrees", "edge", "message", "untrained", "trained", "expected", "on_direction")
     kept += ("between", "between_degrees")

@@ -99,6 +99,11 @@ class Spectrum(Result):
         return int(self.leading.size)
 
 
+def beyond_the_spectrum(problem: Problem) -> str | None:
+    """Why the functions that outliers follow are not known for this problem; None where they are."""
+    return failed_assumption(problem) or needs_identity(problem, "the theory of the spectrum")
+
+
 @one_thread()
 def spectrum(problem: Problem, *, level: str = "isotropic", density: bool = True) -> Spectrum:
     """Predict bulk, outliers and overlaps of FFᵀ/n.

@@ -26,6 +26,7 @@ from onestride.functions import function_names
 from onestride.problem import Problem
 from onestride.store import StoreError
 from onestride.theory.quick import QUALITIES
+from onestride.web.axes import AXES, check_axis
 from onestride.web.background import BusyError, Simulations
 from onestride.web.browse import browse
 from onestride.web.figures import write_figure
@@ -99,6 +100,7 @@ async def page(request: Request) -> Response:
 async def about(_: Request) -> Response:
     """What the page needs to build itself."""
     told = {"version": __version__, "defaults": DEFAULTS, "functions": list(function_names())}
+    told |= {"axes": {name: asdict(axis) for name, axis in AXES.items()}}
     return JSONResponse(told | {"presets": [asdict(preset) for preset in PRESETS]})
 
 
@@ -109,15 +111,16 @@ async def problem(request: Request) -> Response:
 
 
 async def theory(task: str, request: Request) -> Response:
-    """The curves against α, or everything at the chosen α; slow questions wait for their turn."""
+    """The curves against α or another axis, or everything at the chosen α; slow questions wait for their turn."""
     quality = request.query_params.get("quality", "full")
     if quality not in QUALITIES:
         raise InputError(f"quality must be one of {', '.join(QUALITIES)}, got {quality[:40]!r}")
-    asked, workers = _problem(request, "quality"), _workers(request)
+    axis = check_axis(request.query_params.get("axis", "exponent")) if task == "curves" else "exponent"
+    asked, workers = _problem(request, "quality", "axis"), _workers(request)
     async with workers.turn[quality]:
         if await request.is_disconnected():  # the page has moved on while this waited
             raise HTTPException(499, "nobody waits for this answer any more")
-        return Response(await workers.theory(task, asked, quality), media_type="application/json")
+        return Response(await workers.theory(task, asked, quality, axis), media_type="application/json")
 
 
 async def download(kind: str, media: str, request: Request) -> Response:

@@ -20,7 +20,17 @@ from onestride.store import Record, Store, StoreError
 from onestride.sweeps.cells import problem_content, problem_of
 from onestride.sweeps.lucks import measured
 from onestride.web.query import in_reach, write_query
-from onestride.web.simulation import LEARNED, MOST_SEEDS, OWN_FOLDER, SPECTRUM, STAGES, check_size, own_record, work
+from onestride.web.simulation import (
+    FUNCTION,
+    LEARNED,
+    MOST_SEEDS,
+    OWN_FOLDER,
+    SPECTRUM,
+    STAGES,
+    check_size,
+    own_record,
+    work,
+)
 from onestride.web.workers import deaf
 
 BINS = 42
@@ -165,11 +175,13 @@ class Simulations:
         row: dict[str, Any] = {"version": self.version, "seeds": curve.seeds}
         for name in QUANTITIES:
             row[name] = [
-                {"alpha": exponent, "seeds": len(seeds)} | plain(measured(list(seeds.values()), name))
+                {"alpha": exponent, "seeds": len(seeds)} | _with_gain(list(seeds.values()), name)
                 for exponent, seeds in sorted(curve.at.items())
             ]
         if learned := self._own_values(LEARNED, problem):
             row["learned"] = {k: _estimate([values[k] for values in learned]) for k in learned[0]}
+        if sampled := self._own_values(FUNCTION, problem):
+            row["function"] = sampled[0]
         if spectra := self._own_values(SPECTRUM, problem):
             row |= _histogram(spectra, problem.n)
         return row
@@ -192,6 +204,12 @@ def _signature(content: dict[str, Any]) -> tuple[str, float]:
     step = dict(content.get("step", {"constant": 0.0, "exponent": 0.0}))
     exponent = float(step.pop("exponent", 0.0))
     return json.dumps(content | {"step": step}, sort_keys=True), exponent
+
+
+def _with_gain(runs: list[dict[str, Any]], name: str) -> dict[str, Any]:
+    """An error, and by how much it is below that without the step, paired by seed."""
+    after = measured(runs, name)
+    return plain(after) | {"gain": plain(measured(runs, f"untrained_{name}") - after)}
 
 
 def _estimate(values: list[float]) -> dict[str, float | None]:

@@ -36,7 +36,7 @@ def write_figure(exponent: float, curves: bytes, here: bytes, points: dict[str, 
 def panels(exponent: float, curves: dict[str, Any], here: dict[str, Any], points: dict[str, Any]) -> list[Panel]:
     """Both errors, the spectrum and the learned shares; theory as `quick` gives it, `points` as `Simulations.points` does."""
     nothing = all(v is None for v in curves.get("test_error", [])) and not points.get("test_error")
-    if nothing or "alpha" not in curves:
+    if nothing or "x" not in curves:
         raise InputError(f"there is nothing to draw: {curves['message']}")
     errors = [_error_panel(name, curves, points) for name in ("test_error", "train_loss")]
     return [*errors, _spectrum_panel(here, points), _learned_panel(exponent, curves, points)]
@@ -48,7 +48,7 @@ def _numbers(values: Any) -> Array:
 
 
 def _error_panel(name: str, curves: dict[str, Any], points: dict[str, Any]) -> Panel:
-    series = _theory(curves["alpha"], _numbers(curves[name]), np.array(curves["status"]) == "inaccurate")
+    series = _theory(curves["x"], _numbers(curves[name]), np.array(curves["status"]) == "inaccurate")
     limit = curves["limit"]  # a line with a step at the end of each window
     series.append(Series("limit n → ∞", np.ravel(limit["windows"]), np.repeat(_numbers(limit[name]), 2), kind="limit"))
     if measured := points.get(name):
@@ -96,7 +96,7 @@ def _spectrum_panel(here: dict[str, Any], points: dict[str, Any]) -> Panel:
 def _learned_panel(exponent: float, curves: dict[str, Any], points: dict[str, Any]) -> Panel:
     degrees, learned = [str(k) for k in curves["degrees"]], points.get("learned", {})
     series = [
-        Series(f"degree {k}", curves["alpha"], _numbers(curves["fraction"][k]), colour=i) for i, k in enumerate(degrees)
+        Series(f"degree {k}", curves["x"], _numbers(curves["fraction"][k]), colour=i) for i, k in enumerate(degrees)
     ]
     for i, k in enumerate(degrees):
         if row := learned.get(k):

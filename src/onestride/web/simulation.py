@@ -1,7 +1,8 @@
 """What the process of a simulation does: fill a store seed by seed, so that the server may be killed at any time.
 
 Errors are the `run` records of a sweep, so the explorer and sweeps share their results. At the chosen α the spectrum and
-the learned shares are measured too, as records of the explorer's own kinds in a folder of their own.
+the learned shares are measured too, and of the first seed the predictor itself, as records of the explorer's own kinds in a
+folder of their own.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from onestride._backend import require_memory
 from onestride._errors import InputError, is_whole
 from onestride.problem import Problem
 from onestride.simulation.cost import Plan
+from onestride.simulation.function import sample_function
 from onestride.simulation.learned import measure_learned
 from onestride.simulation.memory import learned_memory, spectrum_memory
 from onestride.simulation.spectrum import measure_spectrum
@@ -28,7 +30,8 @@ from onestride.sweeps.task import Task, machine, perform
 from onestride.web.workers import start_worker
 
 EXPONENTS = tuple(np.linspace(0, 0.5, 9).round(6).tolist())
-SPECTRUM, LEARNED = "explorer-spectrum", "explorer-learned"
+SPECTRUM, LEARNED, FUNCTION = "explorer-spectrum", "explorer-learned", "explorer-function"
+POINTS = 400  # at which the predictor is drawn
 NUMERICS = 1  # of the explorer's own kinds
 MOST_SEEDS = 64
 WORK_LIMIT = 1.0e11  # n·N·min(n, N) and friends: about three minutes a seed on one core
@@ -82,10 +85,10 @@ def fill(store: Path, problem: Problem, seeds: int, tell: Callable[[int], None] 
         for seed in range(seeds):
             _errors(problem, seed, results, threads)
             tell(seed * STAGES + 1)
-            for part, (kind, measure) in enumerate({SPECTRUM: _spectrum, LEARNED: _learned}.items(), 2):
-                record = own_record(kind, problem, seed)
-                if record.key not in own:
-                    own.put(replace(record, values=measure(problem, seed), provenance=machine()))
+            if seed == 0:
+                _measure(FUNCTION, problem, seed, own)
+            for part, kind in enumerate((SPECTRUM, LEARNED), 2):
+                _measure(kind, problem, seed, own)
                 tell(seed * STAGES + part)
         _errors(problem, None, results, threads)
 
@@ -103,6 +106,13 @@ def _errors(problem: Problem, seed: int | None, results: Store, threads: int) ->
             raise InputError(missed[0].values["reason"])
 
 
+def _measure(kind: str, problem: Problem, seed: int, own: Store) -> None:
+    """A measurement of the explorer's own kind, unless it is there."""
+    record = own_record(kind, problem, seed)
+    if record.key not in own:
+        own.put(replace(record, values=MEASURES[kind](problem, seed), provenance=machine()))
+
+
 def own_record(kind: str, problem: Problem, seed: int) -> Record:
     """A record of the explorer's own kind, still empty."""
     return Record.new(kind, run_cell(problem_content(problem), seed), {}, {}, numerics=NUMERICS)
@@ -118,3 +128,11 @@ def _spectrum(problem: Problem, seed: int) -> dict[str, Any]:
 def _learned(problem: Problem, seed: int) -> dict[str, Any]:
     m = measure_learned(problem, [seed])
     return {str(k): float(m.fraction.values[0, i]) for i, k in enumerate(m.degrees)}
+
+
+def _function(problem: Problem, seed: int) -> dict[str, Any]:
+    sampled = sample_function(problem, seed, POINTS)
+    return {name: [float(f"{v:.4g}") for v in getattr(sampled, name)] for name in ("z", "untrained", "trained")}
+
+
+MEASURES = {FUNCTION: _function, SPECTRUM: _spectrum, LEARNED: _learned}

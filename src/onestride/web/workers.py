@@ -20,6 +20,7 @@ from typing import Any
 from onestride._errors import InputError
 from onestride._processes import end_with_parent
 from onestride.problem import Problem
+from onestride.web.query import write_query
 
 KEPT = 400  # answers in memory, of 2 to 30 kB
 TIME_LIMIT = {"quick": 20.0, "full": 90.0}  # seconds of computing
@@ -87,13 +88,22 @@ def time_limit(seconds: float) -> Iterator[None]:
 
 
 def lasting_answer(task: str, fields: dict[str, Any], quality: str) -> bytes:
-    """One answer as JSON, made in a worker and good for ever; `Overtime` or `MemoryError` when there is none today."""
-    import onestride.theory.quick as theory
+    """One answer as JSON, made in a worker and good for ever; `Overtime` or `MemoryError` when there is none today.
 
-    problem, chosen = Problem.from_dict(fields), theory.QUALITIES[quality]
+    `fields` are those of the problem, or for a curve along another axis the address and the name of the axis.
+    """
+    from onestride.theory.quick import QUALITIES, here
+    from onestride.theory.quick_curves import curves
+    from onestride.web.axes import curve
+
+    chosen = QUALITIES[quality]
     try:
         with time_limit(TIME_LIMIT[quality]):
-            return json.dumps(getattr(theory, task)(problem, chosen), allow_nan=False).encode()
+            if task == "along":
+                found = curve(fields["query"], fields["axis"], chosen)
+            else:
+                found = {"curves": curves, "here": here}[task](Problem.from_dict(fields), chosen)
+            return json.dumps(found, allow_nan=False).encode()
     except InputError as error:
         return _failure(str(error), quality)
     except (ArithmeticError, ValueError, IndexError) as error:  # numbers no equation was made for
@@ -121,11 +131,11 @@ class Workers:
         # slow questions wait outside the pool, where they can give up
         self.turn = {"quick": nullcontext(), "full": asyncio.Semaphore(PROCESSES["full"])}
 
-    async def theory(self, task: str, problem: Problem, quality: str) -> bytes:
+    async def theory(self, task: str, problem: Problem, quality: str, axis: str = "exponent") -> bytes:
         """`curves` or `here` as JSON, from memory when it was asked before."""
-        if task == "curves":  # the same for every α, but for how far left the axis goes
+        if task == "curves" and axis == "exponent":  # the same for every α, but for how far left the axis goes
             problem = problem.at(exponent=min(problem.step.exponent, 0.0))
-        key = (task, problem, quality)
+        key = (task, problem, quality, axis)
         if key in self._kept:
             self._kept.move_to_end(key)
             return self._kept[key]
@@ -134,11 +144,14 @@ class Workers:
             self._running[key].add_done_callback(lambda _: self._running.pop(key, None))
         return await asyncio.shield(self._running[key])
 
-    async def _compute(self, key: tuple[str, Problem, str]) -> bytes:
+    async def _compute(self, key: tuple[str, Problem, str, str]) -> bytes:
         """Ask a worker, and keep what it says if it would say so again."""
-        task, problem, quality = key
+        task, problem, quality, axis = key
+        fields = problem.to_dict()
+        if axis != "exponent":
+            task, fields = "along", {"query": write_query(problem), "axis": axis}
         try:
-            found = await self.run(quality, lasting_answer, task, problem.to_dict(), quality)
+            found = await self.run(quality, lasting_answer, task, fields, quality)
         except (Overtime, MemoryError) as error:
             return _passing(error, quality)
         self._kept[key] = found

@@ -103,8 +103,9 @@ export function draw(svg, spec) {
     if (shaded) add("rect", { class: "band", x: a, y: inner.y, width: b - a, height: inner.h });
     if (label && b - a > 22) add("text", { class: "band-label", x: (a + b) / 2, y: inner.y + 11, "text-anchor": "middle" }, label);
   });
-  (spec.verticals ?? []).forEach(({ at, label, kind = "threshold" }) => {
+  (spec.verticals ?? []).forEach(({ at, label, foot, kind = "threshold" }) => {
     if (at < x.low || at > x.high) return;
+    if (foot) add("text", { class: "foot-label", x: toX(at) + 4, y: inner.y + inner.h - 6 }, foot);
     add("line", { class: kind, x1: toX(at), x2: toX(at), y1: inner.y, y2: inner.y + inner.h });
     if (label) add("text", { class: "tick-label", x: toX(at), y: inner.y - 7, "text-anchor": "middle" }, label);
   });
@@ -144,6 +145,7 @@ export function draw(svg, spec) {
       put("text", { class: "here-label", x: toX(at) + (left ? -9 : 9), y: toY(value) - 8, "text-anchor": left ? "end" : "start" }, label);
   });
   svg.replaceChildren(...parts);
+  svg.told = spec.series.filter((s) => s.label && s.x?.length); // what is read out on hover and written as CSV
   svg.scale = { inner, toX, toY, x, y, fromX: (px) => unscale(px, inner, x) };
 }
 
@@ -217,6 +219,9 @@ function drawSeries(s, { put, toX, toY, y, inner, ends }) {
       put("path", { class: `spike colour-${colour}`, d: `M${px} ${foot}V${top + 7}M${px - 4.5} ${top + 9}L${px} ${top}L${px + 4.5} ${top + 9}` });
       if (s.names?.[i]) put("text", { class: "spike-label", x: px, y: top - 5, "text-anchor": "middle" }, s.names[i]);
     });
+  } else if (s.kind === "dots") {
+    const path = s.x.map((at, i) => `M${round(toX(at))} ${round(toY(s.y[i]))}h0`).join("");
+    if (path) put("path", { class: `dots colour-${colour}`, d: path });
   } else if (s.kind === "points") {
     s.x.forEach((at, i) => {
       if (s.y[i] == null) return;
@@ -239,6 +244,7 @@ export function legend(list, entries) {
       const item = document.createElement("li");
       const key = node("svg", { viewBox: "0 0 26 12", width: 26, height: 12, "aria-hidden": "true" });
       if (kind === "points") key.append(node("path", { class: `mark colour-${colour}`, d: MARKERS[colour % 4](13, 6) }));
+      else if (kind === "dots") key.append(node("path", { class: `dots colour-${colour}`, d: "M6 8h0M13 4h0M20 7h0" }));
       else if (kind === "bar") key.append(node("rect", { class: "bar", x: 4, y: 2, width: 18, height: 9 }));
       else if (kind === "spike") key.append(node("path", { class: `spike colour-${colour}`, d: "M13 12V4M9 7L13 1L17 7" }));
       else if (kind === "level") key.append(node("line", { class: `level colour-${colour}`, x1: 1, x2: 25, y1: 6, y2: 6 }));

@@ -7,16 +7,27 @@ export const SLIDERS = {
   exponent: { symbol: "α", words: "exponent", long: "exponent of the step", low: 0, high: 0.5, step: 0.005, decimals: 3 },
   constant: { symbol: "c", words: "constant", long: "constant of the step", low: 0.1, high: 10, log: LOG },
   ridge: { symbol: "λ", words: "penalty", long: "ridge penalty", low: 1e-4, high: 10, log: LOG },
-  n: { symbol: "n", words: "samples", long: "samples", low: 100, high: 1e9, log: LOG, whole: true },
+  n: { symbol: "n", words: "samples", long: "samples", low: 100, high: 1e15, log: LOG, whole: true },
   phi: { symbol: "φ", words: "d/n", long: "inputs per sample, d/n", low: 0.05, high: 4, log: LOG },
   psi: { symbol: "ψ", words: "d/N", long: "inputs per neuron, d/N", low: 0.05, high: 4, log: LOG },
   noise: { symbol: "σ", sub: "ε", words: "noise", long: "label noise", low: 0, high: 2, step: 0.02, decimals: 2 },
+  kappa: { symbol: "κ", words: "spike", long: "size of the spike, Σ ∝ I + κvvᵀ", low: 0.1, high: 100, log: LOG, when: (v) => v.inputs === "spiked" },
+  overlap: { symbol: "v·β⋆", words: "overlap", long: "overlap of the spike and the teacher", low: 0, high: 1, step: 0.02, decimals: 2, when: (v) => v.inputs === "spiked" },
+  steps: { symbol: "T", words: "steps", long: "steps of the first layer", low: 1, high: 8, step: 1, decimals: 0 },
 };
 const MENUS = {
   gradient: { words: "gradient", options: { full: "full, y − f₀(x)", labels: "labels only, y" } },
   weights: { words: "rows of W₀", options: { sphere: "unit sphere", gaussian: "Gaussian" } },
   readout: { words: "readout a", options: { gaussian: "Gaussian", constant: "constant", rademacher: "±1/√N" } },
   step_samples: { words: "samples of the step", options: { 1: "n", 2: "2n", 4: "4n", 8: "8n" } },
+  fresh: { words: "samples of the fit", options: { true: "fresh", false: "those of the step" } },
+  batch: { words: "further steps on", options: { fresh: "fresh samples", reused: "the same samples" }, when: (v) => v.steps !== "1" },
+  directions: { words: "directions", options: { 1: "one, σ⋆(z)", 2: "two", 3: "three" } },
+  mix: { words: "label", options: { sum: "Σ σ⋆(zⱼ)/√k", staircase: "σ⋆(z₁) + σ⋆(z₁)σ⋆(z₂) + …" }, when: (v) => v.directions !== "1" },
+  inputs: {
+    words: "law of x",
+    options: { gaussian: "Gaussian, I", uniform: "uniform entries", rademacher: "±1 entries", student: "Student entries", ar1: "AR(1), 0.8^|i−j|", power: "power law, k^−½", spiked: "spiked, I + κvvᵀ", elliptic: "elliptic, random lengths" },
+  },
 };
 const COEFFICIENTS = "coefficients";
 export const TEACHER_DEGREES = 4;
@@ -30,12 +41,13 @@ export class Controls {
     this.changed = changed;
     this.inputs = {};
     form.append(
-      this.group("The step", this.slider("exponent"), this.slider("constant"), this.menu("gradient")),
+      this.group("The step", this.slider("exponent"), this.slider("constant"), this.slider("steps"), this.menu("batch"), this.menu("gradient")),
       this.group("The fit", this.slider("ridge")),
       this.group("Sizes", this.slider("n"), this.slider("phi"), this.slider("psi"), this.sizes()),
-      this.group("The teacher", ...this.functionChoice("teacher", functions), this.slider("noise")),
+      this.group("The teacher", ...this.functionChoice("teacher", functions), this.menu("directions"), this.menu("mix"), this.slider("noise")),
+      this.group("The inputs", this.menu("inputs"), this.slider("kappa"), this.slider("overlap")),
       this.group("The network", ...this.functionChoice("activation", functions)),
-      this.more(this.menu("readout"), this.menu("weights"), this.menu("step_samples")),
+      this.more(this.menu("readout"), this.menu("weights"), this.menu("step_samples"), this.menu("fresh")),
     );
     form.addEventListener("submit", (event) => event.preventDefault());
     this.show();
@@ -66,8 +78,9 @@ export class Controls {
     const range = element("input", { type: "range", id, min: s.log ? Math.log10(s.low) : s.low, max: s.log ? Math.log10(s.high) : s.high, step: s.log ? 0.01 : s.step });
     range.addEventListener("input", () => this.set(name, this.fromRange(s, Number(range.value))));
     number.addEventListener("change", () => this.set(name, plainNumber(number.value)));
-    this.inputs[name] = { range, number, s };
-    return element("div", { class: "row" }, label, number, range);
+    const row = element("div", { class: "row" }, label, number, range);
+    this.inputs[name] = { range, number, s, row, when: s.when };
+    return row;
   }
 
   fromRange(s, position) {
@@ -76,16 +89,24 @@ export class Controls {
     return String(s.whole ? wholeNumber(value) : significant(value));
   }
 
+  // A value picked in a figure, as coarsely as the slider would give it.
+  rounded(name, value) {
+    const { s } = this.inputs[name];
+    if (s.log) return this.fromRange(s, Math.log10(value));
+    return this.fromRange(s, Math.round(value / s.step) * s.step);
+  }
+
   // ------------------------------------------------------------------ menus
 
   menu(name) {
-    const { words, options } = MENUS[name];
+    const { words, options, when } = MENUS[name];
     const id = `control-${name}`;
     const select = element("select", { id });
     for (const [value, text] of Object.entries(options)) select.append(element("option", { value, text }));
     select.addEventListener("change", () => this.set(name, select.value));
-    this.inputs[name] = { select };
-    return element("div", { class: "row menu-row" }, element("label", { for: id, text: words }), select);
+    const row = element("div", { class: "row menu-row" }, element("label", { for: id, text: words }), select);
+    this.inputs[name] = { select, row, when };
+    return row;
   }
 
   // A named function or Hermite coefficients: for the teacher four sliders, for the activation a line of numbers.
@@ -150,6 +171,7 @@ export class Controls {
   show() {
     for (const [name, entry] of Object.entries(this.inputs)) {
       const value = this.values[name];
+      if (entry.when) entry.row.hidden = !entry.when(this.values);
       if (entry.range) {
         const x = Number(value);
         const position = entry.s.log ? Math.log10(x) : x;

@@ -80,6 +80,16 @@ function teacherSum(teacher, noise, named) {
   return [terms.slice(0, 3).join(""), terms.slice(3).join("")].filter(Boolean); // two lines when it is long
 }
 
+// Labels of several directions: how σ⋆ of each coordinate makes them, and σ⋆.
+function mixed(f, values, named) {
+  const star = (j) => `${sub(mi("σ"), mo("⋆"))}${mo("(")}${sub(sym("z", mi("z")), `<mn>${j}</mn>`)}${mo(")")}`;
+  const product = (j) => Array.from({ length: j }, (_, i) => star(i + 1)).join("");
+  const terms = Array.from({ length: f.directions }, (_, i) => (values.mix === "sum" ? star(i + 1) : product(i + 1))).join(mo("+"));
+  const noise = Number(values.noise) > 0 ? `${mo("+")}${sym("noise", mn(Number(values.noise)) + mi("ε"))}` : "";
+  const inner = teacherSum(f.link, 0, named).map((line, i) => math(i ? "" : sub(mi("σ"), mo("⋆")) + mo("="), line));
+  return [math(sym("y", mi("y")), mo("="), frac(terms, `<msqrt><mn>${f.directions}</mn></msqrt>`), noise), ...inner];
+}
+
 function featureSum(f) {
   const c1 = f.activation[1];
   const top = Math.min(f.expansion.ell, MOST_TERMS);
@@ -113,6 +123,14 @@ function featureCard(f) {
   ];
 }
 
+// The bound on c₁²η that keeps descent with the literal gradient stable.
+function stability({ value, bound }, values) {
+  const size = `${sup(sub(sym("ck", mi("c")), "<mn>1</mn>"), "<mn>2</mn>")}${eta}`;
+  const law = values.batch === "reused" ? "" : `${frac("<mn>2</mn>", `<mn>1</mn>${mo("+")}${sym("d", mi("d"))}${mo("/")}${sub(mi("n"), "<mtext>step</mtext>")}`)}${mo("=")}`;
+  const words = value < bound ? "Stable: what is linear in the residual shrinks from step to step." : "Unstable: the residual grows from step to step.";
+  return [math(size, mo("="), mn(value), mo(value < bound ? "&lt;" : "&gt;"), law, mn(bound)), `<p>${words}</p>`].join("");
+}
+
 const COUNTS = ["no", "one", "two", "three", "four", "five"];
 const leave = (count) => `${COUNTS[count] ?? count} ${count < 2 ? "eigenvalue leaves" : "eigenvalues leave"} the bulk`;
 
@@ -131,6 +149,7 @@ export function formulas(f, values) {
     "The step",
     math(eta, mo("="), sym("c", mi("c")), sup(sym("n", mi("n")), alpha), mo("="), mn(Number(values.constant)), mo("·"), sup(base(f.n), mn(Number(values.exponent))), mo("="), mn(f.eta)),
   );
+  if (f.stable) card("Several steps", stability(f.stable, values));
   const linear = f.activation[1] !== 0; // without a linear part the gradient has no direction and no window
   if (!linear) card("The window", "<p>None: the activation has no linear part, c₁ = 0.</p>");
   else if (f.window != null && f.window > 0) {
@@ -142,7 +161,8 @@ export function formulas(f, values) {
     );
   } else card("The window", `<p>${f.threshold ? "α lies on a threshold between two windows." : f.window === 0 ? "ℓ = 0: too small a step for any spike." : "α = 1/2 lies beyond every window."}</p>`);
   const named = !values.teacher.includes(",");
-  card("The labels", ...teacherSum(f.teacher, Number(values.noise), named).map((line, i) => math(i ? "" : sym("y", mi("y")) + mo("="), line)), `<p class="where">${named ? `${values.teacher.replace(/[^\w]/g, "")}, centred; ` : ""}Hermite polynomials of <span class="sym" data-symbol="z" tabindex="-1" role="button">z = β⋆ᵀx</span></p>`);
+  if (f.directions > 1) card("The labels", ...mixed(f, values, named));
+  else card("The labels", ...teacherSum(f.teacher, Number(values.noise), named).map((line, i) => math(i ? "" : sym("y", mi("y")) + mo("="), line)), `<p class="where">${named ? `${values.teacher.replace(/[^\w]/g, "")}, centred; ` : ""}Hermite polynomials of <span class="sym" data-symbol="z" tabindex="-1" role="button">z = β⋆ᵀx</span></p>`);
   if (linear) card("The direction found", math(mi("cos"), mo("("), beta, mo(","), betaStar, mo(")"), mo("="), frac(cStar("<mn>1</mn>"), sym("s", mi("s"))), mo("="), frac(mn(f.teacher[1]), mn(f.length)), mo("="), mn(f.overlap)));
   card("The features", ...featureCard(f));
   const norm = (body, low = "") => `${mo("‖")}${body}${low ? sup(mo("‖"), low) : mo("‖")}`;
@@ -201,22 +221,23 @@ export function writeFormulas(box, f, values) {
   for (const section of box.querySelectorAll("section")) section.querySelector(".sym")?.setAttribute("tabindex", "0");
 }
 
+const verb = (change, steps) => `${change <= 0 ? "lower" : "raise"}${steps > 1 ? "" : "s"}`;
 const listed = (words) => words.join(", ").replace(/, ([^,]*)$/, " and $1");
 
 export function sentence(f, curves) {
-  if (f.test_error == null || curves?.untrained?.test_error == null) return "";
-  const before = curves.untrained.test_error;
+  if (f.test_error == null || curves?.before?.test_error == null) return "";
+  const before = curves.before.test_error;
   const change = f.test_error / before - 1;
   const shares = Object.entries(f.fraction ?? {});
-  const untrained = shares.map(([k]) => curves.untrained_fraction[k]);
+  const untrained = shares.map(([k]) => curves.before.fraction[k]);
   const learned = `The network has learned ${listed(shares.map(([k, v]) => `${percent(v)} of degree ${k}`))}, without the step ${listed(untrained.map(percent))}`;
   const spikes = f.spectrum?.leading?.length;
   const sentences = [
-    `A step of size <b>η = ${show(f.eta)}</b> ${change <= 0 ? "lowers" : "raises"} the test error from ${steady(before)} to <b>${steady(f.test_error)}</b> (${change <= 0 ? "−" : "+"}${Math.abs(100 * change).toFixed(Math.abs(change) < 0.095 ? 1 : 0)} %)`,
+    `${f.steps > 1 ? `${COUNTS[f.steps] ?? f.steps} steps` : "A step"} of size <b>η = ${show(f.eta)}</b> ${verb(change, f.steps)} the test error from ${steady(before)} to <b>${steady(f.test_error)}</b> (${change <= 0 ? "−" : "+"}${Math.abs(100 * change).toFixed(Math.abs(change) < 0.095 ? 1 : 0)} %)`,
     [shares.length ? learned : "", spikes == null ? "" : leave(spikes)].filter(Boolean).join("; "),
   ];
-  const linear = curves.baselines["linear-ridge"];
-  if (linear < f.test_error) sentences.push(`Ridge regression on the inputs, with its best penalty, does better: ${steady(linear)}`);
+  const linear = curves.before["linear-ridge"];
+  if (linear != null && linear < f.test_error) sentences.push(`Ridge regression on the inputs, with its best penalty, does better: ${steady(linear)}`);
   if (f.status === "inaccurate") sentences.push("These numbers are known to be off by more than 5 %");
-  return `${sentences.filter(Boolean).map((s) => (s.startsWith("A step") ? s : s[0].toUpperCase() + s.slice(1))).join(". ")}.`;
+  return `${sentences.filter(Boolean).map((s) => s[0].toUpperCase() + s.slice(1)).join(". ")}.`;
 }

@@ -1,22 +1,27 @@
 // The page: one problem, its address, theory that follows the sliders, and the simulation beside it.
 
 import { Controls } from "./controls.js";
-import { errorFigure, learnedFigure, spectrumFigure } from "./figures.js";
+import { QUANTITIES, errorFigure, functionFigure, learnedFigure } from "./figures.js";
 import { explain, sentence, writeFormulas } from "./formulas.js";
 import { Refused, ask, latest } from "./net.js";
+import { Play } from "./play.js";
+import { addFiles, readOut } from "./readout.js";
 import { Share } from "./share.js";
 import { Simulation } from "./simulate.js";
+import { spectrumFigure } from "./spectrum.js";
 import { StoreView } from "./store.js";
 import { asSentence, element } from "./text.js";
+import { View } from "./view.js";
 
 const REST = 200; // ms without input after which the full theory is asked for
 const byId = (id) => document.getElementById(id);
 
-const view = { curves: null, here: null, points: null };
+const answers = { curves: null, here: null };
 let about;
 let controls;
 let simulation;
 let share;
+let view;
 let rest;
 let writing;
 let refining = new AbortController();
@@ -48,10 +53,12 @@ const quick = latest(async (values) => {
 
 async function receive(name, values, quality, signal) {
   try {
-    const data = await ask(`/api/${name}`, { query: { ...values, quality }, signal });
+    const { axis } = view;
+    const data = await ask(`/api/${name}`, { query: { ...values, quality, ...(name === "curves" ? { axis } : {}) }, signal });
     if (quality === "quick" && isSettled(name, values)) return; // the full answer is already there
+    if (name === "curves" && axis !== view.axis) return;
     Object.assign(data, { asked: JSON.stringify(values), values });
-    view[name] = data;
+    answers[name] = data;
     judge(values, "");
     if (!wrong && !keepBanner) banner("");
     if (quality === "full") schedule();
@@ -78,7 +85,10 @@ function judge(values, words) {
   schedule();
 }
 
-const isSettled = (name, values) => view[name]?.quality === "full" && view[name].asked === JSON.stringify(values);
+const isSettled = (name, values) =>
+  answers[name]?.quality === "full" && answers[name].asked === JSON.stringify(values) && (name !== "curves" || onAxis(answers.curves));
+
+const onAxis = (curves) => (curves?.axis ?? view.axis) === view.axis;
 
 function changed(name) {
   if (name) keepBanner = false;
@@ -88,7 +98,7 @@ function changed(name) {
   byId("quality").dataset.quality = "quick";
   refining.abort();
   clearTimeout(rest);
-  if (name !== "exponent" || Number(controls.values.exponent) < 0 || !view.curves) wanted.add("curves");
+  if (!name || name !== view.axis || !answers.curves || !onAxis(answers.curves) || !inside(answers.curves)) wanted.add("curves");
   wanted.add("here");
   quick(values);
   simulation.problemChanged();
@@ -137,34 +147,43 @@ function figure(id, inputs, paint) {
   paint(byId(id), byId(`legend-${id}`));
 }
 
-// The curves are the same for every α, but for how far left they go.
-const curveOf = (values) => JSON.stringify({ ...values, exponent: Math.min(0, Number(values.exponent ?? about.defaults.exponent)) });
+// A curve is the same for every position on its axis, if that is on it.
+const curveOf = (values) => JSON.stringify({ ...values, [view.axis]: undefined });
+const position = () => Number(controls.values[view.axis]);
+const inside = ({ x }) => Boolean(x) && position() >= Math.min(...x) * (1 - 1e-9) && position() <= Math.max(...x) * (1 + 1e-9);
 
 function render() {
-  const { curves, here } = view;
+  const { curves, here } = answers;
   const { points } = simulation;
   const alpha = Number(controls.values.exponent);
   const { asked } = document.documentElement.dataset;
   const here_ = here?.asked === asked ? here : null; // what was asked for another problem is marked, or not drawn
-  const fresh = Boolean(curves) && curveOf(curves.values) === curveOf(query());
-  const shown = { curves, here: here_, points, alpha, fresh };
+  const fresh = Boolean(curves) && onAxis(curves) && curveOf(curves.values) === curveOf(query()) && (curves.asked === asked || inside(curves));
+  const { gain, pins, quantity } = view;
+  const shown = { curves, here: here_, points, alpha, at: position(), fresh, gain, pins, axes: about.axes };
   for (const name of ["test_error", "train_loss", "learned"]) stale(name, !fresh);
-  for (const name of ["spectrum", "note-spectrum"]) stale(name, !here_);
-  if (curves?.alpha) {
-    for (const name of ["test_error", "train_loss"]) {
-      notice(name, curves[name].every((v) => v == null) ? curves.message : "");
-      figure(name, [curves, here_, points, alpha, fresh], (svg, list) => errorFigure(svg, list, name, shown));
+  for (const name of ["spectrum", "note-spectrum", "function"]) stale(name, !here_);
+  byId("test_error").closest("figure").querySelector("h2").textContent = gain ? "Gain in test error" : "Test error";
+  if (curves?.x) {
+    for (const [name, what] of [["test_error", "test_error"], ["train_loss", quantity]]) {
+      notice(name, curves.test_error.every((v) => v == null) && !points?.test_error?.length ? curves.message : "");
+      byId(name).closest("figure").dataset.title = `${gain ? "Gain in " : ""}${QUANTITIES[what].words}`;
+      figure(name, [curves, here_, points, shown.at, alpha, fresh, gain, pins, what], (svg, list) => errorFigure(svg, list, what, shown));
     }
     const nothing = curves.degrees.every((k) => curves.fraction[k].every((v) => v == null));
     notice("learned", nothing ? curves.message || "the teacher has no part of degree 1 to 4" : "");
-    figure("learned", [curves, points, alpha], (svg, list) => learnedFigure(svg, list, shown));
+    figure("learned", [curves, points, shown.at, pins], (svg, list) => learnedFigure(svg, list, shown));
   } else if (curves?.message) for (const name of ["test_error", "train_loss", "learned"]) notice(name, curves.message);
-  if (here?.spectrum) {
+  if (here?.function) {
+    notice("function", here.test_error == null && !points?.function ? here.message : "");
+    figure("function", [here, curves, points, fresh, pins], (svg, list) => functionFigure(svg, list, { ...shown, here }));
+  } else if (here?.message) notice("function", here.message);
+  byId("note-spectrum").textContent = asSentence(here?.spectrum?.message ?? (points?.histogram ? here?.no_spectrum : ""));
+  if (here?.spectrum || points?.histogram) {
     notice("spectrum", "");
-    figure("spectrum", [here.spectrum, points], (svg, list) => spectrumFigure(svg, list, { ...shown, here }));
-  } else if (here?.message) notice("spectrum", here.message);
-  byId("note-spectrum").textContent = asSentence(here?.spectrum?.message);
-  const settled = [here, curves].every((x) => x?.quality === "full" && x.asked === asked);
+    figure("spectrum", [here?.spectrum, points], (svg, list) => spectrumFigure(svg, list, { ...shown, here }));
+  } else if (here?.no_spectrum || here?.message) notice("spectrum", here.no_spectrum || here.message);
+  const settled = onAxis(curves) && [here, curves].every((x) => x?.quality === "full" && x.asked === asked);
   writeQuality(settled);
   Object.assign(document.documentElement.dataset, { curves: curves?.asked ?? "", here: here?.asked ?? "" }); // what is drawn
   clearTimeout(writing);
@@ -178,7 +197,7 @@ function stale(id, is) {
 
 // Which theory is drawn and what is known of it: a full dot only beside a prediction that nothing is known against.
 function writeQuality(settled) {
-  const { curves, here } = view;
+  const { curves, here } = answers;
   const [kind, words] = quality(settled, here, curves);
   byId("quality").textContent = words;
   byId("quality").title = kind === "full" && here.accuracy ? `What to expect of it: ${here.accuracy}.` : "";
@@ -198,7 +217,7 @@ function quality(settled, here, curves) {
 }
 
 function writeWords(settled, fresh) {
-  const { curves, here } = view;
+  const { curves, here } = answers;
   for (const id of ["sentence", "formulas"]) stale(id, !fresh);
   if (!fresh) controls.sizesText.classList.add("stale");
   if (here?.activation) {
@@ -216,13 +235,13 @@ function banner(words) {
   byId("banner").hidden = !words;
 }
 
-// ------------------------------------------------------------------ α can be dragged in the figures
+// ------------------------------------------------------------------ the axis' own value can be dragged in the figures
 
-function dragExponent(svg) {
+function dragValue(svg) {
   const move = (event) => {
     const px = event.clientX - svg.getBoundingClientRect().left;
-    const alpha = svg.scale?.fromX(px);
-    if (alpha != null) controls.set("exponent", String(Number((Math.round(alpha / 0.005) * 0.005).toFixed(3))));
+    const at = svg.scale?.fromX(px);
+    if (at != null) controls.set(view.axis, controls.rounded(view.axis, at));
   };
   svg.addEventListener("pointerdown", (event) => {
     if (event.pointerType === "touch") return; // a touch scrolls the page
@@ -246,7 +265,7 @@ function setUpPresets() {
   select.addEventListener("change", () => {
     const preset = about.presets[Number(select.value)];
     if (select.value === "" || !preset) return;
-    history.pushState(null, "", location.pathname + location.search);
+    history.pushState(null, "", location.pathname + location.search + view.hash());
     controls.replace({ ...about.defaults, ...preset.query });
     changed();
     byId("preset-note").textContent = `${preset.question}${preset.beyond ? ` (${preset.beyond})` : ""}`;
@@ -271,15 +290,22 @@ async function start() {
   about = await ask("/api/about");
   controls = new Controls(byId("controls"), about, changed);
   simulation = new Simulation({ query, schedule, values: () => controls.values, open: openProblem });
-  share = new Share();
   setUpPresets();
   setUpTheme();
   explain(byId("formulas"), byId("tip"));
-  for (const id of ["test_error", "train_loss", "learned"]) dragExponent(byId(id));
+  for (const id of ["test_error", "train_loss", "learned"]) dragValue(byId(id));
+  for (const box of document.querySelectorAll(".grid figure")) {
+    addFiles(box);
+    readOut(box.querySelector("svg[role=img]"), byId("tip"));
+  }
+  view = new View(byId("view"), { about, query, changed, redraw: schedule });
+  new Play(byId("view"), controls);
   new ResizeObserver(schedule).observe(byId("figures"));
-  const storeView = new StoreView(openProblem);
+  share = new Share();
+  const storeView = new StoreView(openProblem, () => view.hash());
   byId("view-store").addEventListener("click", () => storeView.toggle());
   addEventListener("popstate", openAddress);
+  view.read();
   await openAddress();
   if (location.hash.startsWith("#store")) storeView.toggle();
 }
@@ -288,7 +314,7 @@ async function start() {
 async function openProblem(values) {
   const bad = await refusal(Object.fromEntries(Object.entries(values).filter(([k, v]) => v !== about.defaults[k])));
   if (bad) return openDefault(bad);
-  history.pushState(null, "", location.pathname + location.search);
+  history.pushState(null, "", location.pathname + location.search + view.hash());
   controls.replace(values);
   changed();
 }

@@ -12,8 +12,8 @@ const text = (value) => (typeof value === "number" ? show(value, 4) : String(val
 const PREFERRED = ["exponent", "ridge", "n", "phi", "psi", "noise", "constant"];
 
 export class StoreView {
-  constructor(open) {
-    this.open = open;
+  constructor(open, hash) {
+    Object.assign(this, { open, hash });
     this.choice = {};
     new ResizeObserver(() => this.data && !byId("store").hidden && this.draw()).observe(byId("store"));
   }
@@ -23,7 +23,7 @@ export class StoreView {
     byId("store").hidden = !shown;
     byId("explore").hidden = shown;
     byId("view-store").setAttribute("aria-pressed", String(shown));
-    history.replaceState(null, "", location.pathname + location.search + (shown ? "#store" : ""));
+    history.replaceState(null, "", location.pathname + location.search + (shown ? "#store" : this.hash()));
     if (shown) await this.load();
   }
 

@@ -11,6 +11,8 @@ export function element(tag, attributes = {}, ...children) {
   return node;
 }
 
+export const finite = (values) => values.filter((v) => v != null && Number.isFinite(v));
+
 // 0.1234, 12.3, 1,234: three digits where that is enough, never scientific for everyday sizes
 export function show(x, digits = 3) {
   if (x == null || !Number.isFinite(x)) return "–";
@@ -32,6 +34,11 @@ export const minus = (text) => text.replace("-", "−");
 
 export function superscript(k) {
   return [...String(k)].map((c) => (c === "-" ? "⁻" : "⁰¹²³⁴⁵⁶⁷⁸⁹"[c])).join("");
+}
+
+export function logName(t) {
+  const k = Math.log10(t);
+  return Number.isInteger(Math.round(k * 1e9) / 1e9) && (t >= 1000 || t < 0.01) ? `10${superscript(Math.round(k))}` : String(Number(t.toPrecision(2)));
 }
 
 export const percent = (x) => (x == null ? "–" : `${minus(String(Math.round(100 * x)))} %`);
