@@ -103,10 +103,10 @@ def wait_for_change(page, before, figure="test_error"):
     expect(page.locator(f"#{figure} .curve").first).not_to_have_attribute("d", before)
 
 
-def test_page_shows_four_figures_a_sentence_and_formulas(page, shots):
+def test_page_shows_its_figures_a_sentence_and_formulas(page, shots):
     page.goto("/")
     settled(page)
-    for figure in ("test_error", "train_loss", "spectrum", "learned"):
+    for figure in ("function", "test_error", "train_loss", "spectrum", "learned"):
         assert page.locator(f"#{figure} .curve").count() >= 1
     expect(page.locator("#sentence")).to_contain_text("lowers the test error from 2.19 to 1.95")
     assert page.locator("#formulas math").count() >= 8
@@ -312,7 +312,7 @@ def test_phone_width_needs_no_sideways_scrolling(page, shots):
     page.goto("/")
     settled(page)
     assert page.evaluate("() => document.documentElement.scrollWidth") <= 390
-    for figure in ("test_error", "train_loss", "spectrum", "learned"):
+    for figure in ("function", "test_error", "train_loss", "spectrum", "learned"):
         assert page.locator(f"#{figure}").bounding_box()["width"] <= 390
     page.screenshot(path=shots / "phone.png")
     page.locator("#control-phi").scroll_into_view_if_needed()

@@ -6,7 +6,7 @@ from contextlib import contextmanager
 
 import pytest
 
-from waiting import CHROMIUM, LIMIT
+from waiting import CHROMIUM, LIMIT, Gate
 
 playwright_api = pytest.importorskip("playwright.sync_api", reason="the browser tests need playwright")
 expect = playwright_api.expect
@@ -245,3 +245,125 @@ def test_a_chart_of_equal_values_is_drawn(page):
     expect(page.locator("#store-title")).to_have_text("test error against exponent α")
     expect(page.locator("#store-chart .mark")).to_have_count(2)
     assert page.locator("#store-chart .tick-label", has_text=re.compile("^2$")).count() == 1
+
+
+# ---------------------------------------------------------------------- what the figures show
+
+
+def told(page, figure):
+    """The series that are drawn, by name."""
+    return page.locator(f"#{figure}").evaluate("svg => Object.fromEntries(svg.told.map((s) => [s.label, s]))")
+
+
+@pytest.fixture(scope="module")
+def figures(browser, server, tmp_path_factory):
+    """One page for the tests of axes, pins, gains and files, each of which leaves the problem as it was."""
+    with server.using(tmp_path_factory.mktemp("figures"), Gate(tmp_path_factory.mktemp("gate") / "gate")):
+        with opened(browser, server) as page:
+            page.goto("/?n=200&exponent=0.2")
+            settled(page)
+            yield page
+
+
+def test_first_figure_is_the_teacher_and_what_is_learned_of_it(figures):
+    assert figures.locator(".grid svg[role=img]").first.get_attribute("id") == "function"
+    drawn = told(figures, "function")
+    at = drawn["teacher"]["x"].index(2)
+    assert drawn["teacher"]["y"][at] == pytest.approx(2 + 0.7071 * 3)
+    assert drawn["without the step"]["y"][at] < drawn["after the step"]["y"][at] < drawn["teacher"]["y"][at]
+
+
+def test_a_simulation_draws_the_predictor_and_gains_have_paired_bars(figures):
+    figures.locator("#seeds").fill("3")
+    figures.locator("#run").click()
+    expect(figures.locator("#job-state")).to_contain_text("3 seeds finished")
+    expect(figures.locator("#function .dots")).to_be_attached()
+    assert len(told(figures, "function")["f̂(x), simulated"]["x"]) == 400
+    errors = told(figures, "test_error")["simulation"]
+    figures.locator("#gain").check()
+    expect(figures.locator("figure.first h2")).to_have_text("Gain in test error")
+    gains = told(figures, "test_error")["simulation"]
+    assert gains["error"][0] < 0.5 * errors["error"][0]  # at α = 0 both networks are almost the same
+    assert "gain=1" in figures.url
+    figures.locator("#gain").uncheck()
+    expect(figures.locator("figure.first h2")).to_have_text("Test error")
+
+
+def test_pinned_curves_stay_with_their_name_and_in_the_address(figures):
+    figures.locator("#pin").click()
+    figures.locator("#pins input").fill("before")
+    figures.locator("#pins input").press("Enter")
+    expect(figures.locator("#test_error .ghost[data-series=before]")).to_be_attached()
+    old = told(figures, "test_error")["theory"]["y"]
+    enter(figures, "ridge", "0.5")
+    settled(figures)
+    drawn = told(figures, "test_error")
+    assert drawn["before"]["y"] == pytest.approx(old)
+    assert drawn["theory"]["y"] != pytest.approx(old)
+    figures.reload()
+    expect(figures.locator("#pins input")).to_have_value("before")
+    expect(figures.locator("#test_error .ghost[data-series=before]")).to_be_attached()
+    figures.locator("#pins button").click()
+    expect(figures.locator(".ghost")).to_have_count(0)
+    enter(figures, "ridge", "0.1")
+    settled(figures)
+
+
+def test_any_quantity_is_drawn_along_any_axis(figures):
+    figures.locator("#axis").select_option("ridge")
+    expect(figures.locator("#test_error .axis-label")).to_have_text("penalty λ")
+    settled(figures)
+    expect(figures.locator("#sentence")).to_contain_text("the test error from")
+    figures.locator("#quantity").select_option("gap")
+    expect(figures.locator("#train_loss")).to_have_attribute("aria-label", re.compile("Test minus training error"))
+    first, *_, last = told(figures, "train_loss")["theory"]["y"]
+    assert first > last  # a small penalty overfits
+    box = figures.locator("#test_error").bounding_box()
+    figures.mouse.click(box["x"] + 0.7 * box["width"], box["y"] + 60)
+    settled(figures)
+    assert 0.5 < float(figures.locator("#control-ridge-number").input_value()) < 5
+    figures.locator("#axis").select_option("exponent")
+    figures.locator("#quantity").select_option("train_loss")
+    enter(figures, "ridge", "0.1")
+    settled(figures)
+    assert figures.url.endswith("/?n=200&exponent=0.2")
+
+
+def test_values_under_the_pointer_are_read_out(figures):
+    box = figures.locator("#learned").bounding_box()
+    figures.mouse.move(box["x"] + box["width"] / 2, box["y"] + 60)
+    expect(figures.locator("#tip")).to_contain_text("degree 1: 0.")
+    expect(figures.locator("#learned .cross")).to_be_attached()
+    figures.mouse.move(2, 2)
+    expect(figures.locator("#tip")).to_be_hidden()
+
+
+def test_every_figure_can_be_saved(figures):
+    for kind, begins in (("CSV", b"series,x,y,error\ntheory"), ("SVG", b"<svg xmlns"), ("PNG", b"\x89PNG")):
+        figures.locator("figure.first .files summary").click()
+        with figures.expect_download() as waiting:
+            figures.locator("figure.first .files button", has_text=kind).click()
+        assert waiting.value.suggested_filename == f"onestride-test_error.{kind.lower()}"
+        assert waiting.value.path().read_bytes().startswith(begins)
+
+
+def test_play_moves_its_slider_to_the_end(figures):
+    enter(figures, "constant", "9.5")
+    figures.locator("#play-over").select_option("constant")
+    figures.locator("#play").click()
+    expect(figures.locator("#control-constant-number")).to_have_value("10")
+    expect(figures.locator("#play")).to_have_text("▶ Play")
+
+
+def test_new_fields_have_controls_and_what_theory_refuses_is_told(page):
+    page.goto("/?n=200&steps=2&constant=0.5")
+    expect(page.locator("#formulas section", has_text="Several steps")).to_contain_text("Stable")
+    expect(page.locator("#test_error .stable")).to_be_attached()
+    expect(page.locator("#sentence")).to_contain_text("Two steps of size")
+    expect(page.locator("#spectrum + .notice")).to_contain_text("This theory describes one gradient step")
+    assert page.locator("#control-kappa").is_hidden()
+    page.locator("#control-inputs").select_option("spiked")
+    expect(page.locator("#control-kappa")).to_be_visible()
+    page.locator("#control-directions").select_option("2")
+    expect(page.locator("#control-mix")).to_be_visible()
+    expect(page.locator("figure.first .notice")).to_contain_text("needs a teacher of one direction")
