@@ -258,11 +258,11 @@ def told(page, figure):
 @pytest.fixture(scope="module")
 def figures(browser, server, tmp_path_factory):
     """One page for the tests of axes, pins, gains and files, each of which leaves the problem as it was."""
-    with server.using(tmp_path_factory.mktemp("figures"), Gate(tmp_path_factory.mktemp("gate") / "gate")):
-        with opened(browser, server) as page:
-            page.goto("/?n=200&exponent=0.2")
-            settled(page)
-            yield page
+    folder = tmp_path_factory.mktemp("figures")
+    with server.using(folder / "store", Gate(folder / "gate")), opened(browser, server) as page:
+        page.goto("/?n=200&exponent=0.2")
+        settled(page)
+        yield page
 
 
 def test_first_figure_is_the_teacher_and_what_is_learned_of_it(figures):

@@ -18,6 +18,8 @@ def explore(
     host: str = "127.0.0.1",
     store: Path = Path("explorer"),
     browser: Annotated[bool, Parameter(negative="--no-browser")] = True,
+    export: Path | None = None,
+    address: str = "",
 ) -> None:
     """Open a local page: sliders, theory that follows them, simulations in the background, stores to browse.
 
@@ -31,7 +33,13 @@ def explore(
         Folder that simulations are written to and read from; that of a sweep can be browsed.
     browser
         Open the page in the browser.
+    export
+        Write the page as one HTML file that needs no server, with α, c, λ and n to move, and end; this takes minutes.
+    address
+        The problem to export: what stands after the ? in the address of the page, such as n=1000&activation=tanh.
     """
+    if export is not None:
+        return _export(export, address)
     # Until the server takes over, Ctrl+C ends the program there and then: nothing has been started or written by then, and
     # a KeyboardInterrupt in the midst of an import can get lost.
     with signals_to(lambda *_: os._exit(0), signal.SIGINT, signal.SIGTERM):
@@ -41,3 +49,20 @@ def explore(
         from onestride.web.serve import explore as run
 
         run(store, host=host, port=port, browser=browser, say=lambda words: print(words, flush=True))
+
+
+def _export(path: Path, address: str) -> None:
+    from urllib.parse import parse_qsl
+
+    from onestride._errors import require
+
+    require("starlette", "uvicorn", "matplotlib", extra="explore", what="the explorer")
+    from onestride.web.export import export
+
+    query = dict(parse_qsl(address.partition("#")[0].rpartition("?")[2], keep_blank_values=True))
+
+    def tell(done: int, total: int) -> None:
+        print(f"\r{done} of {total} parts", end="" if done < total else "\n", flush=True)
+
+    export(path, query, processes=max(1, os.cpu_count() or 1), tell=tell)
+    print(f"The page is in {path}.")

@@ -90,10 +90,7 @@ def cell(problem: Problem, quality: Quality, start: Solution | None) -> tuple[Ce
     def nothing(verdict: Verdict) -> tuple[Cell, None]:
         return Cell((math.nan, math.nan, math.nan), np.full(DEGREE + 1, np.nan), np.full(DEGREE, np.nan), verdict), None
 
-    level = quality.level if _one_isotropic_step(problem) else BEST_LEVEL
-    model = try_model(
-        problem, level, nodes=_nodes(problem, quality), build=_coarse if quality is QUICK else build_model
-    )
+    model = _model(problem, quality)
     if isinstance(model, Verdict):
         return nothing(model)
     same = start is not None and start.rho.size == model.w.size and start.q.size == model.theta.size
@@ -108,6 +105,26 @@ def cell(problem: Problem, quality: Quality, start: Solution | None) -> tuple[Ce
     found, taught = predicted_components(model, solution), hermite_components(problem.target, DEGREE)
     shares = degree_fractions(found, taught, problem.directions)
     return Cell(values, _first_direction(problem, found), shares, verdict), solution
+
+
+def _model(problem: Problem, quality: Quality) -> Model | Verdict:
+    level = quality.level if _one_isotropic_step(problem) else BEST_LEVEL
+    return try_model(problem, level, nodes=_nodes(problem, quality), build=_coarse if quality is QUICK else build_model)
+
+
+def errors_along(problem: Problem, ridges: Array, quality: Quality) -> Float[Array, "penalties"]:
+    """The test error at every penalty; NaN where there is none."""
+    model = _model(problem, quality)
+    if isinstance(model, Verdict):
+        return np.full(ridges.size, np.nan)
+    found, solution = np.full(ridges.size, np.nan), None
+    for i in np.argsort(-ridges):
+        solution = solve(model, float(ridges[i]), solution)
+        if solution.converged:
+            found[i] = errors_at(model, solution)[2]
+        else:
+            solution = None
+    return found
 
 
 def _nodes(problem: Problem, quality: Quality) -> int:

@@ -7,7 +7,7 @@ are enough: at large n the staircase is steep between the windows and flat withi
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -19,13 +19,14 @@ from onestride.theory.baselines import closed_baselines
 from onestride.theory.learned import teacher_degrees
 from onestride.theory.predict import predict_grid
 from onestride.theory.profile.equations import Solution
-from onestride.theory.quick import Cell, Quality, cell, stability, words_of
+from onestride.theory.quick import Cell, Quality, cell, errors_along, stability, words_of
 
 BASELINES = ("best-linear", "linear-ridge", "direction-only", "bayes")  # that are drawn
 HIGHEST_WINDOW = 6  # plateaus and thresholds are drawn up to this ℓ
 _BEND = 0.05  # of a learned share, or of the test error over its mean
 _MORE = {"quick": 2.5, "full": 2.0}  # times as many positions as a curve begins with, at most
 _AGAIN = 11  # positions of a full curve of several steps, whose cells take 0.3 s each
+_CELLS = 13  # of a map, each way
 _ELSEWHERE = 21  # positions of a full curve along another axis, whose untrained network moves as well
 
 
@@ -33,7 +34,22 @@ def curves(problem: Problem, quality: Quality) -> dict[str, Any]:
     """Errors and learned shares against α, with the untrained network, the n → ∞ plateaus and the baselines."""
     few = quality.points if problem.steps == 1 else min(quality.points, _AGAIN)
     even = np.linspace(min(0.0, max(problem.step.exponent, -1.0)), 0.5, few)
-    x, cells = _refined(lambda alpha: problem.at(exponent=alpha), even, quality)
+    return _with_limits(problem, *_refined(lambda alpha: problem.at(exponent=alpha), even, quality), quality)
+
+
+def even_curves(
+    problem: Problem, exponents: Sequence[float], ridges: Sequence[float], quality: Quality
+) -> list[dict[str, Any]]:
+    """The same for several penalties, at the exponents given and no others, with E[f̂ h_k] at each."""
+    rows = [[cell(problem.at(exponent=a, ridge=lam), quality, None)[0] for lam in ridges] for a in exponents]
+    found: list[dict[str, Any]] = []
+    for cells, lam in zip(map(list, zip(*rows, strict=True)), ridges, strict=True):
+        curve = _with_limits(problem.at(ridge=lam), np.array(exponents), cells, quality)
+        found.append(curve | {"components": [plain(c.components) for c in cells]})
+    return found
+
+
+def _with_limits(problem: Problem, x: Array, cells: list[Cell], quality: Quality) -> dict[str, Any]:
     before, _ = cell(problem.replace(step=Step.none()), quality, None)
     closed, told = closed_baselines(problem), _baselines_known(problem)
     return _columns(problem, x, cells, quality) | {
@@ -84,6 +100,18 @@ def along(
         "limit": None,
         "stable": None,
     }
+
+
+def error_map(problem: Problem, ridges: tuple[float, float], quality: Quality) -> dict[str, Any]:
+    """The test error over (α, λ), λ from end to end in logarithms, and where it is least."""
+    alphas = np.linspace(0, 0.5, _CELLS)
+    lams = np.geomspace(min(ridges[0], problem.ridge), max(ridges[1], problem.ridge), _CELLS)
+    table = np.array([errors_along(problem.at(exponent=float(a)), lams, quality) for a in alphas])
+    row: dict[str, Any] = {"alpha": plain(alphas), "ridge": plain(lams), "test_error": plain(table), "best": None}
+    if np.isfinite(table).any():
+        i, j = np.unravel_index(np.nanargmin(table), table.shape)
+        row["best"] = {"alpha": plain(alphas[i]), "ridge": plain(lams[j]), "test_error": plain(table[i, j])}
+    return row | {"quality": quality.name}
 
 
 def _before(untrained: Cell, problem: Problem, closed: dict[str, float], told: set[str]) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from typing import Any
 from onestride._errors import InputError
 from onestride.problem import Problem
 from onestride.theory.quick import Quality
-from onestride.theory.quick_curves import along
+from onestride.theory.quick_curves import along, error_map
 from onestride.web.query import MOST_INPUTS, read_problem
 
 
@@ -48,6 +48,11 @@ def curve(query: Mapping[str, str], name: str, quality: Quality) -> dict[str, An
         return read_problem(dict(query) | {name: str(round(value)) if name == "n" else f"{value:.10g}"})
 
     return along(problem, name, at, _ends(problem, name), quality, log=axis.log)
+
+
+def penalty_map(problem: Problem, quality: Quality) -> dict[str, Any]:
+    """The test error over (α, λ)."""
+    return error_map(problem, (AXES["ridge"].low, AXES["ridge"].high), quality)
 
 
 def _ends(problem: Problem, name: str) -> tuple[float, float]:

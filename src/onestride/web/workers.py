@@ -20,6 +20,7 @@ from typing import Any
 from onestride._errors import InputError
 from onestride._processes import end_with_parent
 from onestride.problem import Problem
+from onestride.web.axes import AXES
 from onestride.web.query import write_query
 
 KEPT = 400  # answers in memory, of 2 to 30 kB
@@ -94,7 +95,7 @@ def lasting_answer(task: str, fields: dict[str, Any], quality: str) -> bytes:
     """
     from onestride.theory.quick import QUALITIES, here
     from onestride.theory.quick_curves import curves
-    from onestride.web.axes import curve
+    from onestride.web.axes import curve, penalty_map
 
     chosen = QUALITIES[quality]
     try:
@@ -102,7 +103,7 @@ def lasting_answer(task: str, fields: dict[str, Any], quality: str) -> bytes:
             if task == "along":
                 found = curve(fields["query"], fields["axis"], chosen)
             else:
-                found = {"curves": curves, "here": here}[task](Problem.from_dict(fields), chosen)
+                found = {"curves": curves, "here": here, "map": penalty_map}[task](Problem.from_dict(fields), chosen)
             return json.dumps(found, allow_nan=False).encode()
     except InputError as error:
         return _failure(str(error), quality)
@@ -132,9 +133,12 @@ class Workers:
         self.turn = {"quick": nullcontext(), "full": asyncio.Semaphore(PROCESSES["full"])}
 
     async def theory(self, task: str, problem: Problem, quality: str, axis: str = "exponent") -> bytes:
-        """`curves` or `here` as JSON, from memory when it was asked before."""
+        """`curves`, `here` or `map` as JSON, from memory when it was asked before."""
         if task == "curves" and axis == "exponent":  # the same for every α, but for how far left the axis goes
             problem = problem.at(exponent=min(problem.step.exponent, 0.0))
+        if task == "map":  # the same for every α and λ
+            low, high = AXES["ridge"].low, AXES["ridge"].high
+            problem = problem.at(exponent=0.0, ridge=problem.ridge if not low <= problem.ridge <= high else low)
         key = (task, problem, quality, axis)
         if key in self._kept:
             self._kept.move_to_end(key)

@@ -246,6 +246,9 @@ export function legend(list, entries) {
       if (kind === "points") key.append(node("path", { class: `mark colour-${colour}`, d: MARKERS[colour % 4](13, 6) }));
       else if (kind === "dots") key.append(node("path", { class: `dots colour-${colour}`, d: "M6 8h0M13 4h0M20 7h0" }));
       else if (kind === "bar") key.append(node("rect", { class: "bar", x: 4, y: 2, width: 18, height: 9 }));
+      else if (kind === "area") key.append(node("rect", { class: "cell fill-0", x: 4, y: 1, width: 18, height: 10, "fill-opacity": 0.8 }));
+      else if (kind === "best") key.append(node("path", { class: "best", d: "M13 0l1.7 4l4.3 .3l-3.3 2.7l1.1 4.2l-3.8 -2.3l-3.8 2.3l1.1 -4.2l-3.3 -2.7l4.3 -.3z" }));
+      else if (kind === "here") key.append(node("circle", { class: "here-dot", cx: 13, cy: 6, r: 4 }));
       else if (kind === "spike") key.append(node("path", { class: `spike colour-${colour}`, d: "M13 12V4M9 7L13 1L17 7" }));
       else if (kind === "level") key.append(node("line", { class: `level colour-${colour}`, x1: 1, x2: 25, y1: 6, y2: 6 }));
       else if (kind === "limit") key.append(node("line", { class: `limit colour-${colour}`, x1: 1, x2: 25, y1: 6, y2: 6 }));

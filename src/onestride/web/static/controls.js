@@ -34,9 +34,17 @@ export const TEACHER_DEGREES = 4;
 
 const significant = (x, digits = 3) => Number(x.toPrecision(digits));
 
+const closest = (stops, x) => stops.reduce((best, v, i) => (Math.abs(v - x) < Math.abs(stops[best] - x) ? i : best), 0);
+
+function rangeOf(s) {
+  if (s.stops) return { min: 0, max: s.stops.length - 1, step: 1 };
+  return s.log ? { min: Math.log10(s.low), max: Math.log10(s.high), step: 0.01 } : { min: s.low, max: s.high, step: s.step };
+}
+
 export class Controls {
-  constructor(form, { defaults, functions }, changed) {
+  constructor(form, { defaults, functions, stops }, changed) {
     this.form = form;
+    this.stops = stops; // of an exported page: the values that were computed
     this.values = { ...defaults };
     this.changed = changed;
     this.inputs = {};
@@ -50,6 +58,7 @@ export class Controls {
       this.more(this.menu("readout"), this.menu("weights"), this.menu("step_samples"), this.menu("fresh")),
     );
     form.addEventListener("submit", (event) => event.preventDefault());
+    if (stops) for (const field of form.querySelectorAll("input, select")) field.disabled = !field.dataset.moves;
     this.show();
   }
 
@@ -69,13 +78,13 @@ export class Controls {
   // ------------------------------------------------------------------ sliders
 
   slider(name) {
-    const s = SLIDERS[name];
+    const s = this.stops?.[name] ? { ...SLIDERS[name], stops: this.stops[name] } : SLIDERS[name];
     const id = `control-${name}`;
     const symbol = element("i", { text: s.symbol });
     if (s.sub) symbol.append(element("sub", { text: s.sub }));
     const label = element("label", { for: id, title: s.long }, symbol, ` ${s.words}`);
     const number = element("input", { type: "text", inputmode: "decimal", id: `${id}-number`, "aria-label": `${s.long}, number`, class: "number" });
-    const range = element("input", { type: "range", id, min: s.log ? Math.log10(s.low) : s.low, max: s.log ? Math.log10(s.high) : s.high, step: s.log ? 0.01 : s.step });
+    const range = element("input", { type: "range", id, "data-moves": s.stops && "yes", ...rangeOf(s) });
     range.addEventListener("input", () => this.set(name, this.fromRange(s, Number(range.value))));
     number.addEventListener("change", () => this.set(name, plainNumber(number.value)));
     const row = element("div", { class: "row" }, label, number, range);
@@ -84,6 +93,7 @@ export class Controls {
   }
 
   fromRange(s, position) {
+    if (s.stops) return String(s.stops[Math.round(position)]);
     if (!s.log) return String(Number(position.toFixed(s.decimals)));
     const value = 10 ** position;
     return String(s.whole ? wholeNumber(value) : significant(value));
@@ -92,6 +102,7 @@ export class Controls {
   // A value picked in a figure, as coarsely as the slider would give it.
   rounded(name, value) {
     const { s } = this.inputs[name];
+    if (s.stops) return this.fromRange(s, closest(s.stops, value));
     if (s.log) return this.fromRange(s, Math.log10(value));
     return this.fromRange(s, Math.round(value / s.step) * s.step);
   }
@@ -174,7 +185,7 @@ export class Controls {
       if (entry.when) entry.row.hidden = !entry.when(this.values);
       if (entry.range) {
         const x = Number(value);
-        const position = entry.s.log ? Math.log10(x) : x;
+        const position = entry.s.stops ? closest(entry.s.stops, x) : entry.s.log ? Math.log10(x) : x;
         if (Number.isFinite(position) && Math.abs(Number(entry.range.value) - position) > 1e-9) entry.range.value = position;
         entry.range.setAttribute("aria-valuetext", value);
         entry.number.value = short(value);

@@ -3,6 +3,7 @@
 import { Controls } from "./controls.js";
 import { QUANTITIES, errorFigure, functionFigure, learnedFigure } from "./figures.js";
 import { explain, sentence, writeFormulas } from "./formulas.js";
+import { mapFigure } from "./map.js";
 import { Refused, ask, latest } from "./net.js";
 import { Play } from "./play.js";
 import { addFiles, readOut } from "./readout.js";
@@ -10,13 +11,13 @@ import { Share } from "./share.js";
 import { Simulation } from "./simulate.js";
 import { spectrumFigure } from "./spectrum.js";
 import { StoreView } from "./store.js";
-import { asSentence, element } from "./text.js";
+import { asSentence, element, rewrite } from "./text.js";
 import { View } from "./view.js";
 
 const REST = 200; // ms without input after which the full theory is asked for
 const byId = (id) => document.getElementById(id);
 
-const answers = { curves: null, here: null };
+const answers = { curves: null, here: null, map: null };
 let about;
 let controls;
 let simulation;
@@ -37,8 +38,7 @@ function query() {
 
 function writeAddress() {
   const text = new URLSearchParams(query()).toString().replaceAll("%2C", ",");
-  const address = `${location.pathname}${text ? `?${text}` : ""}${location.hash}`;
-  if (address !== location.pathname + location.search + location.hash) history.replaceState(null, "", address);
+  rewrite(text ? `?${text}` : "", location.hash);
 }
 
 // ------------------------------------------------------------------ theory
@@ -118,7 +118,12 @@ async function refine(values) {
   writeAddress();
   simulation.fetchPoints(values);
   await Promise.all([receive("curves", values, "full", signal), receive("here", values, "full", signal)]);
+  if (!signal.aborted && !sameMap()) await receive("map", values, "full", signal);
 }
+
+// The map is the same for every α and λ on it.
+const mapOf = (values) => JSON.stringify({ ...values, exponent: undefined, ridge: undefined });
+const sameMap = () => answers.map?.ridge && mapOf(answers.map.values) === mapOf(query());
 
 // ------------------------------------------------------------------ drawing
 
@@ -183,11 +188,21 @@ function render() {
     notice("spectrum", "");
     figure("spectrum", [here?.spectrum, points], (svg, list) => spectrumFigure(svg, list, { ...shown, here }));
   } else if (here?.no_spectrum || here?.message) notice("spectrum", here.no_spectrum || here.message);
+  renderMap(alpha);
   const settled = onAxis(curves) && [here, curves].every((x) => x?.quality === "full" && x.asked === asked);
   writeQuality(settled);
   Object.assign(document.documentElement.dataset, { curves: curves?.asked ?? "", here: here?.asked ?? "" }); // what is drawn
   clearTimeout(writing);
   writing = setTimeout(() => writeWords(settled, Boolean(here_) && fresh)); // figures first
+}
+
+function renderMap(alpha) {
+  const { map } = answers;
+  stale("map", !sameMap());
+  if (!map) return;
+  const ridge = Number(controls.values.ridge);
+  notice("map", map.best ? "" : map.message || "there is no theory for this problem");
+  if (map.best) figure("map", [map, alpha, ridge], (svg, list) => mapFigure(svg, list, { map, alpha, ridge }));
 }
 
 function stale(id, is) {
@@ -253,6 +268,17 @@ function dragValue(svg) {
   svg.addEventListener("pointercancel", () => svg.removeEventListener("pointermove", move));
 }
 
+// A click on the map chooses α and λ.
+function pickOnMap(event) {
+  const svg = byId("map");
+  if (!svg.scale || !answers.map?.best) return;
+  const box = svg.getBoundingClientRect();
+  const { fromX, inner, y } = svg.scale;
+  const share = Math.min(1, Math.max(0, 1 - (event.clientY - box.top - inner.y) / inner.h));
+  controls.set("exponent", controls.rounded("exponent", fromX(event.clientX - box.left)));
+  controls.set("ridge", controls.rounded("ridge", 10 ** (y.low + share * (y.high - y.low))));
+}
+
 // ------------------------------------------------------------------ presets, theme
 
 function setUpPresets() {
@@ -265,7 +291,7 @@ function setUpPresets() {
   select.addEventListener("change", () => {
     const preset = about.presets[Number(select.value)];
     if (select.value === "" || !preset) return;
-    history.pushState(null, "", location.pathname + location.search + view.hash());
+    rewrite(location.search, view.hash(), "pushState");
     controls.replace({ ...about.defaults, ...preset.query });
     changed();
     byId("preset-note").textContent = `${preset.question}${preset.beyond ? ` (${preset.beyond})` : ""}`;
@@ -296,8 +322,9 @@ async function start() {
   for (const id of ["test_error", "train_loss", "learned"]) dragValue(byId(id));
   for (const box of document.querySelectorAll(".grid figure")) {
     addFiles(box);
-    readOut(box.querySelector("svg[role=img]"), byId("tip"));
+    if (box.querySelector("svg[role=img]").id !== "map") readOut(box.querySelector("svg[role=img]"), byId("tip"));
   }
+  byId("map").addEventListener("click", pickOnMap);
   view = new View(byId("view"), { about, query, changed, redraw: schedule });
   new Play(byId("view"), controls);
   new ResizeObserver(schedule).observe(byId("figures"));
@@ -314,7 +341,7 @@ async function start() {
 async function openProblem(values) {
   const bad = await refusal(Object.fromEntries(Object.entries(values).filter(([k, v]) => v !== about.defaults[k])));
   if (bad) return openDefault(bad);
-  history.pushState(null, "", location.pathname + location.search + view.hash());
+  rewrite(location.search, view.hash(), "pushState");
   controls.replace(values);
   changed();
 }

@@ -55,6 +55,17 @@ export function plainNumber(text) {
   return Number.isFinite(ratio) ? String(Number(ratio.toPrecision(12))) : typed;
 }
 
+// Another address for what is shown; a page that is a file may have to keep its own.
+export function rewrite(search, hash, way = "replaceState") {
+  const address = `${location.pathname}${search}${hash}`;
+  if (way === "replaceState" && address === location.pathname + location.search + location.hash) return;
+  try {
+    history[way](null, "", address);
+  } catch (error) {
+    if (error.name !== "SecurityError") throw error;
+  }
+}
+
 export function toast(words) {
   const box = document.getElementById("toast");
   box.textContent = words;

@@ -2,14 +2,14 @@
 
 import { AXES, QUANTITIES } from "./figures.js";
 import { ask } from "./net.js";
-import { element } from "./text.js";
+import { element, rewrite } from "./text.js";
 
 const MOST_PINS = 4;
 
 export class View {
   constructor(box, { about, query, changed, redraw }) {
     Object.assign(this, { about, query, changed, redraw, axis: "exponent", gain: false, quantity: "train_loss", pins: [] });
-    this.axisChoice = choice("axis", Object.fromEntries(Object.entries(AXES).map(([name, { symbol }]) => [name, symbol])));
+    this.axisChoice = choice("axis", Object.fromEntries(Object.keys(about.axes).map((name) => [name, AXES[name].symbol])));
     this.axisChoice.addEventListener("change", () => this.set({ axis: this.axisChoice.value }));
     this.gainBox = element("input", { type: "checkbox", id: "gain" });
     this.gainBox.addEventListener("change", () => this.set({ gain: this.gainBox.checked }));
@@ -75,7 +75,7 @@ export class View {
 
   read() {
     const given = new URLSearchParams(location.hash.slice(1));
-    this.axis = given.get("axis") in AXES ? given.get("axis") : "exponent";
+    this.axis = given.get("axis") in this.about.axes ? given.get("axis") : "exponent";
     this.gain = given.get("gain") === "1";
     this.quantity = given.get("show") in QUANTITIES ? given.get("show") : "train_loss";
     this.pins = given.getAll("pin").slice(0, MOST_PINS).map((text) => {
@@ -96,7 +96,7 @@ export class View {
   }
 
   write() {
-    history.replaceState(null, "", `${location.pathname}${location.search}${this.hash()}`);
+    rewrite(location.search, this.hash());
   }
 }
 
