@@ -355,6 +355,54 @@ def test_play_moves_its_slider_to_the_end(figures):
     expect(figures.locator("#play")).to_have_text("▶ Play")
 
 
+def test_map_marks_the_least_error_and_a_click_goes_there(figures):
+    expect(figures.locator("#map .best")).to_be_attached()
+    words = figures.locator("#map").get_attribute("aria-label")
+    assert re.search(r"least [\d.]+ at α = 0\.\d+, λ = ", words)
+    box = figures.locator("#map").bounding_box()
+    figures.mouse.click(box["x"] + 0.9 * box["width"], box["y"] + 0.4 * box["height"])
+    expect(figures.locator("#control-exponent-number")).to_have_value(re.compile(r"0\.4"))
+    enter(figures, "exponent", "0.2")
+    enter(figures, "ridge", "0.1")
+
+
+def test_why_names_causes_and_a_click_changes_the_problem(figures):
+    figures.locator("#why").click()
+    fix = figures.locator("#why-list li", has_text="too small").get_by_role("button", name="Use λ near")
+    value = fix.inner_text().split()[3]
+    fix.click()
+    expect(figures.locator("#control-ridge-number")).to_have_value(value)
+    expect(figures.locator("#why-list")).to_be_hidden()
+    enter(figures, "ridge", "0.1")
+
+
+def test_story_goes_from_scene_to_scene_by_address(figures):
+    figures.locator("#tell").click()
+    expect(figures.locator("#story")).to_contain_text("1/6 The data")
+    expect(figures.locator("#sentence")).to_contain_text("Without a step the test error is")
+    figures.locator("#story button", has_text="Next").click()
+    figures.wait_for_url("**#scene=2")
+    expect(figures.locator("figure.told #learned")).to_be_attached()
+    figures.locator("#story button", has_text="×").click()
+    expect(figures.locator("#story")).to_be_hidden()
+    assert "scene" not in figures.url
+
+
+def test_names_of_lines_do_not_collide(figures):
+    """At every α and two sizes of the window the boxes of all names in the error figure are apart."""
+    script = """svg => {
+      const boxes = [...svg.querySelectorAll(".baseline-label, .here-label")].map((t) => t.getBoundingClientRect());
+      const apart = (a, b) => a.right <= b.left || b.right <= a.left || a.bottom <= b.top + 3 || b.bottom <= a.top + 3;
+      return boxes.flatMap((a, i) => boxes.slice(i + 1).filter((b) => !apart(a, b))).length;
+    }"""
+    for width in (1280, 700):
+        figures.set_viewport_size({"width": width, "height": 720})
+        for noise in ("0.2", "0.9", "1.6"):
+            enter(figures, "noise", noise)
+            settled(figures)
+            assert figures.locator("#test_error").evaluate(script) == 0
+
+
 def test_new_fields_have_controls_and_what_theory_refuses_is_told(page):
     page.goto("/?n=200&steps=2&constant=0.5")
     expect(page.locator("#formulas section", has_text="Several steps")).to_contain_text("Stable")

@@ -57,6 +57,7 @@ def _routes() -> list[Route | Mount]:
         Route("/api/curves", partial(theory, "curves")),
         Route("/api/here", partial(theory, "here")),
         Route("/api/map", partial(theory, "map")),
+        Route("/api/why", partial(theory, "why")),
         Route("/api/points", points),
         Route("/api/store", rows),
         Route("/api/simulation", state),

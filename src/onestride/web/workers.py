@@ -96,6 +96,7 @@ def lasting_answer(task: str, fields: dict[str, Any], quality: str) -> bytes:
     from onestride.theory.quick import QUALITIES, here
     from onestride.theory.quick_curves import curves
     from onestride.web.axes import curve, penalty_map
+    from onestride.web.why import why
 
     chosen = QUALITIES[quality]
     try:
@@ -103,7 +104,9 @@ def lasting_answer(task: str, fields: dict[str, Any], quality: str) -> bytes:
             if task == "along":
                 found = curve(fields["query"], fields["axis"], chosen)
             else:
-                found = {"curves": curves, "here": here, "map": penalty_map}[task](Problem.from_dict(fields), chosen)
+                found = {"curves": curves, "here": here, "map": penalty_map, "why": why}[task](
+                    Problem.from_dict(fields), chosen
+                )
             return json.dumps(found, allow_nan=False).encode()
     except InputError as error:
         return _failure(str(error), quality)
@@ -133,7 +136,7 @@ class Workers:
         self.turn = {"quick": nullcontext(), "full": asyncio.Semaphore(PROCESSES["full"])}
 
     async def theory(self, task: str, problem: Problem, quality: str, axis: str = "exponent") -> bytes:
-        """`curves`, `here` or `map` as JSON, from memory when it was asked before."""
+        """`curves`, `here`, `map` or `why` as JSON, from memory when it was asked before."""
         if task == "curves" and axis == "exponent":  # the same for every α, but for how far left the axis goes
             problem = problem.at(exponent=min(problem.step.exponent, 0.0))
         if task == "map":  # the same for every α and λ

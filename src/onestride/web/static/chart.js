@@ -103,11 +103,14 @@ export function draw(svg, spec) {
     if (shaded) add("rect", { class: "band", x: a, y: inner.y, width: b - a, height: inner.h });
     if (label && b - a > 22) add("text", { class: "band-label", x: (a + b) / 2, y: inner.y + 11, "text-anchor": "middle" }, label);
   });
+  let last = -Infinity; // where the name before ends
   (spec.verticals ?? []).forEach(({ at, label, foot, kind = "threshold" }) => {
     if (at < x.low || at > x.high) return;
     if (foot) add("text", { class: "foot-label", x: toX(at) + 4, y: inner.y + inner.h - 6 }, foot);
     add("line", { class: kind, x1: toX(at), x2: toX(at), y1: inner.y, y2: inner.y + inner.h });
-    if (label) add("text", { class: "tick-label", x: toX(at), y: inner.y - 7, "text-anchor": "middle" }, label);
+    if (!label || toX(at) - widthOf(label) / 2 < last) return;
+    last = toX(at) + widthOf(label) / 2 + 3;
+    add("text", { class: "tick-label", x: toX(at), y: inner.y - 7, "text-anchor": "middle" }, label);
   });
 
   y.ticks.filter((t) => t >= y.low && t <= y.high).forEach((t) => {
@@ -126,7 +129,12 @@ export function draw(svg, spec) {
   const plot = node("g", { "clip-path": `url(#${clip})` });
   parts.push(plot);
   const put = (tag, attributes, text) => plot.appendChild(node(tag, attributes, text));
-  drawHorizontals(spec.horizontals ?? [], { put, toY, y, inner });
+  const beside = (at) => toX(at) > inner.x + inner.w - 60; // the handle's name stands left of it there
+  const reserved = (spec.handles ?? []).filter(({ value, label }) => value != null && label).map(({ at, value, label }) => {
+    const w = 7.4 * label.length;
+    return { x: toX(at) + (beside(at) ? -9 - w : 9), y: toY(value) - 8, w };
+  });
+  drawHorizontals(spec.horizontals ?? [], { put, toY, y, inner, reserved });
 
   const ends = [];
   for (const s of spec.series) drawSeries(s, { put, toX, toY, y, inner, ends });
@@ -140,7 +148,7 @@ export function draw(svg, spec) {
     put("line", { class: "here", x1: toX(at), x2: toX(at), y1: inner.y, y2: inner.y + inner.h });
     if (value == null) return;
     put("circle", { class: off ? "here-dot off" : "here-dot", cx: toX(at), cy: toY(value), r: 5 });
-    const left = toX(at) > inner.x + inner.w - 60;
+    const left = beside(at);
     if (label)
       put("text", { class: "here-label", x: toX(at) + (left ? -9 : 9), y: toY(value) - 8, "text-anchor": left ? "end" : "start" }, label);
   });
@@ -149,25 +157,38 @@ export function draw(svg, spec) {
   svg.scale = { inner, toX, toY, x, y, fromX: (px) => unscale(px, inner, x) };
 }
 
-// Lines across with their names, at the right end or, beside a close neighbour, at the left; others at the foot and the top.
-function drawHorizontals(lines, { put, toY, y, inner }) {
+const widthOf = (text) => 5.9 * text.length; // of 11 px letters, on the safe side
+
+// Names of lines that lie close to one another, none on top of another: each at the right or the left end of its line, or lifted.
+function drawHorizontals(lines, { put, toY, y, inner, reserved }) {
   const shown = lines.filter(({ at }) => at != null);
-  const inside = shown.filter(({ at }) => at >= y.low && at <= y.high).sort((a, b) => a.at - b.at);
-  const last = [Infinity, Infinity]; // the lowest free place at the right, at the left
-  for (const { at, label, style = 1 } of inside) {
-    put("line", { class: `baseline dash-${style}`, x1: inner.x, x2: inner.x + inner.w, y1: toY(at), y2: toY(at) });
-    const side = toY(at) - 4 <= last[0] - 12 || last[1] < last[0] ? 0 : 1;
-    last[side] = Math.min(toY(at) - 4, last[side] - 12);
-    const place = side ? { x: inner.x + 6, "text-anchor": "start" } : { x: inner.x + inner.w - 2, "text-anchor": "end" };
-    put("text", { class: "baseline-label", y: last[side], ...place }, label);
-  }
+  const taken = [...reserved]; // boxes
+  const free = (box) => taken.every((t) => box.x + box.w <= t.x || t.x + t.w <= box.x || box.y - 11 >= t.y || t.y - 11 >= box.y);
+  const write = (text, places) => {
+    const w = widthOf(text);
+    const boxes = places.map(({ side, y: foot }) => ({ x: side === "end" ? inner.x + inner.w - 2 - w : inner.x + 6, y: foot, w, side }));
+    const box = boxes.find(free);
+    if (!box) return;
+    taken.push(box);
+    put("text", { class: "baseline-label", x: box.side === "end" ? box.x + w : box.x, y: box.y, "text-anchor": box.side }, text);
+  };
   const beyond = (sign, outside, first, step) => {
     const names = outside.sort((a, b) => a.at - b.at).map(({ at, label }) => `${label} ${Number(at.toPrecision(3))}`);
-    for (let i = 0; i < names.length; i += 2)
-      put("text", { class: "baseline-label", x: inner.x + 8, y: first + (step * i) / 2 }, `${sign} ${names.slice(i, i + 2).join(", ")}`);
+    const rows = [];
+    for (const name of names) {
+      if (rows.length && widthOf(`${rows.at(-1)}, ${name}`) < inner.w - 20) rows[rows.length - 1] += `, ${name}`;
+      else rows.push(`${sign} ${name}`);
+    }
+    rows.forEach((row, i) => write(row, [{ side: "start", y: first + step * i }]));
   };
   beyond("↓", shown.filter(({ at }) => at < y.low), inner.y + inner.h - 6, -12);
   beyond("↑", shown.filter(({ at }) => at > y.high), inner.y + 25, 12);
+  for (const { at, label, style = 1 } of shown.filter(({ at }) => at >= y.low && at <= y.high).sort((a, b) => a.at - b.at)) {
+    const line = toY(at);
+    put("line", { class: `baseline dash-${style}`, x1: inner.x, x2: inner.x + inner.w, y1: line, y2: line });
+    const heights = [line - 4, line + 12, line - 16, line + 24, line - 28];
+    write(label, heights.flatMap((foot) => ["end", "start"].map((side) => ({ side, y: foot }))));
+  }
 }
 
 function unscale(px, inner, x) {

@@ -230,10 +230,11 @@ export function sentence(f, curves) {
   const change = f.test_error / before - 1;
   const shares = Object.entries(f.fraction ?? {});
   const untrained = shares.map(([k]) => curves.before.fraction[k]);
-  const learned = `The network has learned ${listed(shares.map(([k, v]) => `${percent(v)} of degree ${k}`))}, without the step ${listed(untrained.map(percent))}`;
+  const without = f.eta === 0 ? "" : `, without the step ${listed(untrained.map(percent))}`;
+  const learned = `The network has learned ${listed(shares.map(([k, v]) => `${percent(v)} of degree ${k}`))}${without}`;
   const spikes = f.spectrum?.leading?.length;
   const sentences = [
-    `${f.steps > 1 ? `${COUNTS[f.steps] ?? f.steps} steps` : "A step"} of size <b>η = ${show(f.eta)}</b> ${verb(change, f.steps)} the test error from ${steady(before)} to <b>${steady(f.test_error)}</b> (${change <= 0 ? "−" : "+"}${Math.abs(100 * change).toFixed(Math.abs(change) < 0.095 ? 1 : 0)} %)`,
+    f.eta === 0 ? `Without a step the test error is <b>${steady(f.test_error)}</b>` : `${f.steps > 1 ? `${COUNTS[f.steps] ?? f.steps} steps` : "A step"} of size <b>η = ${show(f.eta)}</b> ${verb(change, f.steps)} the test error from ${steady(before)} to <b>${steady(f.test_error)}</b> (${change <= 0 ? "−" : "+"}${Math.abs(100 * change).toFixed(Math.abs(change) < 0.095 ? 1 : 0)} %)`,
     [shares.length ? learned : "", spikes == null ? "" : leave(spikes)].filter(Boolean).join("; "),
   ];
   const linear = curves.before["linear-ridge"];

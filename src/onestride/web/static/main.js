@@ -11,8 +11,10 @@ import { Share } from "./share.js";
 import { Simulation } from "./simulate.js";
 import { spectrumFigure } from "./spectrum.js";
 import { StoreView } from "./store.js";
+import { Story } from "./story.js";
 import { asSentence, element, rewrite } from "./text.js";
 import { View } from "./view.js";
+import { Why } from "./why.js";
 
 const REST = 200; // ms without input after which the full theory is asked for
 const byId = (id) => document.getElementById(id);
@@ -23,6 +25,7 @@ let controls;
 let simulation;
 let share;
 let view;
+let why;
 let rest;
 let writing;
 let refining = new AbortController();
@@ -102,6 +105,7 @@ function changed(name) {
   wanted.add("here");
   quick(values);
   simulation.problemChanged();
+  why.close();
   schedule();
   rest = setTimeout(() => refine(values), REST);
 }
@@ -325,7 +329,9 @@ async function start() {
     if (box.querySelector("svg[role=img]").id !== "map") readOut(box.querySelector("svg[role=img]"), byId("tip"));
   }
   byId("map").addEventListener("click", pickOnMap);
-  view = new View(byId("view"), { about, query, changed, redraw: schedule });
+  const story = new Story(byId("story"), { open: openScene, told: () => view.write() });
+  why = new Why(byId("why"), byId("why-list"), { query, set: (name, value) => controls.set(name, value) });
+  view = new View(byId("view"), { scene: () => story.scene, about, query, changed, redraw: schedule });
   new Play(byId("view"), controls);
   new ResizeObserver(schedule).observe(byId("figures"));
   share = new Share();
@@ -333,6 +339,7 @@ async function start() {
   byId("view-store").addEventListener("click", () => storeView.toggle());
   addEventListener("popstate", openAddress);
   view.read();
+  story.read();
   await openAddress();
   if (location.hash.startsWith("#store")) storeView.toggle();
 }
@@ -344,6 +351,12 @@ async function openProblem(values) {
   rewrite(location.search, view.hash(), "pushState");
   controls.replace(values);
   changed();
+}
+
+// A scene is the whole problem: what it does not name has its default.
+async function openScene(values) {
+  byId("preset-note").hidden = true;
+  await openProblem({ ...about.defaults, ...values });
 }
 
 // The address is asked about as it stands: a parameter given twice is a mistake.

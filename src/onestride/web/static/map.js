@@ -22,8 +22,8 @@ export function mapFigure(svg, list, { map, alpha, ridge }) {
   for (const { v, x, y, words } of cells) {
     if (v == null) continue;
     const share = Math.min(1, Math.max(0, (most - v) / (most - least || 1)));
-    const [left, right, top, foot] = [toX(x[0]), toX(x[1]), toY(y[1]), toY(y[0])];
-    const made = node("rect", { class: "cell fill-0", x: left, y: top, width: right - left + 0.4, height: foot - top + 0.4, "fill-opacity": (0.04 + 0.86 * share ** 2).toFixed(3) });
+    const [left, right, top, foot] = [toX(x[0]), toX(x[1]), toY(y[1]), toY(y[0])].map(Math.round); // no seams
+    const made = node("rect", { class: "cell fill-0", x: left, y: top, width: right - left, height: foot - top, "fill-opacity": (0.04 + 0.86 * share ** 2).toFixed(3) });
     made.append(node("title", {}, words));
     plot.append(made);
   }
