@@ -356,11 +356,11 @@ def test_play_moves_its_slider_to_the_end(figures):
 
 
 def test_map_marks_the_least_error_and_a_click_goes_there(figures):
-    expect(figures.locator("#map .best")).to_be_attached()
+    figures.locator("#map:not(.stale) .best").wait_for(state="attached")
     words = figures.locator("#map").get_attribute("aria-label")
     assert re.search(r"least [\d.]+ at α = 0\.\d+, λ = ", words)
     box = figures.locator("#map").bounding_box()
-    figures.mouse.click(box["x"] + 0.9 * box["width"], box["y"] + 0.4 * box["height"])
+    figures.locator("#map").click(position={"x": 0.9 * box["width"], "y": 0.4 * box["height"]})
     expect(figures.locator("#control-exponent-number")).to_have_value(re.compile(r"0\.4"))
     enter(figures, "exponent", "0.2")
     enter(figures, "ridge", "0.1")
@@ -399,7 +399,7 @@ def test_names_of_lines_do_not_collide(figures):
         figures.set_viewport_size({"width": width, "height": 720})
         for noise in ("0.2", "0.9", "1.6"):
             enter(figures, "noise", noise)
-            settled(figures)
+            figures.wait_for_function("() => ((d) => d.curves === d.asked)(document.documentElement.dataset)")
             assert figures.locator("#test_error").evaluate(script) == 0
 
 

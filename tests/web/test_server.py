@@ -19,7 +19,7 @@ import onestride as one
 from onestride.cli import main
 from onestride.store import Store
 from onestride.sweeps.rows import stored_rows
-from onestride.theory import quick
+from onestride.theory import quick_curves
 from onestride.web import app as app_module
 from onestride.web import serve
 from onestride.web import workers as workers_module
@@ -76,6 +76,17 @@ def test_quick_and_full_answers_have_the_page_s_numbers(client):
     assert len(quick["x"]) == len(quick["test_error"])
     here = client.get("/api/here", params=SMALL | {"quality": "full"}).json()
     assert here["test_error"] == pytest.approx(one.predict(read_problem(SMALL)).test_error)
+
+
+def test_curve_along_another_axis_and_the_map_are_asked_for(client):
+    found = client.get("/api/curves", params=SMALL | {"quality": "quick", "axis": "noise"}).json()
+    assert (found["axis"], found["x"][0], found["x"][-1]) == ("noise", 0, 2)
+    assert found["test_error"] == sorted(found["test_error"])
+    told = client.get("/api/map", params=SMALL | {"quality": "quick"}).json()
+    assert told["best"]["test_error"] == min(v for row in told["test_error"] for v in row)
+    refused = client.get("/api/curves", params=SMALL | {"axis": "seeds"})
+    assert refused.status_code == 400
+    assert refused.json()["error"].startswith("axis must be one of exponent, ridge, n")
 
 
 def test_downloads_are_a_pdf_and_its_numbers(client):
@@ -438,7 +449,7 @@ def test_long_computation_is_stopped(monkeypatch):
         while True:
             pass
 
-    monkeypatch.setattr(quick, "curves", forever)
+    monkeypatch.setattr(quick_curves, "curves", forever)
     monkeypatch.setitem(workers_module.TIME_LIMIT, "quick", 0.2)
     with pytest.raises(Overtime):
         lasting_answer("curves", read_problem(SMALL).to_dict(), "quick")

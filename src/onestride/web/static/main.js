@@ -58,7 +58,7 @@ async function receive(name, values, quality, signal) {
   try {
     const { axis } = view;
     const data = await ask(`/api/${name}`, { query: { ...values, quality, ...(name === "curves" ? { axis } : {}) }, signal });
-    if (quality === "quick" && isSettled(name, values)) return; // the full answer is already there
+    if (quality === "quick" && isSettled(name, query())) return; // the full answer to what is asked now is already there
     if (name === "curves" && axis !== view.axis) return;
     Object.assign(data, { asked: JSON.stringify(values), values });
     answers[name] = data;

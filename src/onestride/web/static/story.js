@@ -84,7 +84,7 @@ export class Story {
     for (const figure of document.querySelectorAll(".grid figure")) figure.classList.toggle("told", figures.includes(figure.querySelector("svg[role=img]").id));
     document.getElementById("tell").setAttribute("aria-pressed", String(Boolean(this.scene)));
     if (!this.scene) return;
-    document.querySelector(".grid figure.told").scrollIntoView({ block: "nearest" });
+    if (matchMedia("(min-width: 801px)").matches) document.querySelector(".grid figure.told").scrollIntoView({ block: "nearest" });
     const turn = (step, text) => {
       const button = element("button", { type: "button", text, disabled: !SCENES[this.scene - 1 + step] });
       button.addEventListener("click", () => this.go(this.scene + step));
