@@ -9,6 +9,7 @@ from onestride.theory.quick_curves import curves
 from onestride.web.axes import AXES, curve
 from onestride.web.query import read_problem
 
+pytestmark = pytest.mark.long
 # the staircase of four degrees at n = 10⁹, where shares jump from 0 to 1 between two windows
 STAIRCASE = {"n": "1e9", "constant": "4", "phi": "0.25", "psi": "0.5", "step_samples": "4", "activation": "shifted_erf"}
 STAIRCASE |= {"teacher": "0,1,0.7071,0.4082,0.2041", "noise": "0", "ridge": "0.01", "gradient": "labels"}

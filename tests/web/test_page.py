@@ -403,7 +403,7 @@ def test_names_of_lines_do_not_collide(figures):
             assert figures.locator("#test_error").evaluate(script) == 0
 
 
-def test_new_fields_have_controls_and_what_theory_refuses_is_told(page):
+def test_new_fields_have_controls_and_a_missing_spectrum_its_reason(page):
     page.goto("/?n=200&steps=2&constant=0.5")
     expect(page.locator("#formulas section", has_text="Several steps")).to_contain_text("Stable")
     expect(page.locator("#test_error .stable")).to_be_attached()
@@ -414,4 +414,3 @@ def test_new_fields_have_controls_and_what_theory_refuses_is_told(page):
     expect(page.locator("#control-kappa")).to_be_visible()
     page.locator("#control-directions").select_option("2")
     expect(page.locator("#control-mix")).to_be_visible()
-    expect(page.locator("figure.first .notice")).to_contain_text("needs a teacher of one direction")
