@@ -353,6 +353,7 @@ def test_play_moves_its_slider_to_the_end(figures):
     figures.locator("#play").click()
     expect(figures.locator("#control-constant-number")).to_have_value("10")
     expect(figures.locator("#play")).to_have_text("▶ Play")
+    enter(figures, "constant", "1")
 
 
 def test_map_marks_the_least_error_and_a_click_goes_there(figures):
