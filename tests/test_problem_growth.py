@@ -89,14 +89,14 @@ def test_only_the_profile_theory_describes_several_steps(method):
         one.predict(make(steps=2), method=method)
 
 
-def test_several_steps_need_the_identity():
-    with pytest.raises(one.TheoryError, match="several steps needs inputs with identity covariance"):
-        one.predict(make(steps=2, inputs="ar1"))
+def test_several_steps_on_one_batch_need_the_identity():
+    with pytest.raises(one.TheoryError, match="several steps on one batch needs inputs with identity covariance"):
+        one.predict(make(steps=2, inputs="ar1", batch="reused"))
 
 
 def test_closed_forms_refuse_too():
-    with pytest.raises(InputError, match="identity covariance"):
-        baselines(make(inputs="ar1"))
+    with pytest.raises(InputError, match="random lengths"):
+        baselines(make(inputs="elliptic"))
     with pytest.raises(InputError, match="one gradient step"):
         giant_step(make(steps=2, readout="constant", gradient="labels"))
     for measure in (measure_distance, measure_limit):
