@@ -14,7 +14,7 @@ from onestride._numerics import Array, Float
 from onestride.problem import Problem, Step
 from onestride.result import Result, Status, TheoryError
 from onestride.theory.any_model import any_model, bulk_law, positions
-from onestride.theory.assumptions import failed_assumption
+from onestride.theory.assumptions import failed_assumption, needs_identity
 from onestride.theory.density import Law, atom_at_zero, band_grid, untrained_law
 from onestride.theory.gaps import from_far, from_neighbour
 from onestride.theory.outliers import Outliers, find_outliers, spike_model
