@@ -21,5 +21,11 @@ def problem(**changes) -> one.Problem:
     return one.Problem(**({"activation": "relu", "teacher": (0, 1, 0.7071), "noise": 0.5, "step": step} | sizes))
 
 
-def largest_gap(a: one.Simulation, b: one.Simulation) -> float:
-    return max(float(np.abs(getattr(a, q).values / getattr(b, q).values - 1).max()) for q in QUANTITIES)
+def largest_gap(a: one.Simulation, b: one.Simulation, *, raw: bool = False) -> float:
+    """Of precise values, or of the plain ones."""
+
+    def values(simulation: one.Simulation, q: str) -> np.ndarray:
+        estimate = getattr(simulation, q)
+        return (estimate.raw if raw else estimate).values
+
+    return max(float(np.abs(values(a, q) / values(b, q) - 1).max()) for q in QUANTITIES)

@@ -52,7 +52,9 @@ def test_a_device_too_small_for_everything_gives_the_same_numbers(monkeypatch):
     monkeypatch.setattr(Backend, "total_memory", lambda _: 0.0)
     monkeypatch.setattr(Backend, "free_memory", lambda _: 0.0)
     assert not Plan(problem(), backend=choose("strict")).keeps_weights
-    assert largest_gap(simulate_grid(problem(), EXPONENTS, RIDGES, 1, device="strict"), here) < 1e-9
+    there = simulate_grid(problem(), EXPONENTS, RIDGES, 1, device="strict")
+    assert largest_gap(there, here, raw=True) < 1e-9
+    assert largest_gap(there, here) < 1e-7  # what is averaged over noise is solved to the same residual, and smaller
 
 
 @pytest.mark.parametrize("sizes", [{}, {"n": 150, "N": 60}], ids=["dual", "primal"])
@@ -62,4 +64,6 @@ def test_a_host_too_small_for_the_features_makes_them_anew(sizes, monkeypatch):
     monkeypatch.setattr(shifted, "DIRECT_BELOW", 0)
     monkeypatch.setattr(memory, "require_memory", lambda *_: None)
     monkeypatch.setattr(Backend, "free_memory", lambda _: 0.0)
-    assert largest_gap(simulate_grid(p, EXPONENTS, RIDGES, 1), here) < 1e-9
+    there = simulate_grid(p, EXPONENTS, RIDGES, 1)
+    assert largest_gap(there, here, raw=True) < 1e-9
+    assert largest_gap(there, here) < 1e-7  # what is averaged over noise is solved to the same residual, and smaller

@@ -69,8 +69,9 @@ SIMULATED = [
 @pytest.mark.parametrize(("changes", "simulated"), SIMULATED)
 def test_agrees_with_simulation(changes, simulated):
     """Within three standard errors or 2 %."""
-    found = one.predict(make(**changes))
-    assert found.status is Status.SOLVED
+    found = one.predict(make(**changes), throw=False)
+    linear = changes.get("teacher") == [0, 1]  # without noise: marked, as others of the kind are off by up to 14 %
+    assert found.status is (Status.INACCURATE if linear else Status.SOLVED)
     assert [found.train_loss, found.train_mse, found.test_error] == pytest.approx(simulated, rel=0.032)
 
 

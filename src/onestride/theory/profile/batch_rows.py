@@ -29,7 +29,7 @@ _EVERYWHERE = 0.4  # groups have equal shares of E(0.4 + r²/E r²): the tails c
 _GRID, _REACH = 120, 7.5  # nodes of a neuron's pre-activation; none at 0, where activations have their kinks
 
 
-class Rows(NamedTuple):
+class GroupedRows(NamedTuple):
     """Groups of rows. plane: coordinates δ of the plane off t̂ as (m_δ, L_δ1, …), `output` the same of ω, label that of y; tail: the
     variance of y that ξ does not tell. unit: r̂, 0 on rows that the step has not seen.
     """
@@ -44,7 +44,7 @@ class Rows(NamedTuple):
     tail: Float[Array, "i"]
 
 
-def batch_rows(problem: Problem, learned: LearnedDirection, *, seen: bool, groups: tuple[int, int]) -> Rows:
+def batch_rows(problem: Problem, learned: LearnedDirection, *, seen: bool, groups: tuple[int, int]) -> GroupedRows:
     """The rows of the batch in groups of z and of r; as they were if the step had not seen them with `seen` False."""
     full, phi0 = problem.gradient == "full", problem.d / problem.step_samples
     points = sobol_normals(5)
@@ -79,7 +79,7 @@ def _cut(x: Array, count: int) -> Array:
     return out
 
 
-def _grouped(group: Array, z: Array, r: Array, unit: Array, known: list[Array], y: Array) -> Rows:
+def _grouped(group: Array, z: Array, r: Array, unit: Array, known: list[Array], y: Array) -> GroupedRows:
     """Means over the groups, and the covariance of what varies in them as LLᵀ."""
     _, group = np.unique(group, return_inverse=True)
     count = np.bincount(group)
@@ -96,10 +96,10 @@ def _grouped(group: Array, z: Array, r: Array, unit: Array, known: list[Array], 
     full = len(known) == 4
     output = coordinates[2] if full else np.zeros_like(coordinates[0])
     plane = coordinates[:2] if full else coordinates
-    return Rows(count / ROWS, mean(z), mean(r), mean(unit), plane, output, label[:, :-1], label[:, -1] ** 2)
+    return GroupedRows(count / ROWS, mean(z), mean(r), mean(unit), plane, output, label[:, :-1], label[:, -1] ** 2)
 
 
-def with_test_rows(rows: Rows, z: Array, w: Array, h: list[Array], noise: float) -> Rows:
+def with_test_rows(rows: GroupedRows, z: Array, w: Array, h: list[Array], noise: float) -> GroupedRows:
     """`rows` and after them rows that no step has seen, on which the fit is judged: h the teacher's parts there."""
     size, (e, _, c) = z.size, rows.plane.shape
     none, plane = np.zeros(size), np.zeros((e, size, c))
@@ -109,8 +109,8 @@ def with_test_rows(rows: Rows, z: Array, w: Array, h: list[Array], noise: float)
     if c > 1 + e:
         output[:, -1] = 1.0
     label[:, 0], label[:, 1] = h[0], h[1][:, 0]
-    more = Rows(w, z, none, none, plane, output, label, h[-1] + noise**2)
-    return Rows(
+    more = GroupedRows(w, z, none, none, plane, output, label, h[-1] + noise**2)
+    return GroupedRows(
         *(np.concatenate([a, b], axis=a.ndim - 2 if a.ndim > 1 else 0) for a, b in zip(rows, more, strict=True))
     )
 

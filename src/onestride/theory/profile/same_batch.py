@@ -31,7 +31,7 @@ from onestride._numerics import Array, Float, Inexact, solve
 from onestride.problem import Problem
 from onestride.theory.bulk import bulk_of
 from onestride.theory.direction import direction
-from onestride.theory.profile.batch_rows import Rows, batch_rows, own_share, with_test_rows
+from onestride.theory.profile.batch_rows import GroupedRows, batch_rows, own_share, with_test_rows
 from onestride.theory.profile.degrees import higher_sectors, kinds_of, linear_sector
 from onestride.theory.profile.equations import Solution, block, newton
 from onestride.theory.profile.harmonics import degrees_resolved, resolve
@@ -50,7 +50,7 @@ class Batch(NamedTuple):
     """The model on the rows of both kinds, these rows, κ, what xᵀMx/d adds to mean features, and which rows are of the first kind."""
 
     model: Model
-    rows: Rows
+    rows: GroupedRows
     kappa: Float[Array, "k i"]
     remembered: Float[Array, "k i"]
     fitted: Array
