@@ -23,7 +23,7 @@ from onestride.result import TheoryError
 from onestride.theory.density import Law, band_grid
 from onestride.theory.gaps import energy, from_far, from_neighbour
 from onestride.theory.outliers import RARE, crossing, real_path
-from onestride.theory.profile.build import NoModel, build_model, try_model
+from onestride.theory.profile.build import Ending, build_model, try_model
 from onestride.theory.profile.coupled import coupled_special
 from onestride.theory.profile.equations import Solution, newton
 from onestride.theory.profile.quadratic_form import carrier, special_gram
@@ -47,7 +47,7 @@ class Positions(NamedTuple):
 def any_model(problem: Problem) -> Model:
     """The model whose spectrum is looked at: that of `predict` on fewer nodes, with its most probable batch and teacher."""
     found = try_model(problem, nodes=_NODES)
-    if isinstance(found, NoModel):
+    if isinstance(found, Ending):
         raise TheoryError(found.message)
     model = build_model(problem, nodes=_NODES, min_weight=RARE / problem.N)
     return max(model.members, key=lambda member: member[0])[1]

@@ -19,7 +19,7 @@ from onestride.problem import Problem, Step
 from onestride.result import Errors, Status
 from onestride.theory.assumptions import failed_assumption, needs_identity
 from onestride.theory.bulk import Bulk, bulk_errors, bulk_of
-from onestride.theory.profile.build import NoModel, try_model
+from onestride.theory.profile.build import Ending, try_model
 from onestride.theory.profile.quadratic_form import mean_gram
 from onestride.theory.profile.sectors import Model
 from onestride.theory.registry import Theory
@@ -33,7 +33,7 @@ def errors(problem: Problem, steps: list[Step], ridges: ArrayLike) -> Errors:
     status, message = np.full(shape, Status.SOLVED, object), np.full(shape, Status.SOLVED.value, object)
     for i, step in enumerate(steps):
         model = try_model(problem.replace(step=step), "rank-one")
-        if isinstance(model, NoModel):
+        if isinstance(model, Ending):
             status[i], message[i] = model
         else:
             Y[i], dY[i] = quadratic_form(model, bulk)

@@ -39,7 +39,7 @@ from onestride.teachers import (
     index_of,
 )
 from onestride.theory.direction import without_a_direction
-from onestride.theory.profile.build import NoModel, try_model
+from onestride.theory.profile.build import Ending, try_model
 from onestride.theory.profile.coupled import coupled_answers
 from onestride.theory.profile.equations import Solution, solve
 from onestride.theory.profile.errors import errors_at
@@ -118,7 +118,7 @@ def teacher_degrees(problem: Problem) -> list[int]:
 def _shares(problem: Problem, level: str) -> tuple[Array, Array, float]:
     """Learned fractions by degree and by direction, and the power of f̂ outside the span of H_0 … H_4."""
     model = try_model(problem, level)
-    if isinstance(model, NoModel):
+    if isinstance(model, Ending):
         raise TheoryError(model.message)
     chances, found = zip(
         *((p, _of_member(member.at(problem.ridge), problem.ridge)) for p, member in model.members), strict=True

@@ -26,7 +26,7 @@ from onestride.theory.outliers import crossing, real_path, special_eigenvalues, 
 from onestride.theory.plateau import window_of
 from onestride.theory.predict import predict
 from onestride.theory.profile import covariance, degrees
-from onestride.theory.profile.build import NoModel, build_model, try_model
+from onestride.theory.profile.build import Ending, build_model, try_model
 from onestride.theory.profile.equations import Solution, solve
 from onestride.theory.profile.errors import STRONG, errors, errors_at
 from onestride.theory.profile.neurons import learned_direction
@@ -57,7 +57,7 @@ QUICK = Quality(
 )
 FULL = Quality("full", BEST_LEVEL, 21, 26, "Profile theory with every degree of the inputs: what one.predict returns.")
 QUALITIES = {q.name: q for q in (QUICK, FULL)}
-SOLVED = NoModel(Status.SOLVED, "")
+SOLVED = Ending(Status.SOLVED, "")
 _ELSEWHERE = "Quick theory while you move: coarse quadrature."  # where there is no cheaper level
 _PER_AMPLITUDE, _STRONGEST = 10, 3  # nodes more for each unit of the amplitude above one, up to four
 _CURVE = 121  # points of the teacher's curve
@@ -81,33 +81,33 @@ class Cell:
     errors: tuple[float, float, float]
     components: Float[Array, "5"]
     fraction: Float[Array, "4"]
-    verdict: NoModel = SOLVED
+    verdict: Ending = SOLVED
 
 
 def cell(problem: Problem, quality: Quality, start: Solution | None) -> tuple[Cell, Solution | None]:
     """One step size: errors and learned shares from one solution of the profile equations."""
 
-    def nothing(verdict: NoModel) -> tuple[Cell, None]:
+    def nothing(verdict: Ending) -> tuple[Cell, None]:
         return Cell((math.nan, math.nan, math.nan), np.full(DEGREE + 1, np.nan), np.full(DEGREE, np.nan), verdict), None
 
     model = _model(problem, quality)
-    if isinstance(model, NoModel):
+    if isinstance(model, Ending):
         return nothing(model)
     same = start is not None and start.rho.size == model.w.size and start.q.size == model.theta.size
     solution = solve(model, problem.ridge, start if same else None)
     if not solution.converged:
         words = f"the equations were not solved: residual {solution.residual:.1e}"
-        return nothing(NoModel(Status.NOT_CONVERGED, words))
+        return nothing(Ending(Status.NOT_CONVERGED, words))
     values, verdict = _errors(problem, model, solution, quality)
     reason = known_off(problem)
     if verdict is SOLVED and reason is not None:
-        verdict = NoModel(Status.INACCURATE, reason)
+        verdict = Ending(Status.INACCURATE, reason)
     found, taught = predicted_components(model, solution), hermite_components(problem.target, DEGREE)
     shares = degree_fractions(found, taught, problem.directions)
     return Cell(values, _first_direction(problem, found), shares, verdict), solution
 
 
-def _model(problem: Problem, quality: Quality) -> Model | NoModel:
+def _model(problem: Problem, quality: Quality) -> Model | Ending:
     level = quality.level if _one_isotropic_step(problem) else BEST_LEVEL
     return try_model(problem, level, nodes=_nodes(problem, quality), build=_coarse if quality is QUICK else build_model)
 
@@ -115,7 +115,7 @@ def _model(problem: Problem, quality: Quality) -> Model | NoModel:
 def errors_along(problem: Problem, ridges: Array, quality: Quality) -> Float[Array, "penalties"]:
     """The test error at every penalty; NaN where there is none."""
     model = _model(problem, quality)
-    if isinstance(model, NoModel):
+    if isinstance(model, Ending):
         return np.full(ridges.size, np.nan)
     found, solution = np.full(ridges.size, np.nan), None
     for i in np.argsort(-ridges):
@@ -154,13 +154,13 @@ def _coarse(problem: Problem, level: str, *, nodes: int) -> Model:
 
 def _errors(
     problem: Problem, model: Model, solution: Solution, quality: Quality
-) -> tuple[tuple[float, float, float], NoModel]:
+) -> tuple[tuple[float, float, float], Ending]:
     if quality is QUICK or model.learned.amplitude <= STRONG:
         return errors_at(model, solution), SOLVED
     checked = errors(problem, [problem.step], [problem.ridge], level=quality.level)  # with its check of the quadrature
     status: Status = checked.status[0, 0]
     train_loss, train_mse, test_error = (float(getattr(checked, name)[0, 0]) for name in QUANTITIES)
-    return (train_loss, train_mse, test_error), SOLVED if status is Status.SOLVED else NoModel(
+    return (train_loss, train_mse, test_error), SOLVED if status is Status.SOLVED else Ending(
         status, str(checked.message[0, 0])
     )
 

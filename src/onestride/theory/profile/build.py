@@ -43,7 +43,7 @@ def _every_degree(problem: Problem, sigma: Function, target: Function, nodes: in
     return build(problem, nodes=nodes, min_weight=min_weight)
 
 
-class NoModel(NamedTuple):
+class Ending(NamedTuple):
     """How a computation ended: a status of `predict` and its sentence."""
 
     status: Status
@@ -57,7 +57,7 @@ def try_model(
     nodes: int = NODES,
     build: Callable[..., Model] = build_model,
     same_batch: bool = False,
-) -> Model | NoModel:
+) -> Model | Ending:
     """The model of `problem`, or why it has none: an assumption that fails, numbers out of range.
 
     `same_batch`: the caller knows what to do where the ridge regression has no samples of its own; the model is for fresh ones.
@@ -74,9 +74,9 @@ def try_model(
             f"{problem.sigma.coefficients[1] ** 2 * max(problem.etas):.3g})"
         )
     if reason is not None:
-        return NoModel(Status.ASSUMPTION, reason)
+        return Ending(Status.ASSUMPTION, reason)
     model = (build_model if several else build)(problem, level, nodes=nodes)
-    return model if model.finite else NoModel(Status.NOT_CONVERGED, _out_of_range(model))
+    return model if model.finite else Ending(Status.NOT_CONVERGED, _out_of_range(model))
 
 
 def _out_of_range(model: Model) -> str:

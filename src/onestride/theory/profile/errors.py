@@ -17,7 +17,7 @@ from onestride.result import Errors, Status
 from onestride.theory.assumptions import failed_assumption
 from onestride.theory.direction import without_a_direction
 from onestride.theory.profile.anisotropy import sigma_of
-from onestride.theory.profile.build import NODES, NoModel, build_model, try_model
+from onestride.theory.profile.build import NODES, Ending, build_model, try_model
 from onestride.theory.profile.equations import Solution, solve
 from onestride.theory.profile.quadratic_form import quadratic_form
 from onestride.theory.profile.same_batch import ratio
@@ -52,7 +52,7 @@ def errors(
     for i, step in enumerate(steps):
         stepped = problem.replace(step=step)
         model = try_model(stepped, level, nodes=nodes, same_batch=True)
-        if isinstance(model, NoModel):
+        if isinstance(model, Ending):
             status[i], message[i] = model
             continue
         found = _walk(model, lam)
