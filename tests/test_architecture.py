@@ -5,12 +5,14 @@ from __future__ import annotations
 import ast
 import importlib
 import inspect
+import re
 from functools import cache
 from pathlib import Path
 
 import pytest
 
 import onestride
+from places import TESTS
 
 ROOT = Path(onestride.__file__).parent
 FILES = sorted(ROOT.rglob("*.py"))
@@ -204,3 +206,10 @@ def test_shapes_stand_in_signatures_only(path):
         if isinstance(node, ast.Assign | ast.AnnAssign) and node.value is not None:
             names = {inner.id for inner in ast.walk(node.value) if isinstance(inner, ast.Name)}
             assert not names & {"Float", "Int", "Inexact"}, ast.unparse(node)
+
+
+def test_no_test_changes_the_clock_of_the_whole_process():
+    """The server of the explorer runs in a thread beside the tests: with another clock its loop sleeps for hours."""
+    changed = re.compile(r"setattr\((?:[\w.]+\.)?time, |setattr\(\"time\.")
+    for path in TESTS.rglob("*.py"):
+        assert not changed.search(path.read_text(encoding="utf-8")), path

@@ -13,7 +13,7 @@ from onestride.sweeps.ledger import Progress
 @pytest.fixture
 def clock(monkeypatch):
     now = [100.0]
-    monkeypatch.setattr(live.time, "monotonic", lambda: now[0])
+    monkeypatch.setattr(live, "monotonic", lambda: now[0])
     return now
 
 

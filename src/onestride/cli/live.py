@@ -5,9 +5,9 @@ from __future__ import annotations
 import os
 import signal
 import sys
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from time import monotonic
 from typing import TYPE_CHECKING, Any
 
 from onestride._processes import signals_to
@@ -39,23 +39,23 @@ class Report:
 
     def __init__(self, bar: Any = None) -> None:
         self.last: Progress | None = None
-        self._bar, self._started, self._shown = bar, time.monotonic(), 0.0
+        self._bar, self._started, self._shown = bar, monotonic(), 0.0
 
     def __call__(self, p: Progress) -> None:
         """Show it."""
         first, self.last = self.last is None, p
         known = f"{p.cells_known:,} of {p.cells:,} cells already known, {p.total - p.done:,} results to compute"
-        rate = (p.done - p.known) / max(time.monotonic() - self._started, 1e-9)
+        rate = (p.done - p.known) / max(monotonic() - self._started, 1e-9)
         left = f"{rate:.3g}/s, {duration((p.total - p.done) / rate)} left, {p.failed:,} failed" if rate else ""
         if self._bar is not None:
             if first:
                 self._bar.console.print(known)
                 self._bar.add_task("", words="")
             self._bar.update(self._bar.task_ids[0], completed=p.done, total=p.total, words=left)
-        elif first or p.done >= p.total or time.monotonic() - self._shown >= PLAIN_SECONDS:
+        elif first or p.done >= p.total or monotonic() - self._shown >= PLAIN_SECONDS:
             if first or left:
                 print(known if first else f"{p.done:,}/{p.total:,} results, {left}", file=sys.stderr, flush=True)
-            self._shown = time.monotonic()
+            self._shown = monotonic()
 
 
 @contextmanager

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
+from time import perf_counter
 
 import numpy as np
 
@@ -25,11 +25,11 @@ def measured_rates(sigma: Function, backend: Backend, *, tridiagonal: bool) -> d
     def rate(work: Callable[[], DeviceArray], count: float) -> float:
         times: list[float] = []
         for _ in range(3):
-            started = time.perf_counter()
+            started = perf_counter()
             result = work()
             if not backend.on_host:
                 float(backend.xp.sum(result))  # wait for the device
-            times.append(time.perf_counter() - started)
+            times.append(perf_counter() - started)
         return count / min(times)
 
     def factorise() -> DeviceArray:
