@@ -237,7 +237,12 @@ def atom_at_zero(problem: Problem) -> float:
 
 
 def untrained_law(problem: Problem) -> Law:
-    """Density, bands, atom and spikes of F₀F₀ᵀ/n."""
+    """Density, bands, atom and spikes of F₀F₀ᵀ/n; every step has the same."""
+    return _untrained_law(problem.replace(step=Step.none()))  # pyright: ignore[reportArgumentType]
+
+
+@lru_cache(maxsize=16)
+def _untrained_law(problem: Problem) -> Law:
     model = untrained_model(problem)
     if largest_possible(model) == 0:
         return Law(np.empty(0), np.empty(0), (), 1.0)

@@ -40,6 +40,7 @@ _ALL_DEGREES = 12  # of a function of z; higher ones count as of the next
 _ABOUT_Z = 0.25  # share of a spike's function that lies along z, below which it is about the length of x
 RARE = 0.03  # neuron nodes of weight below this over N are dropped: no neuron of a real network is there
 _EDGE_ACCURACY = 1e-4
+_WIDEST = 1.25  # from one point of the walk down in E to the next
 _STRENGTHS = 6
 _RADII = 3  # nodes of the length of x
 _GAP_NODES = 25  # between two bulks: 41 move an eigenvalue by 0.2 %
@@ -210,28 +211,41 @@ def direction_cosine(model: Model) -> float:
 def real_path(
     model: Model, floor: float = 0.0, *, accuracy: float = _EDGE_ACCURACY, far: float | None = None
 ) -> list[Solution]:
-    """Solutions at λ = −E from far above the spectrum down to the bulk edge (or `floor`), to `accuracy` of it."""
+    """Solutions at λ = −E from far above the spectrum down to the bulk edge (or `floor`), to `accuracy` of it.
+
+    At the edge E₀ the solution ends like √(E − E₀): (∂ tr R/∂λ)⁻² falls to 0 there, linearly, and two points of the walk
+    tell where. Each step leaves a quarter of the way to it, so that few are tried beyond the edge, where nothing is found.
+    """
     if not model.finite:  # pre-activations out of the range of the smoothed activation
         return []
-    E = _far_above(model) if far is None else far
-    path: list[Solution] = []
-    rho, q, ratio = np.full(model.w.size, -1 / E), np.ones(model.theta.size), 1.25
+    E, dark = _far_above(model) if far is None else far, 0.0
+    rho, q = np.full(model.w.size, -1 / E), np.ones(model.theta.size)
+    path, flat = list[Solution](), list[float]()
     with np.errstate(all="ignore"):
-        while ratio - 1 > accuracy:
+        while True:
             found = newton(model, -E, rho, q, cap=0.3, steps=30)
-            if _physical(model, found) and (not path or same_gap(model, path[-1], found)):
+            slope = found.tangent(1.0)
+            if _physical(model, found, slope[0]) and (not path or same_gap(model, path[-1], found)):
                 path.append(found)
-                rho, q = found.rho, found.q
+                flat.append(float(model.w @ slope[0]) ** -2)
             elif not path:
                 return []
             else:
-                ratio = 1 + (ratio - 1) / 2
-            E = energy(path[-1]) / ratio
-            if floor > 0 and E / floor < 1:
-                if energy(path[-1]) / floor < 1 + accuracy:
-                    break
-                E = floor
-    return path
+                dark = E
+            here, ahead = energy(path[-1]), 0.0
+            if len(path) > 1 and flat[-2] > flat[-1]:
+                ahead = here - flat[-1] * (energy(path[-2]) - here) / (flat[-2] - flat[-1])
+            if here < max(dark, ahead, floor) * (1 + accuracy):
+                return path
+            E = max(here / _WIDEST, ahead + (here - ahead) / 4, floor)
+            E = (here + dark) / 2 if dark >= E else E
+            rho, q = _ahead(path[-1], here - E)
+
+
+def _ahead(s: Solution, way: float) -> tuple[Array, Array]:
+    """(ρ, q) further along λ by their slopes, in logarithms."""
+    rho, q = s.tangent(1.0)
+    return s.rho * np.exp(rho / s.rho * way), s.q * np.exp(q / s.q * way)
 
 
 def _far_above(model: Model) -> float:
@@ -249,11 +263,9 @@ def _far_above(model: Model) -> float:
     return spike + bulk
 
 
-def _physical(model: Model, s: Solution) -> bool:
+def _physical(model: Model, s: Solution, slope: Array) -> bool:
     """Above the bulk: ρ < 0, q > 0 and ∂/∂λ tr R < 0; a solution that fails this is on another branch."""
-    if not (s.converged and (s.rho < 0).all() and (s.q > 0).all()):
-        return False
-    return bool(model.w @ s.tangent(1.0)[0] < 0)
+    return s.converged and bool((s.rho < 0).all() and (s.q > 0).all() and model.w @ slope < 0)
 
 
 def _symmetric(model: Model, s: Solution) -> tuple[Array, Array]:
