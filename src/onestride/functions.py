@@ -26,7 +26,7 @@ DEGREES = 64  # Hermite coefficients kept
 _SQRT_2PI, _SQRT_PI = float(np.sqrt(2 * np.pi)), float(np.sqrt(np.pi))
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Function:
     """A scalar function f of a standard normal variable, minus its mean c_0 when `centred`."""
 
@@ -36,6 +36,11 @@ class Function:
     centred: bool = True
     exact: tuple[float, ...] | None = None  # Hermite coefficients when they are known, as for a polynomial
     directions: ClassVar[int] = 1
+
+    def __repr__(self) -> str:
+        leading = ", ".join(f"c{k} = {c:.4g}" for k, c in enumerate(self.coefficients[:5]))
+        use = "activation or teacher" if self.raw_derivative is not None else "teacher"
+        return f"Function({self.name!r}, {use}{'' if self.centred else ', not centred'}: {leading})"
 
     def __call__(self, z: Array, out: Array | None = None) -> Array:
         """f(z), centred if asked; z may be an array of any library. A NumPy result may go into `out`, even into z."""

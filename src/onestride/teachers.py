@@ -35,7 +35,7 @@ _HIGHEST = 24  # coefficients of E[g | u₁] kept
 _COMPONENTS = 4  # total degree up to which products are kept
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Teacher:
     """g of k coordinates, minus its mean; `raw` takes an array (m, k) to (m,)."""
 
@@ -43,6 +43,9 @@ class Teacher:
     directions: int
     raw: JointMap
     mean_free: bool = False  # E g = 0 as it stands
+
+    def __repr__(self) -> str:
+        return f"Teacher({self.name!r}, {self.directions} directions, E g² = {self.second_moment:.4g})"
 
     def __call__(self, z: Float[Array, "*m k"]) -> Float[Array, "*m"]:
         """g(z), centred."""

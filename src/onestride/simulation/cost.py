@@ -9,13 +9,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, fields
 from functools import cached_property
 
 from numpy.typing import ArrayLike
 
 from onestride._backend import HOST, Backend, choose, fits, tiles
+from onestride.drawing import Panel, Series
 from onestride.problem import Problem, exponent_axis, grid_axis
 from onestride.result import Result
 from onestride.simulation import memory
@@ -47,7 +48,7 @@ class Operations:
         return self.products + self.grams + self.factors + self.refinement + self.predictions
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Plan(Result):
     """How `simulate_grid` measures a problem, and what that costs: every stage does as it says.
 
@@ -59,6 +60,8 @@ class Plan(Result):
 
     _told = ("problem", "method", "device", "exponents", "penalties", "seeds")
     _told += ("flops", "memory", "seconds", "basis", "operations")
+    _brief = ("seconds", "memory", "flops", "exponents", "penalties", "seeds", "device")
+    _sentences = ("method",)
 
     problem: Problem
     networks: int = 2
@@ -67,6 +70,14 @@ class Plan(Result):
     backend: Backend = HOST
     exponents: int = 1
     seeds: int = 1
+
+    def panels(self) -> Sequence[Panel]:
+        """Operations of one seed by their kind."""
+        counts = {part.name: getattr(self.operations, part.name) for part in fields(self.operations)}
+        some = {name: count for name, count in counts.items() if count > 0}
+        places = list(range(len(some)))
+        series = [Series("one seed", places, list(some.values()), kind="simulation")]
+        return [Panel("cost", "", "operations", series, logy=True, xticks=places, xnames=list(some))]
 
     # ------------------------------------------------------------------------------------------------- decisions
 

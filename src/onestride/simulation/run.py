@@ -15,6 +15,7 @@ from numpy.typing import ArrayLike
 
 from onestride._backend import choose, prefetched
 from onestride._numerics import Array, Float
+from onestride._progress import shown
 from onestride.problem import Problem, exponent_axis, grid_axis
 from onestride.result import Simulation
 from onestride.simulation.arguments import OnProgress, seed_tuple, step_sizes, test_rows
@@ -48,7 +49,7 @@ def simulate(
     dtype: str | None = None,
     executor: Executor | None = None,
     untrained: bool = True,
-    progress: OnProgress | None = None,
+    progress: OnProgress | bool | None = None,
 ) -> Simulation:
     """Measure train and test error after the step, and the same without it (`.untrained`), over independent seeds.
 
@@ -75,7 +76,7 @@ def simulate_grid(
     dtype: str | None = None,
     executor: Executor | None = None,
     untrained: bool = True,
-    progress: OnProgress | None = None,
+    progress: OnProgress | bool | None = None,
 ) -> Simulation:
     """Measure every exponent and penalty on common random numbers; estimates have axes (seeds, exponents, penalties).
 
@@ -93,6 +94,9 @@ def simulate_grid(
         seed are spread over it.
     untrained
         Whether to measure the network without the step too (`.untrained`, and the gains that need it).
+    progress
+        A function of (done, total); by default a call that takes long shows a bar in a terminal and a line in a notebook, and
+        False is silence.
     """
     alphas, lams = exponent_axis(problem, exponents), grid_axis("ridges", ridges, positive=True)
     seed_list, rows = seed_tuple(seeds), test_rows(problem, n_test)
@@ -100,13 +104,13 @@ def simulate_grid(
     plan = Plan(problem, etas.size, lams.size, rows, choose(device, dtype), alphas.size, len(seed_list))
     require_room(problem, plan.memory, plan.backend, n_test=n_test)
     drawn: list[Drawn] = []
-    for i, seed in enumerate(seed_list):
+    with shown(progress, "simulating") as tell:
+        for i, seed in enumerate(seed_list):
 
-        def tick(k: int, done: int = i * etas.size) -> None:
-            if progress is not None:
-                progress(done + k, len(seed_list) * etas.size)
+            def tick(k: int, done: int = i * etas.size) -> None:
+                tell(done + k, len(seed_list) * etas.size)
 
-        drawn.append(_one_seed(plan, etas, lams, seed, executor, tick))
+            drawn.append(_one_seed(plan, etas, lams, seed, executor, tick))
     check = None
     if plan.backend.dtype == "float32":
         check = _spot_check(plan, etas[-1:], lams[:1], seed_list[0], drawn[0].plain[:, -1:, :1])

@@ -95,6 +95,14 @@ class Store:
 
     # ------------------------------------------------------------------ reading
 
+    def __repr__(self) -> str:
+        kinds: dict[str, int] = {}
+        for record in self._records.values():
+            kinds[record.kind] = kinds.get(record.kind, 0) + 1
+        counts = ", ".join(f"{count:,} {kind}" for kind, count in kinds.items()) or "no records"
+        damaged = f"; {len(self.damage)} damaged lines" if self.damage else ""
+        return f"Store({str(self.path)!r}): {counts}{damaged}"
+
     def __len__(self) -> int:
         return len(self._records)
 

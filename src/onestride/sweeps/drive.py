@@ -7,7 +7,7 @@ import random
 import sys
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, CancelledError, Executor, Future, wait
 from multiprocessing import current_process
 from pathlib import Path
@@ -16,6 +16,7 @@ from typing import Any
 import psutil
 
 from onestride._backend import require_device
+from onestride._progress import shown
 from onestride.functions import InputError
 from onestride.simulation.cost import Plan
 from onestride.store import Record, Store
@@ -23,6 +24,7 @@ from onestride.sweeps.cells import Group, Part
 from onestride.sweeps.ledger import Job, Ledger, Progress
 from onestride.sweeps.pool import NoWorkers, SturdyPool
 from onestride.sweeps.rows import Row
+from onestride.sweeps.running import Running
 from onestride.sweeps.spec import Sweep, read_sweep
 from onestride.sweeps.task import Task, failures_of, perform
 
@@ -42,9 +44,9 @@ def sweep(
     target_stderr: float | None = None,
     max_seeds: int = MAX_SEEDS,
     retry_failed: bool = False,
-    progress: Callable[[Progress], None] | None = None,
+    progress: Callable[[Progress], None] | bool | None = None,
     stop: Callable[[], bool] = lambda: False,
-) -> Iterator[Row]:
+) -> Running:
     """Run a sweep and yield each cell as a `Row` when its seeds and its theory are there; known cells come first.
 
     Everything computed is in the store before it is yielded. Run it again to resume: what the store knows is not computed.
@@ -67,7 +69,7 @@ def sweep(
     retry_failed
         Compute again what failed in an earlier run; otherwise it stays failed.
     progress
-        Called with a `Progress` after each task.
+        Called with a `Progress` after each task; by default a bar in a terminal, a line in a notebook; False is silence.
     stop
         Asked between tasks; once it says True nothing new is started and what runs is finished and stored.
     """
@@ -83,7 +85,20 @@ def sweep(
         require_device(device)
     opened = store if isinstance(store, Store) else Store(store, create=True)
     ledger = Ledger(described, opened, target=target_stderr, max_seeds=max_seeds, retry_failed=retry_failed)
-    return _Driver(ledger, executor, workers, threads, device, progress or (lambda _: None), stop).rows()
+    return Running(
+        described.name,
+        len(described.points),
+        _told(progress, lambda report: _Driver(ledger, executor, workers, threads, device, report, stop).rows()),
+    )
+
+
+def _told(progress: Callable[[Progress], None] | bool | None, rows: Callable[[Any], Iterator[Row]]) -> Generator[Row]:
+    """The rows of a sweep whose progress is shown here, unless it is told to somebody."""
+    if callable(progress):
+        yield from rows(progress)
+        return
+    with shown(progress, "sweep") as tell:
+        yield from rows(lambda at: tell(at.done, at.total))
 
 
 def cores() -> int:

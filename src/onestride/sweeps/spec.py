@@ -25,6 +25,7 @@ from typing import Any
 
 import numpy as np
 
+from onestride import _html
 from onestride._errors import InputError, hint, is_whole
 from onestride.problem import Problem, Step
 from onestride.simulation.arguments import seed_tuple
@@ -45,7 +46,7 @@ MOST_RUNS = 10_000_000  # cells × seeds
 Axes = dict[str, list[Any]]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Sweep:
     """A validated sweep: its cells with their seeds, and the theory that stands beside them (or "none")."""
 
@@ -54,6 +55,16 @@ class Sweep:
     axes: dict[str, list[Any]]
     method: str
     data: dict[str, Any] = field(repr=False)
+
+    def __repr__(self) -> str:
+        axes = ", ".join(f"{name} × {len(values)}" for name, values in self.axes.items()) or "one problem"
+        return f"Sweep({self.name!r}): {len(self.points)} cells ({axes}), theory {self.method}"
+
+    def _repr_html_(self) -> str:
+        lines = [("cells", str(len(self.points))), ("theory", self.method)]
+        return _html.table(
+            f"Sweep {self.name}", lines + [(name, ", ".join(map(str, v))) for name, v in self.axes.items()]
+        )
 
     @cached_property
     def groups(self) -> list[Group]:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from onestride._numerics import Array
+from onestride.drawing import Panel
 from onestride.functions import InputError
 from onestride.problem import Problem
 from onestride.result import Prediction, Result, TheoryError
@@ -19,17 +21,23 @@ _CLOSER = 4  # points between the neighbours of the best of them, which is none 
 _CLOSEST = 0.1  # decades between the last three
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class OptimalRidge(Result):
     """The best penalty found, the prediction there, and whether it lies at the end of the range searched."""
 
     _told = ("ridge", "test_error", "at_boundary", "message")
+    _brief = ("ridge", "test_error", "at_boundary")
+    _equation = "min of the predicted test error over λ"
 
     problem: Problem
     ridge: float
     prediction: Prediction
     at_boundary: bool
     message: str
+
+    def panels(self) -> Sequence[Panel]:
+        """The errors at the best penalty."""
+        return self.prediction.panels()
 
     @property
     def test_error(self) -> float:

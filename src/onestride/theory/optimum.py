@@ -11,7 +11,7 @@ falls at the end of what the theory describes, `at_boundary` names the variable.
 # pyright: reportMissingTypeStubs=false
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -20,6 +20,7 @@ from scipy.optimize import Bounds, minimize  # pyright: ignore[reportUnknownVari
 
 from onestride._errors import InputError
 from onestride._numerics import Array
+from onestride.drawing import Panel, Series
 from onestride.problem import Problem, Step
 from onestride.result import Prediction, Result, Status, TheoryError
 from onestride.theory.predict import grid_by, predict
@@ -36,7 +37,7 @@ _CLOSE = 1e-2  # where the search ends, in the logarithms; the error is flat the
 _MOST = 80  # evaluations of the search
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Optimum(Result):
     """The best problem found, its prediction, and the best when each variable is tuned alone.
 
@@ -45,6 +46,8 @@ class Optimum(Result):
     """
 
     _told = ("over", "step", "ridge", "n", "n_step", "test_error", "before", "alone", "at_boundary", "message")
+    _brief = ("test_error", "before", "step", "ridge", "n", "n_step")
+    _equation = "min of the predicted test error over step, penalty and split"
 
     problem: Problem
     over: tuple[str, ...]
@@ -53,6 +56,17 @@ class Optimum(Result):
     alone: dict[str, float]
     at_boundary: tuple[str, ...]
     message: str
+
+    def panels(self) -> Sequence[Panel]:
+        """The test error as given, with each variable tuned alone, and with all of them."""
+        found = (
+            {"as given": self.before}
+            | {f"best {name}": error for name, error in self.alone.items()}
+            | {"all": self.test_error}
+        )
+        places = list(range(len(found)))
+        series = [Series("predicted", places, list(found.values()), kind="simulation")]
+        return [Panel("what tuning brings", "", "test error", series, xticks=places, xnames=list(found))]
 
     @property
     def test_error(self) -> float:

@@ -6,13 +6,17 @@ Before the step: `density`. After it the bulk density is Σ_i w_i Im ρ_i/π of 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 
+from onestride import _html
 from onestride._numerics import Array, Float
+from onestride.drawing import Panel, Series
 from onestride.problem import Problem, Step
 from onestride.result import Result, Status, TheoryError
+from onestride.shown import Variables
 from onestride.theory.any_model import any_model, bulk_law, positions
 from onestride.theory.assumptions import failed_assumption, needs_identity
 from onestride.theory.density import Law, atom_at_zero, band_grid, untrained_law
@@ -32,7 +36,7 @@ _DEFECT = 0.01  # mass that may be missing from the density without a word
 _HEAVY = 0.02  # share of the mass between two points above which one is put between them
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Spectrum(Result):
     """The predicted spectrum of FFᵀ/n.
 
@@ -67,6 +71,8 @@ class Spectrum(Result):
     _told = ("leading", "overlaps", "teacher_overlaps", "power_overlaps", "on_direction", "edge", "untrained_edge")
     _told += ("between", "between_overlaps", "between_on_direction", "between_degrees")
     _told += ("outliers", "degrees", "expected", "message", "status", "strengths", "level", "untrained", "trained")
+    _brief = ("outliers", "leading", "degrees", "edge", "untrained_edge", "status")
+    _equation = "eigenvalues of FFᵀ/n, F = σ(X̃Wᵀ)"
 
     problem: Problem
     level: str
@@ -87,6 +93,28 @@ class Spectrum(Result):
     strengths: dict[int, float]
     status: Status
     message: str
+
+    def panels(self) -> Sequence[Panel]:
+        """The densities with and without the step, and the outliers."""
+        laws = {"without the step": self.untrained} | ({} if self.trained is None else {"after the step": self.trained})
+        series = [Series(name, law.grid, law.density, colour=4 * (1 - k)) for k, (name, law) in enumerate(laws.items())]
+        marks = [(float(place), f"{place:.3g}") for place in self.leading]
+        return [Panel("spectrum of FFᵀ/n", "eigenvalue", "density", series, verticals=marks)]
+
+    def _picture(self) -> str:
+        law = self.trained or self.untrained
+        return _html.curves(law.grid, [law.density], words="density of the eigenvalues")
+
+    def _axes(self) -> dict[str, Sequence[float]]:
+        axes: dict[str, Sequence[float]] = {"outlier": range(1, self.outliers + 1), "k": range(5)}
+        axes["untrained_eigenvalue"] = self.untrained.grid.tolist()
+        return axes if self.trained is None else axes | {"eigenvalue": self.trained.grid.tolist()}
+
+    def _variables(self) -> Variables:
+        found: Variables = {name: (("outlier",), getattr(self, name)) for name in ("leading", "on_direction")}
+        found |= {name: (("outlier", "k"), getattr(self, name)) for name in ("overlaps", "teacher_overlaps")}
+        found["untrained_density"] = (("untrained_eigenvalue",), self.untrained.density)
+        return found if self.trained is None else found | {"density": (("eigenvalue",), self.trained.density)}
 
     @property
     def untrained_edge(self) -> float:
