@@ -39,6 +39,7 @@ from onestride.shown import Variables
 from onestride.simulation.arguments import OnProgress, seed_tuple
 from onestride.simulation.run import simulate
 from onestride.theory.predict import predict
+from onestride.theory.registry import Method
 
 CONFIDENCE = 0.95
 ERROR_TOLERANCE = 0.05  # of a predicted error: what a theory of the limit may miss at finite size
@@ -272,7 +273,7 @@ def compare(
     problem: Problem,
     seeds: int | Iterable[int] = 8,
     *,
-    method: str = "auto",
+    method: Method = "auto",
     device: str | None = None,
     progress: OnProgress | bool | None = None,
 ) -> Comparison:

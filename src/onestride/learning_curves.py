@@ -27,6 +27,8 @@ from onestride.simulation.run import simulate
 from onestride.table import Table
 from onestride.theory.optimal import optimal_ridge
 from onestride.theory.predict import predict
+from onestride.theory.profile.strength import Level
+from onestride.theory.registry import Method
 
 Axis = Literal["n", "d", "N"]
 POINTS = 25  # of a curve whose sizes are not given: from 100 to 10⁶
@@ -153,8 +155,8 @@ def scaling(
     tuned: bool = False,
     seeds: int = 0,
     largest: int = 2000,
-    method: str = "auto",
-    level: str | None = None,
+    method: Method = "auto",
+    level: Level | None = None,
     progress: OnProgress | bool | None = None,
 ) -> Scaling:
     """The learning curve of a problem along its samples n, inputs d or neurons N.
@@ -205,14 +207,14 @@ def _sized(problem: Problem, along: Axis, size: float, hold: str) -> Problem:
     return problem.replace(**{name: max(round(getattr(problem, name) * factor), 1) for name in names})
 
 
-def _tuned(problem: Problem, method: str, level: str | None) -> Problem:
+def _tuned(problem: Problem, method: Method, level: Level | None) -> Problem:
     try:
         return problem.replace(ridge=optimal_ridge(problem, method=method, level=level, throw=False).ridge)
     except TheoryError:
         return problem
 
 
-def _untrained(problem: Problem, found: Prediction, tuned: bool, method: str, level: str | None) -> Prediction:
+def _untrained(problem: Problem, found: Prediction, tuned: bool, method: Method, level: Level | None) -> Prediction:
     """The network before the step: at its own best penalty when `tuned`."""
     if problem.eta == 0:
         return found

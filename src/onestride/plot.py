@@ -5,10 +5,13 @@ A result draws itself, `result.plot()`; this is for what no result has. `drawing
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
+import numpy as np
 from numpy.typing import ArrayLike
 
+from onestride._errors import InputError
+from onestride._progress import OnProgress
 from onestride.drawing import COLOURS as COLOURS
 from onestride.drawing import DASHES as DASHES
 from onestride.drawing import MARKERS as MARKERS
@@ -16,16 +19,19 @@ from onestride.drawing import STYLE as STYLE
 from onestride.drawing import Map as Map
 from onestride.drawing import Panel as Panel
 from onestride.drawing import Series as Series
+from onestride.drawing import axes_of
 from onestride.drawing import draw as draw
 from onestride.drawing import save as save
 from onestride.drawing import to_csv as to_csv
 from onestride.drawing import to_svg as to_svg
+from onestride.problem import Problem, Step, grid_axis
+from onestride.result import LABELS, QUANTITIES
 from onestride.result import theory_series as theory_series
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-    from onestride.problem import Problem
     from onestride.theory.atlas import Plane
 
 
@@ -37,3 +43,41 @@ def atlas(problem: Problem, over: Plane = "phi-psi", x: ArrayLike | None = None,
     from onestride.theory.atlas import atlas as compute
 
     return draw(compute(problem, over, x, y).panels())
+
+
+def staircase(
+    problem: Problem,
+    exponents: ArrayLike | None = None,
+    *,
+    seeds: int = 0,
+    quantity: Literal["test_error", "train_loss", "train_mse"] = "test_error",
+    progress: OnProgress | bool | None = None,
+    ax: Axes | None = None,
+) -> Axes:
+    """One call from a problem to the picture: an error against the exponent α of the step η = c·n^α.
+
+    A line is the theory at this n, dotted its n → ∞ limit, a staircase with a step at each α = (ℓ−1)/(2ℓ); with `seeds` points are
+    simulated at six of the exponents (26 from 0 to 1/2 unless given). A problem that takes no step is drawn with c = 1. Returns the
+    matplotlib axes.
+    """
+    from onestride.simulation.run import simulate_grid
+    from onestride.theory.predict import predict_grid
+
+    if quantity not in QUANTITIES:
+        raise InputError(f"quantity must be one of {', '.join(QUANTITIES)}, got {quantity!r}")
+    stepped = problem if problem.step.constant else problem.replace(step=Step(constant=1.0))
+    alphas = grid_axis("exponents", np.linspace(0, 0.5, 26) if exponents is None else exponents)
+    theory = predict_grid(stepped, alphas, [problem.ridge])
+    limit = predict_grid(stepped, alphas, [problem.ridge], method="plateau")
+    series = theory_series("theory", alphas, getattr(theory, quantity)[:, 0], theory.status[:, 0])
+    series.append(Series("n → ∞", alphas, getattr(limit, quantity)[:, 0], kind="limit", colour=4))
+    if seeds:
+        few = alphas[np.unique(np.linspace(0, alphas.size - 1, 6).round().astype(int))]
+        found = getattr(
+            simulate_grid(stepped, few, [problem.ridge], seeds, untrained=False, progress=progress), quantity
+        )
+        words = f"simulation, {seeds} seeds"
+        series.append(Series(words, few, found.mean[:, 0], found.stderr[:, 0], kind="simulation"))
+    without = [(float(getattr(theory.untrained, quantity)[0, 0]), "without the step")]
+    title = f"{problem.sigma.name}, n = {problem.n:,}, d = {problem.d:,}, N = {problem.N:,}"
+    return axes_of([Panel(title, "exponent α", LABELS[quantity], series, horizontals=without)], ax)

@@ -24,8 +24,13 @@ from onestride.shown import plain as plain
 
 QUANTITIES = ("train_loss", "train_mse", "test_error")
 GAINS = {"train_gain": "train_loss", "test_gain": "test_error"}  # falls due to the step, and of what
-LABELS = {"train_loss": "ridge objective", "train_mse": "train MSE", "test_error": "test error"}
-LABELS |= {"train_gain": "gain, objective", "test_gain": "gain, test"}
+LABELS = {
+    "train_loss": "ridge objective",
+    "train_mse": "train MSE",
+    "test_error": "test error",
+    "train_gain": "gain, objective",
+    "test_gain": "gain, test",
+}
 _ERRORS = "test error E(y − âᵀσ(Wx))²,  â = argmin (1/n)‖ỹ − Fa‖² + λ‖a‖²"
 _MOST_CURVES = 5  # of one figure: as many colours and line styles as there are
 
@@ -365,7 +370,9 @@ class Simulation(Result):
 
     def _axes(self) -> dict[str, Sequence[Any]]:
         axes: dict[str, Any] = {"seed": self.seeds}
-        return axes if self.exponents is None else axes | {"exponent": self.exponents, "ridge": self.ridges}
+        if self.exponents is not None:
+            axes |= {"exponent": self.exponents, "ridge": self.ridges}
+        return axes
 
     def _variables(self) -> Variables:
         return {name: (tuple(self._axes()), getattr(self, name).values) for name in self._names}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
 
 from cyclopts import Parameter
 
@@ -32,7 +32,7 @@ def optimum(
     from onestride.theory.optimum import optimum as run
 
     problem = options.build()
-    found = run(problem, tuple(over.split(",")), method=method)
+    found = run(problem, cast("Any", tuple(over.split(","))), method=method)
     if emit(found.with_problem(), json_):
         return
     say(str(problem))

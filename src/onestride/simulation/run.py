@@ -8,7 +8,7 @@ from concurrent.futures import Executor
 from dataclasses import replace
 from functools import partial
 from itertools import islice
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -46,7 +46,7 @@ def simulate(
     *,
     n_test: int | None = None,
     device: str | None = None,
-    dtype: str | None = None,
+    dtype: Literal["float64", "float32"] | None = None,
     executor: Executor | None = None,
     untrained: bool = True,
     progress: OnProgress | bool | None = None,
@@ -73,7 +73,7 @@ def simulate_grid(
     *,
     n_test: int | None = None,
     device: str | None = None,
-    dtype: str | None = None,
+    dtype: Literal["float64", "float32"] | None = None,
     executor: Executor | None = None,
     untrained: bool = True,
     progress: OnProgress | bool | None = None,

@@ -56,7 +56,7 @@ from onestride.theory.profile.quadratic_form import (
 )
 from onestride.theory.profile.sectors import Model, split
 from onestride.theory.profile.several import resolve_several, sight_along
-from onestride.theory.profile.strength import BEST_LEVEL, level_name
+from onestride.theory.profile.strength import BEST_LEVEL, Level, level_name
 from onestride.theory.reliability import known_off
 from onestride.theory.threads import one_thread
 
@@ -108,7 +108,7 @@ class Learned(Result):
 
 
 @one_thread()
-def learned(problem: Problem, *, level: str = BEST_LEVEL) -> Learned:
+def learned(problem: Problem, *, level: Level = BEST_LEVEL) -> Learned:
     """Predict the learned fraction of each Hermite degree of the teacher, with and without the step.
 
     At the level "degrees" an untrained network learns degree k as far as n and N reach its B_k ~ d^k/k! harmonics; at the

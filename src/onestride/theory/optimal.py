@@ -13,7 +13,8 @@ from onestride.functions import InputError
 from onestride.problem import Problem
 from onestride.result import Prediction, Result, TheoryError
 from onestride.theory.predict import predict
-from onestride.theory.registry import choose
+from onestride.theory.profile.strength import Level
+from onestride.theory.registry import Method, choose
 from onestride.theory.threads import one_thread
 
 _COARSE = 1.0  # decades between the first penalties tried
@@ -50,8 +51,8 @@ def optimal_ridge(
     problem: Problem,
     *,
     bounds: tuple[float, float] = (1e-6, 1e3),
-    method: str = "auto",
-    level: str | None = None,
+    method: Method = "auto",
+    level: Level | None = None,
     throw: bool = True,
 ) -> OptimalRidge:
     """Minimise the predicted test error over λ in `bounds`, on a log scale; `problem.ridge` plays no part.

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any, Literal, cast
 
 import numpy as np
 from scipy.optimize import Bounds, minimize  # pyright: ignore[reportUnknownVariableType]
@@ -24,10 +24,12 @@ from onestride.drawing import Panel, Series
 from onestride.problem import Problem, Step
 from onestride.result import Prediction, Result, Status, TheoryError
 from onestride.theory.predict import grid_by, predict
-from onestride.theory.registry import choose
+from onestride.theory.profile.strength import Level
+from onestride.theory.registry import Method, choose
 from onestride.theory.threads import one_thread
 
 VARIABLES = ("step", "ridge", "split")
+Variable = Literal["step", "ridge", "split"]
 RIDGES = (1e-6, 1e3)  # penalties looked at
 SHARES = (0.02, 0.98)  # of the samples that go to the step
 _STEPS = 12  # sizes of the step in the scan, from 1/30 to 30√n
@@ -97,10 +99,10 @@ class Optimum(Result):
 @one_thread()
 def optimum(
     problem: Problem,
-    over: tuple[str, ...] | list[str] = ("step", "ridge"),
+    over: Sequence[Variable] = ("step", "ridge"),
     *,
-    method: str = "auto",
-    level: str | None = None,
+    method: Method = "auto",
+    level: Level | None = None,
 ) -> Optimum:
     """Minimise the predicted test error over the step's size, the penalty and the split of the samples, or some of them.
 
@@ -120,7 +122,7 @@ def optimum(
     return Optimum(best, names, prediction, given, alone, at_boundary, message)
 
 
-def _checked(over: tuple[str, ...] | list[str]) -> tuple[str, ...]:
+def _checked(over: Sequence[str]) -> tuple[str, ...]:
     given = (over,) if isinstance(over, str) else tuple(over)
     if not given or any(name not in VARIABLES for name in given) or len(set(given)) < len(given):
         raise InputError(f"over must be some of {', '.join(map(repr, VARIABLES))}, each once, got {over!r}")
@@ -132,8 +134,8 @@ class _Search:
     """Problems as points: η, λ and the share of the samples that go to the step."""
 
     problem: Problem
-    method: str
-    level: str | None
+    method: Method
+    level: Level | None
 
     def at(self, *, eta: float | None = None, ridge: float | None = None, share: float | None = None) -> Problem:
         """The problem there."""

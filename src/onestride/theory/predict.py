@@ -8,8 +8,9 @@ from onestride.problem import Problem, Step, exponent_axis, grid_axis
 from onestride.result import Prediction, PredictionGrid, Status, TheoryError
 from onestride.theory import finite_step, plateau
 from onestride.theory.profile import errors as profile
+from onestride.theory.profile.strength import Level
+from onestride.theory.registry import Method, choose, methods, register
 from onestride.theory.registry import Theory as Theory
-from onestride.theory.registry import choose, methods, register
 from onestride.theory.reliability import mark
 from onestride.theory.table import errors as table
 from onestride.theory.threads import one_thread
@@ -19,7 +20,7 @@ for _theory in (profile.THEORY, finite_step.THEORY, plateau.THEORY, table.THEORY
 METHODS = methods()
 
 
-def predict(problem: Problem, *, method: str = "auto", level: str | None = None, throw: bool = True) -> Prediction:
+def predict(problem: Problem, *, method: Method = "auto", level: Level | None = None, throw: bool = True) -> Prediction:
     """Predict train and test error after the step, and the same without it (`.untrained`).
 
     Parameters
@@ -45,7 +46,7 @@ def predict(problem: Problem, *, method: str = "auto", level: str | None = None,
 
 @one_thread()
 def predict_grid(
-    problem: Problem, exponents: ArrayLike, ridges: ArrayLike, *, method: str = "auto", level: str | None = None
+    problem: Problem, exponents: ArrayLike, ridges: ArrayLike, *, method: Method = "auto", level: Level | None = None
 ) -> PredictionGrid:
     """Predict for every exponent of the step and every penalty, one status per cell.
 

@@ -24,7 +24,7 @@ from onestride.theory.gaps import from_far, from_neighbour
 from onestride.theory.outliers import Outliers, find_outliers, spike_model
 from onestride.theory.plateau import active_powers, window_of
 from onestride.theory.profile.sectors import Model
-from onestride.theory.profile.strength import level_name
+from onestride.theory.profile.strength import Level, level_name
 from onestride.theory.reliability import known_off
 from onestride.theory.threads import one_thread
 
@@ -133,7 +133,7 @@ def beyond_the_spectrum(problem: Problem) -> str | None:
 
 
 @one_thread()
-def spectrum(problem: Problem, *, level: str = "isotropic", density: bool = True) -> Spectrum:
+def spectrum(problem: Problem, *, level: Level = "isotropic", density: bool = True) -> Spectrum:
     """Predict bulk, outliers and overlaps of FFᵀ/n.
 
     `level` is that of the profile theory: isotropic for the literal gradient (its fluctuations move the second outlier
