@@ -191,6 +191,12 @@ _REGISTRY: dict[str, Function] = {
         Function("sin", lambda z: namespace(z).sin(z), lambda z: namespace(z).cos(z)),
     )
 }
+_BUILT_IN = dict(_REGISTRY)
+
+
+def is_own(name: object) -> bool:
+    """Whether a name was registered, or registered again, in this process."""
+    return isinstance(name, str) and name in _REGISTRY and _REGISTRY[name] is not _BUILT_IN.get(name)
 
 
 def function_names() -> tuple[str, ...]:

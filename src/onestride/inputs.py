@@ -234,6 +234,12 @@ _REGISTRY: dict[str, InputLaw] = {
         InputLaw("elliptic", _elliptic, np.ones, freedom=STUDENT_FREEDOM),
     )
 }
+_BUILT_IN = dict(_REGISTRY)
+
+
+def is_own(name: object) -> bool:
+    """Whether a name was registered, or registered again, in this process."""
+    return isinstance(name, str) and name in _REGISTRY and _REGISTRY[name] is not _BUILT_IN.get(name)
 
 
 def law_names() -> tuple[str, ...]:

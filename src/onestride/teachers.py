@@ -273,6 +273,11 @@ def teacher(spec: str | tuple[float, ...] | ScalarMap | JointMap, directions: in
     return _mixed(functions.teacher(spec), directions, mix)
 
 
+def is_own(name: object) -> bool:
+    """Whether a name is a teacher registered in this process, of one coordinate or of several."""
+    return functions.is_own(name) or (isinstance(name, str) and name in _REGISTRY)
+
+
 def named_values(name: str, probes: Float[Array, "m"]) -> Float[Array, "m"]:
     """Values of the registered teacher `name`, to tell it from its namesakes; its coordinates are the probes in turn."""
     if name not in _REGISTRY:

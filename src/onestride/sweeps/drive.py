@@ -25,7 +25,7 @@ from onestride.sweeps.ledger import Job, Ledger, Progress
 from onestride.sweeps.pool import NoWorkers, SturdyPool
 from onestride.sweeps.rows import Row
 from onestride.sweeps.running import Running
-from onestride.sweeps.spec import Sweep, read_sweep
+from onestride.sweeps.spec import Sweep, read_sweep, require_known_to_workers
 from onestride.sweeps.task import Task, failures_of, perform
 
 REFRESH_SECONDS = 1.0  # how often to look for what other drivers have written
@@ -81,8 +81,10 @@ def sweep(
     for name, number in (("workers", workers), ("threads", threads), ("max_seeds", max_seeds)):
         if number is not None and number < 1:
             raise InputError(f"{name} must be a whole number, 1 or more, got {number!r}")
-    if device is not None and executor is None:
-        require_device(device)
+    if executor is None:
+        require_known_to_workers(described)
+        if device is not None:
+            require_device(device)
     opened = store if isinstance(store, Store) else Store(store, create=True)
     ledger = Ledger(described, opened, target=target_stderr, max_seeds=max_seeds, retry_failed=retry_failed)
     return Running(

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import itertools
 import math
+import sys
 import tomllib
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
@@ -25,7 +26,7 @@ from typing import Any
 
 import numpy as np
 
-from onestride import _html
+from onestride import _html, functions, inputs, teachers
 from onestride._errors import InputError, hint, is_whole
 from onestride.problem import Problem, Step
 from onestride.simulation.arguments import seed_tuple
@@ -118,6 +119,24 @@ def parse_sweep(data: dict[str, Any], name: str) -> Sweep:
         raise InputError(f"the sweep {name!r} has {count}:" + "".join(f"\n  - {sentence}" for sentence in told))
     axes = {key: values for table in together for key, values in table.items()}
     return Sweep(name, tuple(points), axes, method, data)
+
+
+def require_known_to_workers(sweep: Sweep) -> None:
+    """Say, before any work, that worker processes cannot know what was registered in a notebook or a session.
+
+    A worker imports the script that runs the sweep, and with it what the script registers; a session has nothing to import.
+    """
+    main = sys.modules["__main__"]
+    if hasattr(main, "__file__") or getattr(main, "__spec__", None) is not None:
+        return
+    for problem in {problem for problem, _ in sweep.points}:
+        owners = {problem.activation: functions.is_own, problem.teacher: teachers.is_own, problem.inputs: inputs.is_own}
+        for name in (name for name, own in owners.items() if own(name)):
+            raise InputError(
+                f"{name!r} was registered in a notebook or an interactive session, which worker processes cannot import: put the "
+                "call of register into a module and run the sweep from a script that imports it, or compute in this process: "
+                "sweep(…, executor=concurrent.futures.ThreadPoolExecutor(1))"
+            )
 
 
 # ---------------------------------------------------------------------- the parts of the file
