@@ -25,15 +25,11 @@ COMMANDS = [
 ]
 EXTRAS = {
     "plot": ("matplotlib", "import onestride as one; one.plot.staircase(one.Problem(n=50, d=25, N=40), [0, 0.2])"),
-    "export": ("pandas", "import onestride as one; one.predict(one.Problem(n=50, d=25, N=40)).to_pandas()"),
+    "export": ("pandas", "import onestride as one; one.predict(one.Problem(n=400, d=200, N=300)).to_pandas()"),
     "estimator": ("sklearn", "import onestride as one; one.OneStepRegressor()"),
     "torch": ("torch", "import onestride as one; one.simulate(one.Problem(n=50, d=25, N=40), 1, device='torch')"),
     "report": ("matplotlib", ["experiment", "errors", "--size", "small"]),
     "explore": ("starlette", ["explore", "--no-browser"]),
-    "cluster": (
-        "distributed",
-        "from onestride._errors import require; require('distributed', extra='cluster', what='a Dask cluster')",
-    ),
 }
 
 

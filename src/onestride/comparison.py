@@ -281,6 +281,11 @@ def compare(
 
     A number agrees within 5 % of an error, or within 20 % of a gain (1 % of the error, where that is more). Numbers that
     the theory itself marks as inaccurate are compared all the same, and the verdict says so.
+
+    >>> problem = one.Problem(n=200, d=100, N=150, teacher=[0, 1, 0.7071], noise=0.5, step=one.Step(exponent=0.3))
+    >>> found = one.compare(problem, seeds=4)
+    >>> found.outcome.name in ("AGREES", "DIFFERS", "UNDECIDED"), len(found.rows)
+    (True, 5)
     """
     chosen = seed_tuple(seeds)
     if len(chosen) < 2:

@@ -74,6 +74,9 @@ def diagnose(problem: Problem) -> Diagnosis:
     Every test error named is `predict`'s own. Causes: no-step, no-linear-part (c₁ = 0), step-beyond-theory (α > 1/2),
     teacher-without-linear-part (c⋆₁ = 0), activation-misses-degree, wrong-window, prefactor-too-small, penalty,
     step-too-large, step-too-small; and theory-inaccurate, where its numbers are known to be off by more than 5 %.
+
+    >>> one.diagnose(one.Problem(n=100, d=50, N=70, activation=[0, 0, 1], step=one.Step(exponent=0.3))).causes
+    ('no-linear-part',)
     """
     findings = list(_structural(problem))
     reason = failed_assumption(problem, schedules=True)

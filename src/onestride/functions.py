@@ -222,7 +222,12 @@ def register(name: str, value: ScalarMap, derivative: ScalarMap | None = None) -
 
 
 def activation(spec: str | tuple[float, ...], *, centred: bool = True) -> Function:
-    """The activation called `spec`, or the polynomial with those Hermite coefficients."""
+    """The activation called `spec`, or the polynomial with those Hermite coefficients.
+
+    >>> relu = one.activation("relu")
+    >>> print(relu.coefficients[:3].round(4))
+    [0.     0.5    0.1995]
+    """
     f = resolve(spec, centred)
     f.derivative(np.zeros(1))  # says so now, not in the middle of a run, when there is none
     return f

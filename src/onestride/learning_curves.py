@@ -173,6 +173,11 @@ def scaling(
         Points with n, d and N up to `largest` are simulated with this many seeds.
     progress
         As in `simulate`.
+
+    >>> problem = one.Problem(n=200, d=100, N=150, teacher=[0, 1, 0.7071], noise=0.5, step=one.Step(exponent=0.3))
+    >>> curve = one.scaling(problem, along="n", at=[100, 200])
+    >>> print(curve.test_error.round(2))
+    [2.38 1.88]
     """
     if along not in ("n", "d", "N"):
         raise InputError(f"along must be 'n', 'd' or 'N', got {along!r}")

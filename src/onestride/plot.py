@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 from numpy.typing import ArrayLike
 
-from onestride._errors import InputError
+from onestride._errors import InputError, require
 from onestride._progress import OnProgress
 from onestride.drawing import COLOURS as COLOURS
 from onestride.drawing import DASHES as DASHES
@@ -59,10 +59,15 @@ def staircase(
     A line is the theory at this n, dotted its n → ∞ limit, a staircase with a step at each α = (ℓ−1)/(2ℓ); with `seeds` points are
     simulated at six of the exponents (26 from 0 to 1/2 unless given). A problem that takes no step is drawn with c = 1. Returns the
     matplotlib axes.
+
+    >>> problem = one.Problem(n=200, d=100, N=150, teacher=[0, 1, 0.7071], noise=0.5)
+    >>> one.plot.staircase(problem, [0.0, 0.2, 0.4]).get_xlabel()
+    'exponent α'
     """
     from onestride.simulation.run import simulate_grid
     from onestride.theory.predict import predict_grid
 
+    require("matplotlib", extra="plot", what="a figure")
     if quantity not in QUANTITIES:
         raise InputError(f"quantity must be one of {', '.join(QUANTITIES)}, got {quantity!r}")
     stepped = problem if problem.step.constant else problem.replace(step=Step(constant=1.0))

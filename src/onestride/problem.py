@@ -84,6 +84,14 @@ class Problem(Frozen):
     mix
         How a teacher of one coordinate makes a label of several: ``"sum"`` Σ_j σ⋆(z_j)/√k, or ``"staircase"``
         Σ_j σ⋆(z₁)⋯σ⋆(z_j)/√k. A function of all coordinates needs none.
+
+    >>> problem = one.Problem(n=200, d=100, N=150, activation="tanh", step=one.Step(constant=2, exponent=0.3))
+    >>> problem
+    Problem(n=200, d=100, N=150, activation='tanh', step=Step(constant=2.0, exponent=0.3))
+    >>> print(f"η = {problem.eta:.2f}, φ = {problem.phi}, ψ = {problem.psi:.3f}")
+    η = 9.80, φ = 0.5, ψ = 0.667
+    >>> problem.replace(ridge=1.0).ridge
+    1.0
     """
 
     n: Count

@@ -46,7 +46,14 @@ class Status(enum.Enum):
 
 
 class TheoryError(ValueError):
-    """There is no (converged) theory value for this problem; the sentence says why."""
+    """There is no (converged) theory value for this problem; the sentence says why.
+
+    >>> try:
+    ...     one.predict(one.Problem(n=100, d=50, N=70, activation=[0, 0, 1], step=one.Step()))
+    ... except one.TheoryError as error:
+    ...     print(error)
+    the theory needs c₁ ≠ 0, and activation '[0, 0, 1]' has c₁ = 0: the gradient is then not close to rank one
+    """
 
 
 def theory_series(label: str, x: ArrayLike, y: ArrayLike, status: Any, colour: int = 0) -> list[Series]:

@@ -231,12 +231,15 @@ def register(
 ) -> Function | Teacher:
     """Make `name` usable as an activation (with its derivative) or as a teacher (without).
 
-    >>> register("cube", lambda z: z**3, lambda z: 3 * z**2)
-    >>> register("parity", lambda z: z[..., 0] * z[..., 1], directions=2)
-
     The value must be finite on [-42, 42], square-integrable under N(0, 1) and work on arrays; the derivative is checked
     against finite differences. With `directions` the value is a teacher of that many coordinates, of an array (…, k) to
     (…). Registering the same name again replaces the earlier function.
+
+    >>> one.register("cube", lambda z: z**3, lambda z: 3 * z**2)
+    Function('cube', activation or teacher: c0 = 0, c1 = 3, c2 = 0, c3 = 1, c4 = 0)
+    >>> one.register("parity", lambda z: z[..., 0] * z[..., 1], directions=2)
+    Teacher('parity', 2 directions, E g² = 1)
+    >>> problem = one.Problem(n=60, d=30, N=40, activation="cube", teacher="parity", directions=2)
     """
     if directions == 1:
         f = functions.register(name, value, derivative)

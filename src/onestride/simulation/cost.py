@@ -235,7 +235,12 @@ def plan(
     device: str | None = None,
     untrained: bool = True,
 ) -> Plan:
-    """Time and memory of `simulate_grid` with the same arguments, before starting: counted, then timed in the small."""
+    """Time and memory of `simulate_grid` with the same arguments, before starting: counted, then timed in the small.
+
+    >>> found = one.plan(one.Problem(n=2000, d=1000, N=3000), seeds=8)
+    >>> print(f"{found.memory / 2**30:.2f} GiB; {found.method}")
+    0.29 GiB; dual (n ≤ N), float32 factors refined in float64
+    """
     alphas = exponent_axis(problem, [problem.step.exponent] if exponents is None else exponents)
     lams = grid_axis("ridges", [problem.ridge] if ridges is None else ridges, positive=True)
     etas, _ = step_sizes(problem, alphas, untrained=untrained)

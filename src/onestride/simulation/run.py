@@ -58,6 +58,13 @@ def simulate(
 
     Values are freed of luck whose law is known (`simulation.luck`): their expectation is that of the plain ones, which are
     still there, `simulate(…).test_error.raw`, and their spread smaller, by what depends on the problem.
+
+    >>> problem = one.Problem(n=200, d=100, N=150, teacher=[0, 1, 0.7071], noise=0.5, step=one.Step(exponent=0.3))
+    >>> s = one.simulate(problem, seeds=2, n_test=500)
+    >>> s.test_error.values.shape
+    (2,)
+    >>> print(f"the step helps: {s.test_gain.mean > 0}")
+    the step helps: True
     """
     how: dict[str, Any] = {"n_test": n_test, "device": device, "dtype": dtype, "executor": executor}
     how |= {"untrained": untrained, "progress": progress}
@@ -97,6 +104,11 @@ def simulate_grid(
     progress
         A function of (done, total); by default a call that takes long shows a bar in a terminal and a line in a notebook, and
         False is silence.
+
+    >>> problem = one.Problem(n=60, d=30, N=40, step=one.Step(exponent=0.3))
+    >>> found = one.simulate_grid(problem, exponents=[0.1, 0.3], ridges=[0.1, 1.0], seeds=2)
+    >>> found.test_error.values.shape  # seeds, exponents, penalties
+    (2, 2, 2)
     """
     alphas, lams = exponent_axis(problem, exponents), grid_axis("ridges", ridges, positive=True)
     seed_list, rows = seed_tuple(seeds), test_rows(problem, n_test)

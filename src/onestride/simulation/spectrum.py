@@ -145,6 +145,10 @@ def measure_spectrum(
         False: only the leading eigenvalues, from a few dozen products with F instead of a whole decomposition.
     device
         As in `simulate_grid`.
+
+    >>> problem = one.Problem(n=60, d=30, N=40, step=one.Step(exponent=0.3))
+    >>> one.measure_spectrum(problem, seeds=2, count=3).leading.values.shape
+    (2, 3)
     """
     seed_list = seed_tuple(seeds)
     top = min(problem.n, problem.N)
@@ -311,6 +315,11 @@ def measure_density(
 
     By default 200 points cover the spectrum of F₀ and `width` is 2 % of its range: sharper than that the quadrature
     (8 probes, 80 steps) would show its own nodes.
+
+    >>> problem = one.Problem(n=60, d=30, N=40, step=one.Step(exponent=0.3))
+    >>> found = one.measure_density(problem, seeds=1)
+    >>> found.points.size, found.density.values.shape
+    (200, (1, 200))
     """
     seed_list = seed_tuple(seeds)
     pairs: list[tuple[Array, Array]] = []

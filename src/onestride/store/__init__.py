@@ -76,6 +76,11 @@ class Store:
 
     Opening it changes nothing on disk. `put` appends to a journal of this writer's own, `refresh` reads what others have
     added meanwhile, `heal` sets damaged lines aside, `check` verifies everything.
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     len(one.Store(folder, create=True))
+    0
     """
 
     def __init__(self, path: str | Path, *, create: bool = False) -> None:

@@ -72,6 +72,14 @@ def sweep(
         Called with a `Progress` after each task; by default a bar in a terminal, a line in a notebook; False is silence.
     stop
         Asked between tasks; once it says True nothing new is started and what runs is finished and stored.
+
+    >>> import tempfile
+    >>> from concurrent.futures import ThreadPoolExecutor  # or none of it: worker processes, under `if __name__ == "__main__":`
+    >>> sweep = {"problem": {"n": 40, "d": 20, "N": 30, "seeds": 2}, "axes": {"ridge": [0.1, 1.0]}, "method": "none"}
+    >>> with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor(1) as threads:
+    ...     rows = one.sweep(sweep, folder, executor=threads).finish().rows
+    >>> [row.problem.ridge for row in rows]
+    [0.1, 1.0]
     """
     if getattr(current_process(), "_inheriting", False):
         sys.exit(1)  # a worker that imports an unguarded script; the driver says what to do

@@ -113,6 +113,10 @@ def learned(problem: Problem, *, level: Level = BEST_LEVEL) -> Learned:
 
     At the level "degrees" an untrained network learns degree k as far as n and N reach its B_k ~ d^k/k! harmonics; at the
     levels of one degree it learns k = 1 alone, which needs n, N ≪ d²/2.
+
+    >>> problem = one.Problem(n=200, d=100, N=150, teacher=[0, 1, 0.7071], noise=0.5, step=one.Step(exponent=0.3))
+    >>> print(one.learned(problem).fraction.round(2))
+    [0.68 0.08]
     """
     level = level_name(level)
     before = _shares(problem.replace(step=Step.none()), level)

@@ -60,6 +60,10 @@ def optimal_ridge(
     A scan in decades, a closer look around its best point, and three penalties around the vertex of the parabola in log λ there,
     whose own vertex is the answer: the penalty to about 1 %, the error, flat there, to about 1e-6. Raises `TheoryError` where the best
     number is one that is known to be off, unless `throw=False`.
+
+    >>> problem = one.Problem(n=200, d=100, N=150, teacher=[0, 1, 0.7071], noise=0.5, step=one.Step(exponent=0.3))
+    >>> print(f"{one.optimal_ridge(problem).ridge:.2f}")
+    0.59
     """
     low, high = _checked(bounds)
     theory = choose(problem, method, level).searching

@@ -36,6 +36,11 @@ def predict(problem: Problem, *, method: Method = "auto", level: Level | None = 
     throw
         With `throw=False` a problem without a theory gives NaN and a status instead of raising `TheoryError`, and one
         for which the theory is known to be off by more than 5 % its numbers with the status `INACCURATE`.
+
+    >>> problem = one.Problem(n=200, d=100, N=150, teacher=[0, 1, 0.7071], noise=0.5, step=one.Step(exponent=0.3))
+    >>> p = one.predict(problem)
+    >>> print(f"{p.test_error:.3f}, {p.untrained.test_error:.3f} without the step: {p.status.value}")
+    1.875, 2.191 without the step: solved
     """
     grid = predict_grid(problem, [problem.step.exponent], [problem.ridge], method=method, level=level)
     prediction = grid[0, 0]
@@ -53,6 +58,14 @@ def predict_grid(
     Cells without a theory are NaN; those known to be off by more than 5 % keep their numbers with the status
     `INACCURATE` and a sentence (`.trained.message`, or the message of `grid[i, j]`).
     A problem without a step (the default, c = 0) has no exponents but its own: others are refused, not ignored.
+
+    >>> problem = one.Problem(n=200, d=100, N=150, teacher=[0, 1, 0.7071], noise=0.5, step=one.Step(exponent=0.3))
+    >>> grid = one.predict_grid(problem, exponents=[0.1, 0.3], ridges=[0.1, 1.0])
+    >>> print(grid.test_error.round(2))
+    [[2.04 1.88]
+     [1.88 1.67]]
+    >>> grid[0, 1].status.value
+    'solved'
     """
     return grid_by(choose(problem, method, level), problem, exponents, ridges)
 

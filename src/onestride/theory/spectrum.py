@@ -141,6 +141,11 @@ def spectrum(problem: Problem, *, level: Level = "isotropic", density: bool = Tr
     sector of its own, and what lies between their bulks is in `between`. `density=False` skips the bulk density after the step, the slow
     part. After several steps, and for inputs with a covariance, bulk and positions are those of the equations of `predict`
     (`level` plays no part), and what functions the vectors are is not known. For α ≥ 0.45 the real edge is soft: a few eigenvalues lie above the predicted one.
+
+    >>> problem = one.Problem(n=200, d=100, N=150, teacher=[0, 1, 0.7071], noise=0.5, step=one.Step(exponent=0.3))
+    >>> found = one.spectrum(problem, density=False)
+    >>> print(f"bulk up to {found.edge:.2f}, outliers at {found.leading.round(2)}")
+    bulk up to 2.15, outliers at [4.29]
     """
     level = level_name(level)
     reason = failed_assumption(problem, schedules=True)
