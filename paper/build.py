@@ -56,6 +56,7 @@ def figures() -> None:
 
 
 def main() -> None:
+    """Draw and compile."""
     import typst
 
     figures()

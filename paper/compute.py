@@ -73,6 +73,7 @@ def outliers() -> Panel:
 
 
 def main() -> None:
+    """Compute and store all of them."""
     DATA.mkdir(exist_ok=True)
     for make in (errors, stairs, bulk, outliers):
         (DATA / f"{make.__name__}.csv").write_text(to_csv([make()]), encoding="utf-8")

@@ -73,9 +73,10 @@ def staircase(
     stepped = problem if problem.step.constant else problem.replace(step=Step(constant=1.0))
     alphas = grid_axis("exponents", np.linspace(0, 0.5, 26) if exponents is None else exponents)
     theory = predict_grid(stepped, alphas, [problem.ridge])
-    limit = predict_grid(stepped, alphas, [problem.ridge], method="plateau")
+    steps = np.linspace(alphas.min(), alphas.max(), 201)  # so that the stairs are steep
+    limit = predict_grid(stepped, steps, [problem.ridge], method="plateau")
     series = theory_series("theory", alphas, getattr(theory, quantity)[:, 0], theory.status[:, 0])
-    series.append(Series("n → ∞", alphas, getattr(limit, quantity)[:, 0], kind="limit", colour=4))
+    series.append(Series("n → ∞", steps, getattr(limit, quantity)[:, 0], kind="limit", colour=4))
     if seeds:
         few = alphas[np.unique(np.linspace(0, alphas.size - 1, 6).round().astype(int))]
         found = getattr(

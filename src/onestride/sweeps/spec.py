@@ -129,9 +129,10 @@ def require_known_to_workers(sweep: Sweep) -> None:
     main = sys.modules["__main__"]
     if hasattr(main, "__file__") or getattr(main, "__spec__", None) is not None:
         return
-    for problem in {problem for problem, _ in sweep.points}:
-        owners = {problem.activation: functions.is_own, problem.teacher: teachers.is_own, problem.inputs: inputs.is_own}
-        for name in (name for name, own in owners.items() if own(name)):
+    for problem, _ in sweep.points:
+        own = functions.is_own(problem.activation), teachers.is_own(problem.teacher), inputs.is_own(problem.inputs)
+        names = (problem.activation, problem.teacher, problem.inputs)
+        for name in itertools.compress(names, own):
             raise InputError(
                 f"{name!r} was registered in a notebook or an interactive session, which worker processes cannot import: put the "
                 "call of register into a module and run the sweep from a script that imports it, or compute in this process: "

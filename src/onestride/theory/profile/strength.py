@@ -15,7 +15,7 @@ Notes and older files call them T2, T2i, T2M and T2S; those names are understood
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Final, Literal, cast, get_args
+from typing import Final, Literal, get_args
 
 import numpy as np
 
@@ -38,7 +38,7 @@ def level_name(level: str) -> Level:
     name = _CODES.get(level, level)
     if name not in LEVELS:
         raise InputError(f"level must be one of {', '.join(LEVELS)}, got {level!r}")
-    return cast("Level", name)
+    return name
 
 
 @dataclass(frozen=True)
