@@ -16,7 +16,7 @@ from onestride.sweeps.rows import Row
 class Running(Result, Iterator[Row]):
     """The rows of a sweep, one after the other as their cells finish; `rows` are those that have come.
 
-    `finish()` runs it to the end; `to_pandas`, `to_xarray`, `plot` and a notebook show what has come so far.
+    `finish()` runs it to the end; `to_pandas()`, `to_xarray()`, `plot()` and a notebook show what has come so far.
     """
 
     def __init__(self, name: str, cells: int, rows: Generator[Row]) -> None:
