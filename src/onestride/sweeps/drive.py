@@ -102,7 +102,9 @@ def sweep(
     )
 
 
-def _told(progress: Callable[[Progress], None] | bool | None, rows: Callable[[Any], Iterator[Row]]) -> Generator[Row]:
+def _told(
+    progress: Callable[[Progress], None] | bool | None, rows: Callable[[Any], Iterator[Row]]
+) -> Generator[Row, None, None]:
     """The rows of a sweep whose progress is shown here, unless it is told to somebody."""
     if callable(progress):
         yield from rows(progress)

@@ -19,7 +19,7 @@ class Running(Result, Iterator[Row]):
     `finish()` runs it to the end; `to_pandas()`, `to_xarray()`, `plot()` and a notebook show what has come so far.
     """
 
-    def __init__(self, name: str, cells: int, rows: Generator[Row]) -> None:
+    def __init__(self, name: str, cells: int, rows: Generator[Row, None, None]) -> None:
         self.name, self.cells = name, cells
         self.rows: list[Row] = []
         self._coming = rows
