@@ -9,6 +9,7 @@ import pytest
 
 import onestride as one
 from onestride import _html
+from onestride.diagnosis import Diagnosis, Finding
 from onestride.drawing import Map, Panel
 from onestride.estimate import Estimate
 from onestride.experiments.outcome import Figure, Judgement, Outcome
@@ -47,7 +48,7 @@ def results() -> dict[str, Result]:
         one.measure_density(P, 1),
         one.optimal_ridge(P, throw=False),
         one.plan(P),
-        one.diagnose(P),
+        Diagnosis(P, (Finding("penalty", "it is too small", {"ridge": 0.5}, "Use λ near 1"),), "one cause"),
         one.baselines(P)["bayes"],
         one.scaling(P, at=[100, 120]),
         Outcome("gaps", "does it close?", "yes", Judgement("confirmed", "gap 0.05", "", rows), figure),
