@@ -60,7 +60,7 @@ class Plan(Result):
 
     _told = ("problem", "method", "device", "exponents", "penalties", "seeds")
     _told += ("flops", "memory", "seconds", "basis", "operations")
-    _brief = ("seconds", "memory", "flops", "exponents", "penalties", "seeds", "device")
+    _brief = ("memory", "flops", "exponents", "penalties", "seeds", "device")
     _sentences = ("method",)
 
     problem: Problem
@@ -70,6 +70,11 @@ class Plan(Result):
     backend: Backend = HOST
     exponents: int = 1
     seeds: int = 1
+
+    def _first_line(self) -> str:
+        """With the time where rates have been measured; a repr measures nothing."""
+        known = f"seconds {self.seconds:.3g}" if "_rates" in self.__dict__ else "seconds when asked for"
+        return f"{known}, {super()._first_line()}"
 
     def panels(self) -> Sequence[Panel]:
         """Operations of one seed by their kind."""
