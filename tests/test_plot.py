@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import csv
 import io
+import sys
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 import onestride as one
+from onestride import drawing
 from onestride.plot import Panel, Series, draw, to_csv
 
 
@@ -58,3 +61,19 @@ def test_the_staircase_is_one_call():
     with pytest.raises(one.InputError, match="quantity must be one of train_loss, train_mse, test_error, got 'loss'"):
         one.plot.staircase(problem, quantity="loss")
     pyplot.close("all")
+
+
+def test_a_notebook_shows_the_first_figure_after_its_own_cell(monkeypatch):
+    """The figure that loads pyplot comes before the notebook knows of it: it is told at once."""
+    matplotlib = pytest.importorskip("matplotlib")
+    pyplot = pytest.importorskip("matplotlib.pyplot")
+    told = []
+    shell = SimpleNamespace(enable_matplotlib=told.append)
+    monkeypatch.setitem(sys.modules, "ipykernel", SimpleNamespace())
+    monkeypatch.setitem(sys.modules, "IPython", SimpleNamespace(get_ipython=lambda: shell))
+    monkeypatch.setattr(matplotlib, "get_backend", lambda: "module://matplotlib_inline.backend_inline")
+    drawing._pyplot()
+    assert told == []  # pyplot was there
+    monkeypatch.delitem(sys.modules, "matplotlib.pyplot")
+    assert drawing._pyplot() is pyplot
+    assert told == ["inline"]

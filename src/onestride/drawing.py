@@ -10,6 +10,7 @@ from __future__ import annotations
 import csv
 import io
 import math
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -113,8 +114,9 @@ def axes_of(panels: Sequence[Panel | Map], ax: Axes | None = None, *, columns: i
     With `ax` the first panel is drawn there. A notebook shows the figure, `matplotlib.pyplot.show()` opens it elsewhere.
     """
     require("matplotlib", extra="plot", what="a figure")
-    from matplotlib import pyplot, rc_context
+    from matplotlib import rc_context
 
+    pyplot = _pyplot()
     with rc_context(STYLE):
         if ax is not None:
             _draw_on(ax, panels[0])
@@ -123,6 +125,17 @@ def axes_of(panels: Sequence[Panel | Map], ax: Axes | None = None, *, columns: i
         rows = math.ceil(len(panels) / columns)
         axes = _fill(pyplot.figure(figsize=(3.5 * columns, 3.1 * rows)), panels, rows, columns)
     return axes[0] if len(panels) == 1 else np.array(axes, object)
+
+
+def _pyplot() -> Any:
+    """Pyplot. Loaded in a notebook by its first figure, it would show that one after the next cell: the notebook is told at once."""
+    first, shell = "matplotlib.pyplot" not in sys.modules, sys.modules.get("IPython")
+    import matplotlib
+    from matplotlib import pyplot
+
+    if first and "ipykernel" in sys.modules and shell is not None and "inline" in matplotlib.get_backend().lower():
+        shell.get_ipython().enable_matplotlib("inline")
+    return pyplot
 
 
 def _fill(figure: Figure, panels: Sequence[Panel | Map], rows: int, columns: int) -> list[Axes]:
