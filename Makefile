@@ -15,7 +15,7 @@ PARALLEL := -n $$(( $$(getconf _NPROCESSORS_ONLN) + 1 )) --dist worksteal
 export PYTHONDONTWRITEBYTECODE :=
 INSTALL := install --quiet --disable-pip-version-check
 
-.PHONY: reproduce test quick shapes oldest newest devices browser seeds slow lint style types suite docs clean
+.PHONY: reproduce test quick shapes oldest newest devices browser seeds slow lint style types suite docs wheel paper clean
 
 reproduce: $(READY)
 	$(BIN)/onestride reproduce
@@ -51,11 +51,15 @@ devices:
 	.venv-devices/bin/pip $(INSTALL) '$(TORCH)' --editable '.[dev]'
 	$(ONE_THREAD) SCIPY_ARRAY_API=1 .venv-devices/bin/pytest -n auto tests/simulation/test_devices.py tests/estimator
 
-# the tests of the explorer drive a real browser; without one they are skipped
+# the tests of the explorer drive a real browser; without one they are skipped. In a terminal it asks before it installs one for the
+# whole system; elsewhere (a container, a workflow) it says that it does. BROWSER=no never does.
 browser:
-	@command -v chromium >/dev/null || command -v chromium-browser >/dev/null || command -v google-chrome >/dev/null \
-	|| { echo "No chromium here; trying to install Debian's."; (apt-get update && apt-get install -y chromium) >/dev/null 2>&1; } \
-	|| echo "chromium could not be installed: the tests of the explorer that need a browser will be skipped."
+	@command -v chromium >/dev/null || command -v chromium-browser >/dev/null || command -v google-chrome >/dev/null || { \
+	answer=$(BROWSER); \
+	if [ -z "$$answer" ] && [ -t 0 ]; then printf "No chromium here. Install Debian's for the whole system (apt-get)? [y/N] "; read answer; \
+	elif [ -z "$$answer" ]; then answer=y; fi; \
+	case "$$answer" in [yY]*) echo "Installing Debian's chromium for the whole system."; (apt-get update && apt-get install -y chromium) >/dev/null 2>&1;; *) false;; esac; } \
+	|| echo "no chromium: the tests of the explorer that need a browser will be skipped."
 
 # the statistical tests for a hundred other seeds, each counted against its stated false-alarm rate; hours on two cores
 seeds: $(READY)
@@ -81,10 +85,26 @@ docs: $(READY)
 	$(ONE_THREAD) $(BIN)/sphinx-build -W --keep-going -q -b html docs docs/_build/html
 	@echo "docs/_build/html/index.html"
 
+# wheel and sdist, and the wheel tried alone in an empty environment with the base dependencies
+wheel:
+	rm -rf dist .venv-wheel
+	$(PYTHON) -m venv .venv-wheel
+	.venv-wheel/bin/pip $(INSTALL) build
+	.venv-wheel/bin/python -m build --outdir dist .
+	$(PYTHON) -m venv --clear .venv-wheel
+	.venv-wheel/bin/pip $(INSTALL) dist/*.whl
+	@ls -l dist
+	.venv-wheel/bin/python benchmarks/wheel.py
+
+# the article: figures from stored data, then the PDF
+paper: $(READY)
+	$(BIN)/pip $(INSTALL) typst
+	$(BIN)/python paper/build.py
+
 $(READY): pyproject.toml
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/pip install --quiet --disable-pip-version-check --editable '.[dev]'
 	touch $(READY)
 
 clean:
-	rm -rf $(VENV) .venv-oldest .venv-newest .venv-devices .pytest_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) .venv-oldest .venv-newest .venv-devices .venv-wheel dist .pytest_cache .ruff_cache .hypothesis

@@ -65,6 +65,7 @@ html_theme = "furo"
 html_title = "onestride"
 html_static_path = ["_static"]
 html_css_files = ["onestride.css"]
+html_js_files = ["copy.js"]
 html_show_sphinx = False
 html_copy_source = False
 html_math_renderer = "mathml"

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import csv
 import io
+import sys
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
+import onestride as one
+from onestride import drawing
 from onestride.plot import Panel, Series, draw, to_csv
 
 
@@ -45,3 +49,31 @@ def test_limits_are_not_widened_for_theory_or_for_what_is_not_finite():
     theory = Series("theory", [0.0, 1.0], [0.5, 9.0])
     points = Series("points", [0.0, 1.0], [0.5, np.nan], error=[0.1, 5.0], kind="simulation")
     assert draw([panel(theory, points, ylim=(0.0, 1.0))]).axes[0].get_ylim() == (0.0, 1.0)
+
+
+def test_the_staircase_is_one_call():
+    pyplot = pytest.importorskip("matplotlib.pyplot")
+    problem = one.Problem(n=200, d=100, N=150, teacher=[0, 1, 0.7071], noise=0.5)  # no step: drawn with c = 1
+    ax = one.plot.staircase(problem, [0.1, 0.2, 0.3], seeds=2)
+    labels = ax.get_legend_handles_labels()[1]
+    assert {"theory", "n → ∞", "without the step", "simulation, 2 seeds"} <= set(labels)
+    assert one.plot.staircase(problem, [0.1, 0.3], quantity="train_loss", ax=ax) is ax
+    with pytest.raises(one.InputError, match="quantity must be one of train_loss, train_mse, test_error, got 'loss'"):
+        one.plot.staircase(problem, quantity="loss")
+    pyplot.close("all")
+
+
+def test_a_notebook_shows_the_first_figure_after_its_own_cell(monkeypatch):
+    """The figure that loads pyplot comes before the notebook knows of it: it is told at once."""
+    matplotlib = pytest.importorskip("matplotlib")
+    pyplot = pytest.importorskip("matplotlib.pyplot")
+    told = []
+    shell = SimpleNamespace(enable_matplotlib=told.append)
+    monkeypatch.setitem(sys.modules, "ipykernel", SimpleNamespace())
+    monkeypatch.setitem(sys.modules, "IPython", SimpleNamespace(get_ipython=lambda: shell))
+    monkeypatch.setattr(matplotlib, "get_backend", lambda: "module://matplotlib_inline.backend_inline")
+    drawing._pyplot()
+    assert told == []  # pyplot was there
+    monkeypatch.delitem(sys.modules, "matplotlib.pyplot")
+    assert drawing._pyplot() is pyplot
+    assert told == ["inline"]

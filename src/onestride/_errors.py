@@ -8,7 +8,14 @@ from typing import TypeGuard
 
 
 class InputError(ValueError):
-    """A wrong argument, told in a sentence: which one, what was given, what is allowed."""
+    """A wrong argument, told in a sentence: which one, what was given, what is allowed.
+
+    >>> try:
+    ...     one.Problem(n=10, d=0, N=5)
+    ... except one.InputError as error:
+    ...     print(error)
+    d must be a whole number, 1 or more, got 0
+    """
 
 
 class MissingLibrary(InputError, ImportError):

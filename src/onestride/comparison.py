@@ -20,12 +20,26 @@ from dataclasses import dataclass, field
 
 from scipy.special import stdtrit
 
+from onestride.drawing import Panel, Series
 from onestride.functions import InputError
 from onestride.problem import Problem
-from onestride.result import GAINS, QUANTITIES, Estimate, Prediction, Result, Simulation, Status, TheoryError
+from onestride.result import (
+    GAINS,
+    LABELS,
+    QUANTITIES,
+    Estimate,
+    Prediction,
+    Result,
+    Simulation,
+    Status,
+    TheoryError,
+    plain,
+)
+from onestride.shown import Variables
 from onestride.simulation.arguments import OnProgress, seed_tuple
 from onestride.simulation.run import simulate
 from onestride.theory.predict import predict
+from onestride.theory.registry import Method
 
 CONFIDENCE = 0.95
 ERROR_TOLERANCE = 0.05  # of a predicted error: what a theory of the limit may miss at finite size
@@ -139,15 +153,17 @@ def _rounded(seeds: int) -> int:
     return -(-seeds // unit) * unit
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Pair(Check, Result):
     """One quantity: predicted beside measured ± standard error, which should lie within a tolerance of it."""
 
     _told = ("quantity", "predicted", "measured", "stderr", "z", "gap", "tolerance", "interval", "outcome")
     _told += ("agrees", "seeds_needed")
+    _brief = ("quantity", "predicted", "measured", "stderr", "outcome")
 
     quantity: str = ""
     predicted: float = math.nan
+    __repr__ = Result.__repr__
 
     @property
     def measured(self) -> float:
@@ -190,12 +206,13 @@ def agree(
     return Pair(**vars(judged), quantity=quantity, predicted=predicted)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Comparison(Result):
     """Theory beside simulation for one problem."""
 
     _told = ("outcome", "agrees", "verdict", "prediction.method", "prediction.status", "simulation.seeds")
     _told += ("seeds_needed", "confidence", "rows")
+    _equation = "agrees: the 95 % interval m ± t·e of the simulation lies within the tolerance around the prediction"
     confidence = CONFIDENCE
 
     problem: Problem
@@ -220,6 +237,31 @@ class Comparison(Result):
         needed = [row.seeds_needed for row in self.rows]
         return None if None in needed else max(n for n in needed if n is not None)
 
+    def _first_line(self) -> str:
+        test = next(row for row in self.rows if row.quantity == "test_error")
+        words = f"test_error predicted {test.predicted:.4g}, measured {test.measured:.4g} ± {test.stderr:.2g}"
+        return f"{self.outcome.name.lower()} over {len(self.simulation.seeds)} seeds; {words}"
+
+    def panels(self) -> Sequence[Panel]:
+        """Measured over predicted, each with its 95 % interval, and what counts as agreement."""
+        ratio = [row for row in self.rows if row.predicted]
+        names = [LABELS[row.quantity] for row in ratio]
+        measured = [row.measured / row.predicted for row in ratio]
+        half = [abs(row.interval[1] - row.measured) / abs(row.predicted) for row in ratio]
+        series = [Series("simulation, 95 % interval", range(len(ratio)), measured, half, kind="simulation")]
+        for edge in (-1, 1):
+            edges = [1 + edge * row.tolerance / abs(row.predicted) for row in ratio]
+            series.append(Series("tolerance" if edge > 0 else "", range(len(ratio)), edges, kind="limit", colour=4))
+        words = {"horizontals": [(1.0, "theory")], "xticks": list(range(len(ratio))), "xnames": names}
+        return [Panel(self.outcome.name.lower(), "", "simulation / theory", series, **words)]
+
+    def _axes(self) -> dict[str, Sequence[str]]:
+        return {"quantity": [row.quantity for row in self.rows]}
+
+    def _variables(self) -> Variables:
+        names = ("predicted", "measured", "stderr", "z", "gap", "tolerance", "outcome")
+        return {name: (("quantity",), [plain(getattr(row, name)) for row in self.rows]) for name in names}
+
     def _lines(self) -> Iterator[tuple[str, str]]:
         for row in self.rows:
             measured = f"measured {row.measured:.4g} ± {row.stderr:.2g}, {row.outcome.name.lower()}"
@@ -231,14 +273,19 @@ def compare(
     problem: Problem,
     seeds: int | Iterable[int] = 8,
     *,
-    method: str = "auto",
+    method: Method = "auto",
     device: str | None = None,
-    progress: OnProgress | None = None,
+    progress: OnProgress | bool | None = None,
 ) -> Comparison:
     """Predict and simulate one problem, on a device as in `simulate`, and say whether they agree, differ or neither.
 
     A number agrees within 5 % of an error, or within 20 % of a gain (1 % of the error, where that is more). Numbers that
     the theory itself marks as inaccurate are compared all the same, and the verdict says so.
+
+    >>> problem = one.Problem(n=200, d=100, N=150, teacher=[0, 1, 0.7071], noise=0.5, step=one.Step(exponent=0.3))
+    >>> found = one.compare(problem, seeds=4)
+    >>> found.outcome.name in ("AGREES", "DIFFERS", "UNDECIDED"), len(found.rows)
+    (True, 5)
     """
     chosen = seed_tuple(seeds)
     if len(chosen) < 2:

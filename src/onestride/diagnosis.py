@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from onestride.problem import Problem
 from onestride.result import Prediction, Result, Status, TheoryError
+from onestride.shown import Variables
 from onestride.theory.assumptions import failed_assumption
 from onestride.theory.optimal import optimal_ridge
 from onestride.theory.outliers import find_outliers
@@ -37,11 +38,12 @@ class Finding:
         return f"{self.cause}: {self.sentence}. {self.change}."
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Diagnosis(Result):
     """All findings, gravest first; none means that nothing known to go wrong does."""
 
     _told = ("summary", "findings")
+    _brief = ("causes",)
 
     problem: Problem
     findings: tuple[Finding, ...]
@@ -55,6 +57,12 @@ class Diagnosis(Result):
     def __str__(self) -> str:
         return "\n".join([self.summary, *map(str, self.findings)])
 
+    def _axes(self) -> dict[str, Sequence[str]]:
+        return {"cause": self.causes}
+
+    def _variables(self) -> Variables:
+        return {name: (("cause",), [getattr(f, name) for f in self.findings]) for name in ("sentence", "change")}
+
     def _lines(self) -> Iterator[tuple[str, str]]:
         yield "summary", self.summary
         yield from ((f.cause, f"{f.sentence}. {f.change}.") for f in self.findings)
@@ -66,6 +74,9 @@ def diagnose(problem: Problem) -> Diagnosis:
     Every test error named is `predict`'s own. Causes: no-step, no-linear-part (c₁ = 0), step-beyond-theory (α > 1/2),
     teacher-without-linear-part (c⋆₁ = 0), activation-misses-degree, wrong-window, prefactor-too-small, penalty,
     step-too-large, step-too-small; and theory-inaccurate, where its numbers are known to be off by more than 5 %.
+
+    >>> one.diagnose(one.Problem(n=100, d=50, N=70, activation=[0, 0, 1], step=one.Step(exponent=0.3))).causes
+    ('no-linear-part',)
     """
     findings = list(_structural(problem))
     reason = failed_assumption(problem, schedules=True)

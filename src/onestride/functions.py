@@ -26,7 +26,7 @@ DEGREES = 64  # Hermite coefficients kept
 _SQRT_2PI, _SQRT_PI = float(np.sqrt(2 * np.pi)), float(np.sqrt(np.pi))
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Function:
     """A scalar function f of a standard normal variable, minus its mean c_0 when `centred`."""
 
@@ -36,6 +36,11 @@ class Function:
     centred: bool = True
     exact: tuple[float, ...] | None = None  # Hermite coefficients when they are known, as for a polynomial
     directions: ClassVar[int] = 1
+
+    def __repr__(self) -> str:
+        leading = ", ".join(f"c{k} = {c:.4g}" for k, c in enumerate(self.coefficients[:5]))
+        use = "activation or teacher" if self.raw_derivative is not None else "teacher"
+        return f"Function({self.name!r}, {use}{'' if self.centred else ', not centred'}: {leading})"
 
     def __call__(self, z: Array, out: Array | None = None) -> Array:
         """f(z), centred if asked; z may be an array of any library. A NumPy result may go into `out`, even into z."""
@@ -186,6 +191,12 @@ _REGISTRY: dict[str, Function] = {
         Function("sin", lambda z: namespace(z).sin(z), lambda z: namespace(z).cos(z)),
     )
 }
+_BUILT_IN = dict(_REGISTRY)
+
+
+def is_own(name: object) -> bool:
+    """Whether a name was registered, or registered again, in this process."""
+    return isinstance(name, str) and name in _REGISTRY and _REGISTRY[name] is not _BUILT_IN.get(name)
 
 
 def function_names() -> tuple[str, ...]:
@@ -211,7 +222,12 @@ def register(name: str, value: ScalarMap, derivative: ScalarMap | None = None) -
 
 
 def activation(spec: str | tuple[float, ...], *, centred: bool = True) -> Function:
-    """The activation called `spec`, or the polynomial with those Hermite coefficients."""
+    """The activation called `spec`, or the polynomial with those Hermite coefficients.
+
+    >>> relu = one.activation("relu")
+    >>> print(relu.coefficients[:3].round(4))
+    [0.     0.5    0.1995]
+    """
     f = resolve(spec, centred)
     f.derivative(np.zeros(1))  # says so now, not in the middle of a run, when there is none
     return f

@@ -38,6 +38,9 @@ class Covariance:
     teacher
         Energies β⋆_p² of the teacher's direction along the eigenvectors, in any unit: it is scaled to β⋆ᵀΣβ⋆ = 1. None: a
         direction without preference, drawn anew for each seed. With energies only the signs are drawn.
+
+    >>> one.Covariance.spiked(10, 3.0)
+    Covariance(d = 10, eigenvalues 0.769 to 3.08, teacher given)
     """
 
     eigenvalues: tuple[float, ...]
@@ -234,6 +237,12 @@ _REGISTRY: dict[str, InputLaw] = {
         InputLaw("elliptic", _elliptic, np.ones, freedom=STUDENT_FREEDOM),
     )
 }
+_BUILT_IN = dict(_REGISTRY)
+
+
+def is_own(name: object) -> bool:
+    """Whether a name was registered, or registered again, in this process."""
+    return isinstance(name, str) and name in _REGISTRY and _REGISTRY[name] is not _BUILT_IN.get(name)
 
 
 def law_names() -> tuple[str, ...]:

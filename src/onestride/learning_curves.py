@@ -15,21 +15,26 @@ from typing import Literal
 import numpy as np
 from numpy.typing import ArrayLike
 
+from onestride import _html
 from onestride._errors import InputError
 from onestride._numerics import Array, Float
+from onestride._progress import OnProgress, shown
 from onestride.plot import Panel, Series, theory_series
 from onestride.problem import Problem, Step, grid_axis
-from onestride.result import Estimate, Prediction, Result, Simulation, Status, TheoryError
+from onestride.result import Estimate, Prediction, Result, Simulation, Status, TheoryError, plain
+from onestride.shown import Variables
 from onestride.simulation.run import simulate
 from onestride.table import Table
 from onestride.theory.optimal import optimal_ridge
 from onestride.theory.predict import predict
+from onestride.theory.profile.strength import Level
+from onestride.theory.registry import Method
 
 Axis = Literal["n", "d", "N"]
 POINTS = 25  # of a curve whose sizes are not given: from 100 to 10⁶
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Scaling(Result):
     """A learning curve: at each size the predicted error with and without the step, its exponent, and what was measured.
 
@@ -50,6 +55,7 @@ class Scaling(Result):
         "measured",
         "message",
     )
+    _brief = ("along", "at", "test_error", "exponent")
 
     problem: Problem
     along: Axis
@@ -59,6 +65,23 @@ class Scaling(Result):
     without: tuple[Prediction, ...] = field(repr=False)
     simulated: dict[int, Simulation] = field(repr=False)
     landmarks: dict[str, float]
+
+    def panels(self) -> Sequence[Panel]:
+        """The curve and its local exponent."""
+        return panels(self)
+
+    def _picture(self) -> str:
+        return _html.curves(
+            np.log(self.at), [np.log(self.test_error)], words=f"log test error against log {self.along}"
+        )
+
+    def _axes(self) -> dict[str, Sequence[float]]:
+        return {self.along: self.at.tolist()}
+
+    def _variables(self) -> Variables:
+        names = ("test_error", "untrained", "excess", "exponent", "ridge")
+        found: Variables = {name: ((self.along,), getattr(self, name)) for name in names}
+        return found | {"status": ((self.along,), [plain(one) for one in self.status])}
 
     @property
     def at(self) -> Float[Array, "axis"]:
@@ -132,8 +155,9 @@ def scaling(
     tuned: bool = False,
     seeds: int = 0,
     largest: int = 2000,
-    method: str = "auto",
-    level: str | None = None,
+    method: Method = "auto",
+    level: Level | None = None,
+    progress: OnProgress | bool | None = None,
 ) -> Scaling:
     """The learning curve of a problem along its samples n, inputs d or neurons N.
 
@@ -147,6 +171,13 @@ def scaling(
         The best penalty at every point.
     seeds, largest
         Points with n, d and N up to `largest` are simulated with this many seeds.
+    progress
+        As in `simulate`.
+
+    >>> problem = one.Problem(n=200, d=100, N=150, teacher=[0, 1, 0.7071], noise=0.5, step=one.Step(exponent=0.3))
+    >>> curve = one.scaling(problem, along="n", at=[100, 200])
+    >>> print(curve.test_error.round(2))
+    [2.38 1.88]
     """
     if along not in ("n", "d", "N"):
         raise InputError(f"along must be 'n', 'd' or 'N', got {along!r}")
@@ -158,14 +189,18 @@ def scaling(
     problems = [_sized(problem, along, float(size), hold) for size in sizes]
     if tuned:
         problems = [_tuned(p, method, level) for p in problems]
-    predictions = tuple(predict(p, method=method, level=level, throw=False) for p in problems)
-    without = tuple(_untrained(p, found, tuned, method, level) for p, found in zip(problems, predictions, strict=True))
-    simulated = {
-        i: simulate(p, seeds=seeds, untrained=False)
-        for i, p in enumerate(problems)
-        if seeds and max(p.n, p.d, p.N) <= largest
-    }
-    return Scaling(problem, along, hold, tuple(problems), predictions, without, simulated, _landmarks(problems, along))
+    predictions: list[Prediction] = []
+    without: list[Prediction] = []
+    simulated: dict[int, Simulation] = {}
+    with shown(progress, "learning curve") as tell:
+        for i, p in enumerate(problems):
+            predictions.append(predict(p, method=method, level=level, throw=False))
+            without.append(_untrained(p, predictions[i], tuned, method, level))
+            if seeds and max(p.n, p.d, p.N) <= largest:
+                simulated[i] = simulate(p, seeds=seeds, untrained=False)
+            tell(i + 1, len(problems))
+    points = tuple(predictions), tuple(without), simulated
+    return Scaling(problem, along, hold, tuple(problems), *points, _landmarks(problems, along))
 
 
 def _sized(problem: Problem, along: Axis, size: float, hold: str) -> Problem:
@@ -177,14 +212,14 @@ def _sized(problem: Problem, along: Axis, size: float, hold: str) -> Problem:
     return problem.replace(**{name: max(round(getattr(problem, name) * factor), 1) for name in names})
 
 
-def _tuned(problem: Problem, method: str, level: str | None) -> Problem:
+def _tuned(problem: Problem, method: Method, level: Level | None) -> Problem:
     try:
         return problem.replace(ridge=optimal_ridge(problem, method=method, level=level, throw=False).ridge)
     except TheoryError:
         return problem
 
 
-def _untrained(problem: Problem, found: Prediction, tuned: bool, method: str, level: str | None) -> Prediction:
+def _untrained(problem: Problem, found: Prediction, tuned: bool, method: Method, level: Level | None) -> Prediction:
     """The network before the step: at its own best penalty when `tuned`."""
     if problem.eta == 0:
         return found

@@ -40,10 +40,15 @@ def from_data(
 ) -> Problem:
     """The problem behind a table: `predict`, `scaling` and `optimum` answer for a network on rows like these.
 
-    >>> problem = one.from_data(X, y, N=512, step=one.Step(exponent=0.5))
-    >>> one.predict(problem).test_error            # as a share of the variance of y
-    >>> one.scaling(problem, "n", [100, 1000, 10000], tuned=True)
-    >>> print(problem.inputs.facts)
+    >>> import numpy as np
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.normal(size=(120, 12))
+    >>> problem = one.from_data(X, X[:, 0] + 0.1 * rng.normal(size=120))
+    >>> problem.d, problem.inputs
+    (12, Table(120 rows, 12 columns))
+
+    `one.predict(problem).test_error` is then a share of the variance of y, `one.scaling(problem, "n", [100, 1000])` the learning curve,
+    and `print(problem.inputs.facts)` says what was found in the rows.
 
     Parameters
     ----------

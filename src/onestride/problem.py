@@ -13,20 +13,21 @@ from __future__ import annotations
 import json
 import math
 import tomllib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Annotated, Any, Literal, cast
 
 import numpy as np
 from numpy.typing import ArrayLike
 from pydantic import BeforeValidator, Field, ValidationInfo, field_serializer, field_validator, model_validator
 
-from onestride import functions
+from onestride import _html, functions
 from onestride._fields import Count, Frozen, NonNegative, Positive, fail
 from onestride._numerics import Array, Float
 from onestride.functions import Function, InputError
 from onestride.inputs import Covariance, InputLaw, input_law, read_inputs
 from onestride.step import Schedule as Schedule
 from onestride.step import Step as Step
+from onestride.table import Table
 from onestride.teachers import Target
 from onestride.teachers import teacher as teacher_of
 
@@ -83,6 +84,14 @@ class Problem(Frozen):
     mix
         How a teacher of one coordinate makes a label of several: ``"sum"`` Σ_j σ⋆(z_j)/√k, or ``"staircase"``
         Σ_j σ⋆(z₁)⋯σ⋆(z_j)/√k. A function of all coordinates needs none.
+
+    >>> problem = one.Problem(n=200, d=100, N=150, activation="tanh", step=one.Step(constant=2, exponent=0.3))
+    >>> problem
+    Problem(n=200, d=100, N=150, activation='tanh', step=Step(constant=2.0, exponent=0.3))
+    >>> print(f"η = {problem.eta:.2f}, φ = {problem.phi}, ψ = {problem.psi:.3f}")
+    η = 9.80, φ = 0.5, ψ = 0.667
+    >>> problem.replace(ridge=1.0).ridge
+    1.0
     """
 
     n: Count
@@ -229,6 +238,48 @@ class Problem(Frozen):
         if ridge is not None:
             changes["ridge"] = ridge
         return self.replace(**changes)
+
+    # ------------------------------------------------------------------ words
+
+    def __repr_args__(self) -> Iterator[tuple[str | None, Any]]:
+        """What is not as by default, so that the repr is what one would type."""
+        for name, part in type(self).model_fields.items():
+            value = getattr(self, name)
+            if part.is_required() or value != part.default:
+                yield name, list(cast("Any", value)) if isinstance(value, tuple) else value
+
+    def __str__(self) -> str:
+        """One line: the main fields, and the others where they are not the default; of a table what is known of it."""
+        size = f"{self.step.constant:g}·n^{self.step.exponent:g} = {self.eta:.4g}"
+        if isinstance(self.inputs, Table):
+            step = f"η = {size}" if self.eta else "no step"
+            unit = f"errors are shares of the variance of the target, {self.inputs.target_scale**2:.4g}"
+            return f"{self.inputs.facts}\nn = {self.n}, N = {self.N}; {self.sigma.name}, λ = {self.ridge:g}, {step}; {unit}"
+        each = "" if len(set(self.etas)) == 1 else " (" + ", ".join(f"{eta:.4g}" for eta in self.etas) + ")"
+        shown = {"n", "d", "N", "activation", "teacher", "noise", "ridge", "step", "gradient"}
+        others = {name: getattr(self, name) for name in type(self).model_fields if name not in shown}
+        changed = [f", {k} {v}" for k, v in others.items() if v != type(self).model_fields[k].default]
+        return (
+            f"n = {self.n}, d = {self.d}, N = {self.N}; {self.sigma.name}, teacher {self.target.name}, noise {self.noise:g}, "
+            f"λ = {self.ridge:g}, η = {size}{each}, {self.gradient} gradient{''.join(changed)}"
+        )
+
+    def _repr_html_(self) -> str:
+        table = isinstance(self.inputs, Table)
+        data = (
+            str(self.inputs)
+            if table
+            else f"x ~ {self.inputs}, d = {self.d}; y = σ⋆ + ε, σ⋆ = {self.target.name}, noise {self.noise:g}"
+        )
+        taken = f"η = {self.step.constant:g}·n^{self.step.exponent:g} = {self.eta:.4g}" if self.eta else "none"
+        lines = {
+            "data": data,
+            "network": f"f(x) = aᵀσ(Wx), σ = {self.sigma.name}, N = {self.N}, {self.weights} rows, {self.readout} readout",
+            "step": f"W = W₀ + ηG: {taken}" + (f", {self.steps} times ({self.batch} batch)" if self.steps > 1 else ""),
+            "ridge": f"min (1/n)‖ỹ − Fa‖² + λ‖a‖²: n = {self.n}, λ = {self.ridge:g}",
+            "ratios": f"φ = d/n = {self.phi:.4g}, ψ = d/N = {self.psi:.4g}",
+        }
+        return _html.table("Problem", lines.items())
 
     # ------------------------------------------------------------------ files
 

@@ -3,21 +3,36 @@
 from __future__ import annotations
 
 import enum
-import json
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, fields, is_dataclass
-from html import escape
-from operator import attrgetter
-from typing import Any, ClassVar, cast
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any, cast
 
 import numpy as np
+from numpy.typing import ArrayLike
 
+from onestride import _html
 from onestride._errors import InputError
 from onestride._numerics import Array, Float, Int
+from onestride.drawing import Panel, Series
+from onestride.estimate import Estimate as Estimate
+from onestride.estimate import Luck as Luck
 from onestride.problem import Problem
+from onestride.shown import Result as Result
+from onestride.shown import Variables, text
+from onestride.shown import json_text as json_text
+from onestride.shown import plain as plain
 
 QUANTITIES = ("train_loss", "train_mse", "test_error")
 GAINS = {"train_gain": "train_loss", "test_gain": "test_error"}  # falls due to the step, and of what
+LABELS = {
+    "train_loss": "ridge objective",
+    "train_mse": "train MSE",
+    "test_error": "test error",
+    "train_gain": "gain, objective",
+    "test_gain": "gain, test",
+}
+_ERRORS = "test error E(y − âᵀσ(Wx))²,  â = argmin (1/n)‖ỹ − Fa‖² + λ‖a‖²"
+_MOST_CURVES = 5  # of one figure: as many colours and line styles as there are
 
 
 class Status(enum.Enum):
@@ -31,84 +46,29 @@ class Status(enum.Enum):
 
 
 class TheoryError(ValueError):
-    """There is no (converged) theory value for this problem; the sentence says why."""
+    """There is no (converged) theory value for this problem; the sentence says why.
 
-
-class Result:
-    """What every result can do: tell its numbers and words as JSON, and show itself in a notebook.
-
-    `_told` names what is told, fields or properties; of `prediction.method` it is `method`.
+    >>> try:
+    ...     one.predict(one.Problem(n=100, d=50, N=70, activation=[0, 0, 1], step=one.Step()))
+    ... except one.TheoryError as error:
+    ...     print(error)
+    the theory needs c₁ ≠ 0, and activation '[0, 0, 1]' has c₁ = 0: the gradient is then not close to rank one
     """
 
-    _told: ClassVar[tuple[str, ...]]
-    _if_any: ClassVar[tuple[str, ...]] = ("spot_check", "trained", "untrained")  # left out when there is none
 
-    def to_dict(self) -> dict[str, Any]:
-        """Numbers and words, ready for JSON: NaN becomes None, an estimate its mean and standard error."""
-        told = {name.rpartition(".")[2]: attrgetter(name)(self) for name in self._told}
-        return {name: plain(value) for name, value in told.items() if value is not None or name not in self._if_any}
-
-    def _within(self) -> dict[str, Any]:
-        """What is told of it as a part of another result."""
-        return self.to_dict()
-
-    def _lines(self) -> Iterator[tuple[str, str]]:
-        """Names and values of the table in a notebook."""
-        return ((name, _text(value)) for name, value in self.to_dict().items())
-
-    def _repr_html_(self) -> str:
-        cells = (f"<tr><th>{escape(name)}</th><td>{escape(text)}</td></tr>" for name, text in self._lines())
-        return f"<table><caption>{type(self).__name__}</caption>{''.join(cells)}</table>"
+def theory_series(label: str, x: ArrayLike, y: ArrayLike, status: Any, colour: int = 0) -> list[Series]:
+    """A theory's curve; numbers whose status is not solved as a second, dashed one that says so."""
+    x, y = np.asarray(x, float), np.asarray(y, float)
+    solved = np.array([s is Status.SOLVED for s in np.ravel(np.asarray(status, object))])
+    series: list[Series] = []
+    if solved.any() or not np.isfinite(y).any():
+        series.append(Series(label, x, np.where(solved, y, np.nan), colour=colour))
+    if np.isfinite(y[~solved]).any():
+        series.append(Series(f"{label}, known to be off", x, np.where(solved, np.nan, y), kind="marked", colour=colour))
+    return series
 
 
-def plain(value: Any) -> Any:
-    """`value` as JSON has it: nested lists, None where a number is not finite, names in small letters for outcomes."""
-    if isinstance(value, Result):
-        return value._within()  # pyright: ignore[reportPrivateUsage]
-    if isinstance(value, Problem):
-        return value.to_dict()
-    if isinstance(value, Estimate):
-        return {"mean": plain(value.mean), "stderr": plain(value.stderr)}
-    if isinstance(value, enum.Enum):
-        return value.name.lower()
-    if isinstance(value, Mapping):
-        return {str(key): plain(one) for key, one in cast("Mapping[Any, Any]", value).items()}
-    if is_dataclass(value):
-        return {part.name: plain(getattr(value, part.name)) for part in fields(value)}
-    if value is None or isinstance(value, str | bool | int):
-        return value
-    if isinstance(value, np.ndarray) and value.ndim:
-        return [plain(one) for one in value]
-    if isinstance(value, tuple | list):
-        return [plain(one) for one in cast("Iterable[Any]", value)]
-    number = cast("float", value)
-    return float(number) if np.isfinite(number) else None
-
-
-def json_text(data: Any, *, ascii_only: bool = False) -> str:
-    """Results, numbers and words as the text of a JSON file: what is not finite is null."""
-    return json.dumps(plain(data), indent=2, ensure_ascii=ascii_only, allow_nan=False)
-
-
-def _text(value: Any) -> str:
-    """A plain value in a few words: a number with four digits, mean ± standard error, the size of what is long."""
-    if isinstance(value, float):
-        return f"{value:.4g}"
-    if isinstance(value, list):
-        parts = cast("list[Any]", value)
-        long = len(parts) > 8 or any(isinstance(one, list) for one in parts)
-        return f"{' × '.join(map(str, np.shape(parts)))} values" if long else ", ".join(map(_text, parts))
-    if isinstance(value, dict):
-        named = cast("dict[str, Any]", value)
-        if "stderr" in named and np.ndim(named["mean"]) == 1:
-            return _text([{"mean": m, "stderr": e} for m, e in zip(named["mean"], named["stderr"], strict=True)])
-        if "stderr" in named:
-            return f"{_text(named['mean'])} ± {_text(named['stderr'])}"
-        return ", ".join(f"{name} {_text(one)}" for name, one in named.items())
-    return "–" if value is None else str(value)
-
-
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Prediction(Result):
     """What a theory says about one problem.
 
@@ -117,6 +77,8 @@ class Prediction(Result):
     """
 
     _told = (*QUANTITIES, *GAINS, "residual", "method", "status", "message", "accuracy", "iterations", "untrained")
+    _brief = ("test_error", "test_gain", "train_loss", "train_gain", "train_mse", "status")
+    _equation = _ERRORS
 
     problem: Problem
     method: str
@@ -143,6 +105,24 @@ class Prediction(Result):
     def _within(self) -> dict[str, Any]:
         return {name: plain(getattr(self, name)) for name in QUANTITIES}
 
+    def _second_line(self) -> str:
+        return f"{self.method}: {self.accuracy}" if self.status is Status.SOLVED else self.message
+
+    def panels(self) -> Sequence[Panel]:
+        """The three errors after the step and without it."""
+        shown = {"predicted": self} | ({} if self.untrained is None else {"without the step": self.untrained})
+        return [_by_quantity({label: [getattr(p, name) for name in QUANTITIES] for label, p in shown.items()})]
+
+
+def _by_quantity(values: dict[str, list[float]], errors: dict[str, list[float]] | None = None) -> Panel:
+    """The three errors side by side, one set of points for each name."""
+    places, error = range(len(QUANTITIES)), errors or {}
+    series = [
+        Series(name, [i + 0.12 * k for i in places], found, error.get(name), kind="simulation", colour=4 * k)
+        for k, (name, found) in enumerate(values.items())
+    ]
+    return Panel("errors", "", "error", series, xticks=list(places), xnames=[LABELS[name] for name in QUANTITIES])
+
 
 @dataclass(frozen=True)
 class Errors:
@@ -157,11 +137,13 @@ class Errors:
     message: Array
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class PredictionGrid(Result):
     """Predictions over exponents (rows) and penalties (columns); index it to get one `Prediction`."""
 
     _told = ("method", "exponents", "ridges", *QUANTITIES, *GAINS, "status", "accuracy")
+    _brief = ("exponents", "ridges", "test_error", "test_gain")
+    _equation = _ERRORS
 
     problem: Problem
     method: str
@@ -201,6 +183,37 @@ class PredictionGrid(Result):
         """One Status per cell."""
         return self.trained.status
 
+    def _second_line(self) -> str:
+        solved = sum(one is Status.SOLVED for one in self.status.flat)
+        return f"{self.method}: {solved} of {self.status.size} cells solved; {self.accuracy}"
+
+    def _picture(self) -> str:
+        return _grid_picture(self.exponents, self.ridges, self.test_error)
+
+    def panels(self) -> Sequence[Panel]:
+        """Test error and gain against the exponent, a curve for each penalty; against the penalty of one exponent."""
+        along, curves = _curves(self.exponents, self.ridges)
+        found = {"test error": self.test_error, "gain of the test error": self.test_gain}
+        return [
+            Panel(
+                name,
+                *along.labels(name),
+                [
+                    one
+                    for k, (label, at) in enumerate(curves)
+                    for one in theory_series(label, along.x, values[at], self.status[at], k)
+                ],
+                logx=along.log,
+            )
+            for name, values in found.items()
+        ]
+
+    def _axes(self) -> dict[str, Sequence[Any]]:
+        return {"exponent": cast("Any", self.exponents), "ridge": cast("Any", self.ridges)}
+
+    def _variables(self) -> Variables:
+        return {name: (("exponent", "ridge"), getattr(self, name)) for name in (*QUANTITIES, *GAINS, "status")}
+
     def __getitem__(self, cell: tuple[int, int]) -> Prediction:
         i, j = cell
         problem = self.problem.at(exponent=float(self.exponents[i]), ridge=float(self.ridges[j]))
@@ -224,77 +237,38 @@ class PredictionGrid(Result):
 
 
 @dataclass(frozen=True)
-class Luck:
-    """What is known of the luck in measured values, one row per seed: see `simulation.luck`.
+class _Along:
+    """The axis a grid is drawn along."""
 
-    `moments` have expectation 0 and law that no error bar need count; `slopes` say how much of each is in the values.
-    """
+    x: Array
+    name: str
+    log: bool
 
-    freed: Float[Array, "seeds *shape"]
-    slopes: Float[Array, "seeds *shape moments"]
-    moments: Float[Array, "seeds moments"]
-
-    def precise(self) -> Float[Array, "seeds *shape"]:
-        """Values less slope times moment, the slopes being those of the other seeds; of one seed as they are."""
-        seeds = self.moments.shape[0]
-        if seeds < 2:
-            return self.freed
-        others = (self.slopes.sum(0) - self.slopes) / (seeds - 1)
-        return self.freed - np.einsum("s...m,sm->s...", others, self.moments)
+    def labels(self, quantity: str) -> tuple[str, str]:
+        return self.name, quantity
 
 
-@dataclass(frozen=True)
-class Estimate:
-    """A measured quantity: one value per seed along the first axis.
-
-    Values may be freed of luck whose law is known, which leaves their expectation as it is; `raw` are the plain ones.
-    """
-
-    values: Float[Array, "seeds *shape"]
-    plain: Float[Array, "seeds *shape"] | None = field(default=None, repr=False)
-    luck: Luck | None = field(default=None, repr=False)
-
-    @classmethod
-    def freed(cls, plain: Float[Array, "seeds *shape"], luck: Luck) -> Estimate:
-        """Plain values freed of their luck."""
-        return cls(luck.precise(), plain, luck)
-
-    @property
-    def raw(self) -> Estimate:
-        """The plain values, as they were measured."""
-        return self if self.plain is None else Estimate(self.plain)
-
-    @property
-    def mean(self) -> Any:
-        """Mean over seeds."""
-        return self.values.mean(0)
-
-    @property
-    def stderr(self) -> Any:
-        """Standard error of the mean; NaN for a single seed, which says nothing about spread."""
-        s = self.values.shape[0]
-        if s < 2:
-            return np.full(self.values.shape[1:], np.nan)[()]
-        return self.values.std(0, ddof=1) / np.sqrt(s)
-
-    def __sub__(self, other: Estimate) -> Estimate:
-        """Paired difference, seed by seed."""
-        return Estimate(self.values - other.values, self.raw.values - other.raw.values)
-
-    def __getitem__(self, cell: Any) -> Estimate:
-        at: tuple[Any, ...] = (slice(None), *cast("tuple[Any, ...]", cell if isinstance(cell, tuple) else (cell,)))
-        luck = self.luck and Luck(self.luck.freed[at], self.luck.slopes[at], self.luck.moments)
-        return Estimate(self.values[at], self.raw.values[at], luck)
-
-    def __format__(self, spec: str) -> str:
-        return f"{self.mean:{spec}} ± {self.stderr:{spec}}"
+def _curves(exponents: Array, ridges: Array) -> tuple[_Along, list[tuple[str, Any]]]:
+    """The axis to draw along, and the curves: their labels and their places in exponents × penalties."""
+    if exponents.size == 1 and ridges.size > 1:
+        return _Along(ridges, "penalty λ", True), [(f"α = {exponents[0]:g}", (0, slice(None)))]
+    shown = np.unique(np.linspace(0, ridges.size - 1, min(ridges.size, _MOST_CURVES)).round().astype(int))
+    return _Along(exponents, "exponent α", False), [(f"λ = {ridges[j]:.3g}", (slice(None), int(j))) for j in shown]
 
 
-@dataclass(frozen=True)
+def _grid_picture(exponents: Array, ridges: Array, values: Array) -> str:
+    along, curves = _curves(exponents, ridges)
+    words = f"test error against the {along.name}: {', '.join(label for label, _ in curves)}"
+    x = np.log(along.x) if along.log else along.x
+    return _html.curves(x, [values[at] for _, at in curves], words=words)
+
+
+@dataclass(frozen=True, repr=False)
 class Simulation(Result):
     """Measured errors; the names of `Prediction`, each an `Estimate`. For a grid the estimates have two more axes."""
 
     _told = ("seeds", "spot_check", "untrained")
+    _equation = _ERRORS
 
     problem: Problem
     seeds: tuple[int, ...]
@@ -341,9 +315,71 @@ class Simulation(Result):
 
     def to_dict(self) -> dict[str, Any]:
         """Means, standard errors and values, ready for JSON."""
-        names = QUANTITIES if self.untrained is None else (*QUANTITIES, *GAINS)
-        estimates: dict[str, Estimate] = {name: getattr(self, name) for name in names}
+        estimates: dict[str, Estimate] = {name: getattr(self, name) for name in self._names}
         return super().to_dict() | {name: plain(e) | {"values": plain(e.values)} for name, e in estimates.items()}
 
     def _within(self) -> dict[str, Any]:
         return {name: {"mean": plain(getattr(self, name).mean)} for name in QUANTITIES}
+
+    @property
+    def _names(self) -> tuple[str, ...]:
+        return QUANTITIES if self.untrained is None else (*QUANTITIES, *GAINS)
+
+    def _lines(self) -> Iterator[tuple[str, str]]:
+        yield "seeds", str(len(self.seeds))
+        if self.exponents is not None and self.ridges is not None:
+            yield "exponents", text(plain(self.exponents))
+            yield "ridges", text(plain(self.ridges))
+        yield from ((name, text(plain(getattr(self, name)))) for name in self._names)
+
+    def _first_line(self) -> str:
+        shown = [
+            name for name in ("test_error", "test_gain", "train_loss", "train_gain", "train_mse") if name in self._names
+        ]
+        return ", ".join(f"{name} {text(plain(getattr(self, name)))}" for name in shown)
+
+    def _second_line(self) -> str:
+        grid = (
+            ""
+            if self.exponents is None or self.ridges is None
+            else f", {self.exponents.size} exponents × {self.ridges.size} penalties"
+        )
+        return f"mean ± standard error over {len(self.seeds)} seeds{grid}; gains are paired by seed"
+
+    def _picture(self) -> str:
+        if self.exponents is None or self.ridges is None:
+            return ""
+        return _grid_picture(self.exponents, self.ridges, self.test_error.mean)
+
+    def panels(self) -> Sequence[Panel]:
+        """The three errors with their error bars; of a grid test error and gain along the exponent or the penalty."""
+        if self.exponents is None or self.ridges is None:
+            shown = {"simulated": self} | ({} if self.untrained is None else {"without the step": self.untrained})
+            means, errors = (
+                {label: [float(getattr(getattr(s, name), part)) for name in QUANTITIES] for label, s in shown.items()}
+                for part in ("mean", "stderr")
+            )
+            return [_by_quantity(means, errors)]
+        along, curves = _curves(self.exponents, self.ridges)
+        found = {LABELS[name]: getattr(self, name) for name in ("test_error", "test_gain") if name in self._names}
+        return [
+            Panel(
+                name,
+                *along.labels(name),
+                [
+                    Series(label, along.x, e.mean[at], e.stderr[at], kind="simulation", colour=k)
+                    for k, (label, at) in enumerate(curves)
+                ],
+                logx=along.log,
+            )
+            for name, e in found.items()
+        ]
+
+    def _axes(self) -> dict[str, Sequence[Any]]:
+        axes: dict[str, Any] = {"seed": self.seeds}
+        if self.exponents is not None:
+            axes |= {"exponent": self.exponents, "ridge": self.ridges}
+        return axes
+
+    def _variables(self) -> Variables:
+        return {name: (tuple(self._axes()), getattr(self, name).values) for name in self._names}

@@ -13,7 +13,13 @@ from onestride._fields import Frozen, NonNegative, Real
 
 
 class Step(Frozen):
-    """The size of the gradient step, η = constant · n^exponent."""
+    """The size of the gradient step, η = constant · n^exponent.
+
+    >>> one.Step(constant=2, exponent=0.5).size(100)
+    20.0
+    >>> one.Step.none().size(100)
+    0.0
+    """
 
     constant: NonNegative = 1.0
     exponent: Real = 0.0

@@ -35,7 +35,7 @@ _HIGHEST = 24  # coefficients of E[g | u₁] kept
 _COMPONENTS = 4  # total degree up to which products are kept
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Teacher:
     """g of k coordinates, minus its mean; `raw` takes an array (m, k) to (m,)."""
 
@@ -43,6 +43,9 @@ class Teacher:
     directions: int
     raw: JointMap
     mean_free: bool = False  # E g = 0 as it stands
+
+    def __repr__(self) -> str:
+        return f"Teacher({self.name!r}, {self.directions} directions, E g² = {self.second_moment:.4g})"
 
     def __call__(self, z: Float[Array, "*m k"]) -> Float[Array, "*m"]:
         """g(z), centred."""
@@ -228,12 +231,15 @@ def register(
 ) -> Function | Teacher:
     """Make `name` usable as an activation (with its derivative) or as a teacher (without).
 
-    >>> register("cube", lambda z: z**3, lambda z: 3 * z**2)
-    >>> register("parity", lambda z: z[..., 0] * z[..., 1], directions=2)
-
     The value must be finite on [-42, 42], square-integrable under N(0, 1) and work on arrays; the derivative is checked
     against finite differences. With `directions` the value is a teacher of that many coordinates, of an array (…, k) to
     (…). Registering the same name again replaces the earlier function.
+
+    >>> one.register("cube", lambda z: z**3, lambda z: 3 * z**2)
+    Function('cube', activation or teacher: c0 = 0, c1 = 3, c2 = 0, c3 = 1, c4 = 0)
+    >>> one.register("parity", lambda z: z[..., 0] * z[..., 1], directions=2)
+    Teacher('parity', 2 directions, E g² = 1)
+    >>> problem = one.Problem(n=60, d=30, N=40, activation="cube", teacher="parity", directions=2)
     """
     if directions == 1:
         f = functions.register(name, value, derivative)
@@ -268,6 +274,11 @@ def teacher(spec: str | tuple[float, ...] | ScalarMap | JointMap, directions: in
         if _is_joint(name, spec, directions):
             return _joint(name, spec, directions, mix)
     return _mixed(functions.teacher(spec), directions, mix)
+
+
+def is_own(name: object) -> bool:
+    """Whether a name is a teacher registered in this process, of one coordinate or of several."""
+    return functions.is_own(name) or (isinstance(name, str) and name in _REGISTRY)
 
 
 def named_values(name: str, probes: Float[Array, "m"]) -> Float[Array, "m"]:

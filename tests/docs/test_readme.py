@@ -16,7 +16,7 @@ README = (ROOT / "README.md").read_text(encoding="utf-8")
 
 
 def test_a_command_without_options_takes_the_problem_of_the_readme():
-    (code,) = code_blocks(README, "python")
+    _, code = code_blocks(README, "python")
     names: dict = {}
     exec(compile(code[: code.index("p = ")], "README.md", "exec"), names)
     (sizes,) = re.findall(r"the problem above at n = ([\d,]+), d = ([\d,]+), N = ([\d,]+)", README)
@@ -81,8 +81,31 @@ def test_promised_file_exists(name):
     assert (ROOT / name).is_file()
 
 
+ADDRESS = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["urls"]["Repository"]
+
+
+def test_the_readme_survives_away_from_the_repository():
+    """On PyPI relative links lead nowhere: all are absolute, of the repository that pyproject names, to files that are there."""
+    for target in re.findall(r"\]\(([^)\s]+)\)", README):
+        assert target.startswith("https://"), target
+        if "onestride/onestride" in target:
+            path = re.sub(r"^https://[^/]+/onestride/onestride/(?:blob/main/|tree/main/|main/)?", "", target)
+            assert (ROOT / path).exists(), target
+    owner = ADDRESS.removeprefix("https://github.com/")
+    assert set(re.findall(r"github(?:usercontent)?\.com/([\w-]+/onestride)\b", README)) == {owner}
+    for name in ("CITATION.cff", "docs/cite.md", "REPRODUCE.md"):
+        assert ADDRESS in (ROOT / name).read_text(encoding="utf-8")
+
+
+def test_every_benchmark_and_page_can_be_reproduced():
+    page = (ROOT / "REPRODUCE.md").read_text(encoding="utf-8")
+    unnamed = {"digits.py"}  # prints a table for developers
+    for script in (ROOT / "benchmarks").glob("*.py"):
+        assert script.name in page or script.name in unnamed | {"any_seed.py", "wheel.py"}, script.name
+
+
 def test_links_between_documents_lead_somewhere():
-    for path in [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").glob("**/*.md")]:
+    for path in [ROOT / "README.md", ROOT / "REPRODUCE.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").glob("**/*.md")]:
         for target in re.findall(r"\]\(([^)#\s]+)\)", path.read_text(encoding="utf-8")):
             if not target.startswith("http"):
                 assert (path.parent / target).exists(), f"{path.name}: {target}"

@@ -216,3 +216,22 @@ def test_unreadable_files_are_sentences(tmp_path):
     (tmp_path / "x.toml").write_text("[problem\nn = 3")
     with pytest.raises(one.InputError, match="is not valid TOML"):
         read_sweep(tmp_path / "x.toml")
+
+
+def test_what_a_session_registered_is_refused_before_any_work(monkeypatch, tmp_path):
+    """Worker processes import the script that runs a sweep; a notebook has none."""
+    import sys
+    from types import ModuleType
+
+    import onestride as one
+    from onestride import functions
+
+    monkeypatch.setattr(functions, "_REGISTRY", dict(functions._REGISTRY))
+    one.register("cube_of_a_session", lambda z: z**3)
+    sweep = {"problem": {"n": 20, "d": 10, "N": 12, "teacher": "cube_of_a_session", "seeds": 2}}
+    monkeypatch.setitem(sys.modules, "__main__", ModuleType("__main__"))
+    with pytest.raises(one.InputError, match=r"'cube_of_a_session' was registered in a notebook.*ThreadPoolExecutor"):
+        one.sweep(sweep, tmp_path / "store")
+    assert not (tmp_path / "store").exists()
+    one.sweep({"problem": {"n": 20, "d": 10, "N": 12, "seeds": 2}}, tmp_path / "store", workers=1).close()
+    functions.resolve.cache_clear()

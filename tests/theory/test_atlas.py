@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import onestride as one
-from onestride.plot import atlas_maps, draw
+from onestride.plot import draw
 from onestride.theory.atlas import atlas
 from onestride.theory.baselines import linear_ridge
 
@@ -30,7 +30,7 @@ def test_axes_of_the_other_plane_and_its_figure():
     found = atlas(problem(), "n-noise", x=[60, 120], y=[0.0, 1.0])
     assert found.over == ("n", "noise")
     assert (found.test_error[1] > found.test_error[0] + 0.9).all()  # noise is part of the error
-    figure = draw(atlas_maps(found))
+    figure = draw(found.panels())
     assert len(figure.axes) == 2
     with pytest.raises(one.InputError, match="over must be"):
         atlas(problem(), "n-d")

@@ -5,7 +5,7 @@ import pytest
 import onestride as one
 from onestride.theory import finite_step, plateau, registry
 from onestride.theory.predict import METHODS, Theory, register
-from onestride.theory.profile.strength import LEVELS, level_name
+from onestride.theory.profile.strength import LEVELS, Level, level_name
 
 PROBLEM = one.Problem(n=400, d=200, N=600, step=one.Step(exponent=0.3))
 
@@ -55,3 +55,13 @@ def test_levels_answer_to_their_codes(code, name):
     assert one.predict(PROBLEM, level=code) == one.predict(PROBLEM, level=name)
     assert one.spectrum(PROBLEM, level=code, density=False).level == name
     assert one.learned(PROBLEM, level=code).level == name
+
+
+def test_literal_types_are_the_choices():
+    from typing import get_args
+
+    from onestride.theory.optimum import VARIABLES, Variable
+
+    assert get_args(registry.Method) == METHODS
+    assert get_args(Level) == LEVELS
+    assert get_args(Variable) == VARIABLES

@@ -9,12 +9,12 @@ from typing import Annotated, Literal
 from cyclopts import App, Parameter
 
 from onestride import __version__
+from onestride._progress import silent
 from onestride.cli.best import optimum, scaling
 from onestride.cli.explore import explore
 from onestride.cli.options import AS_IN_README, Device, Json, Method, ProblemOptions, Seeds, Size
 from onestride.cli.out import check_folder
 from onestride.cli.show import (
-    describe,
     emit,
     progress_bar,
     say,
@@ -44,7 +44,7 @@ def predict(*, options: ProblemOptions = AS_IN_README, method: Method = "auto", 
     prediction = run(options.build(), method=method, throw=False)
     if prediction.status not in (Status.SOLVED, Status.INACCURATE):
         raise TheoryError(prediction.message)
-    if not emit(prediction.to_dict(), json_):
+    if not emit(prediction.with_problem(), json_):
         show_prediction(prediction)
 
 
@@ -71,7 +71,7 @@ def simulate(
     problem = options.build()
     with progress_bar("simulating") as progress:
         simulation = run(problem, seeds, device=device, dtype=dtype, progress=progress)
-    if not emit(simulation.to_dict(), json_):
+    if not emit(simulation.with_problem(), json_):
         show_simulation(simulation)
 
 
@@ -84,9 +84,9 @@ def plan(
     from onestride.simulation.cost import plan as run
 
     found = run(options.build(), seeds=seeds, device=device)
-    if emit(found.to_dict(), json_):
+    if emit(found.with_problem(), json_):
         return
-    say(describe(found.problem))
+    say(str(found.problem))
     say(f"{found.flops:.3g} floating-point operations for {seeds} seeds, {found.memory / 2**30:.3g} GiB of memory.")
     say(f"Method: {found.method}.")
     say(f"About {duration(found.seconds)} on {found.device} ({found.basis}).")
@@ -107,7 +107,7 @@ def compare(
     problem = options.build()
     with progress_bar("simulating") as progress:
         comparison = run(problem, seeds, method=method, device=device, progress=progress)
-    if not emit(comparison.to_dict(), json_):
+    if not emit(comparison.with_problem(), json_):
         show_comparison(comparison)
 
 
@@ -121,7 +121,7 @@ def spectrum(
     from onestride.theory.spectrum import spectrum as run
 
     found = run(options.build(), density=json_)
-    if emit(found.to_dict(), json_):
+    if emit(found.with_problem(), json_):
         return
     rows = table("spike", "eigenvalue of FFᵀ/n", "degree", "on functions of X̃β", "on H_k(X̃β⋆), same k")
     for i, (value, k) in enumerate(zip_longest(found.leading, found.degrees)):
@@ -130,7 +130,7 @@ def spectrum(
             continue
         teacher = f"{found.teacher_overlaps[i, k]:.3f}" if k < found.teacher_overlaps.shape[1] else ""
         rows.add_row(str(i + 1), f"{value:.4g}", str(k), f"{found.on_direction[i]:.3f}", teacher)
-    say(describe(found.problem))
+    say(str(found.problem))
     if found.outliers:
         say(rows)
     say(f"{found.message}.")
@@ -142,8 +142,8 @@ def diagnose(*, options: ProblemOptions = AS_IN_README, json_: Json = False) -> 
     from onestride.diagnosis import diagnose as run
 
     diagnosis = run(options.build())
-    if not emit(diagnosis.to_dict(), json_):
-        say(describe(diagnosis.problem))
+    if not emit(diagnosis.with_problem(), json_):
+        say(str(diagnosis.problem))
         say(str(diagnosis))
 
 
@@ -266,5 +266,5 @@ app.command(store_app)
 
 def main(arguments: list[str] | None = None) -> None:
     """Run the command line; every error is one sentence and exit code 2."""
-    with sentences():
+    with sentences(), silent():  # the commands have bars of their own
         app(arguments, exit_on_error=False, print_error=False)

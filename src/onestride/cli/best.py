@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
 
 from cyclopts import Parameter
 
 from onestride.cli.options import AS_IN_README, Flag, Json, Method, ProblemOptions
 from onestride.cli.out import check_file
-from onestride.cli.show import describe, emit, say, table
+from onestride.cli.show import emit, say, table
 
 if TYPE_CHECKING:
     from onestride.learning_curves import Scaling
@@ -32,10 +32,10 @@ def optimum(
     from onestride.theory.optimum import optimum as run
 
     problem = options.build()
-    found = run(problem, tuple(over.split(",")), method=method)
-    if emit(found.to_dict(), json_):
+    found = run(problem, cast("Any", tuple(over.split(","))), method=method)
+    if emit(found.with_problem(), json_):
         return
-    say(describe(problem))
+    say(str(problem))
     say(f"{found.message}.")
 
 
@@ -96,7 +96,7 @@ def scaling(
         from onestride.plot import save
 
         save(panels(found), out.with_suffix(""), columns=2)
-    if emit(found.to_dict(), json_):
+    if emit(found.with_problem(), json_):
         return
     _show(found)
 
@@ -108,7 +108,7 @@ def _show(found: Scaling) -> None:
         status = "" if found.status[i].name == "SOLVED" else found.status[i].name.lower().replace("_", " ")
         numbers = (found.test_error[i], found.untrained[i], found.exponent[i], found.ridge[i])
         rows.add_row(f"{size:.4g}", *(f"{x:.4g}" for x in numbers), measured, status)
-    say(describe(found.problem))
+    say(str(found.problem))
     say(rows)
     passed = [f"{words} at {found.along} = {size:.3g}" for words, size in found.landmarks.items()]
     if passed:

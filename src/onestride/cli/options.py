@@ -14,7 +14,10 @@ if TYPE_CHECKING:
 Flag = Annotated[bool, Parameter(negative="")]
 Json = Annotated[Flag, Parameter("--json", help="Print JSON.")]
 Seeds = Annotated[int, Parameter(help="Number of independent repeats.")]
-Method = Annotated[str, Parameter(help="Which theory: auto, or one of those listed in the documentation.")]
+if TYPE_CHECKING:
+    from onestride.theory.registry import Method as Method
+else:  # any name at run time, where a theory may have been registered
+    Method = Annotated[str, Parameter(help="Which theory: auto, or one of those listed in the documentation.")]
 Device = Annotated[str, Parameter(help="As for simulate.")]
 Size = Literal["small", "standard", "large"]
 Results = Annotated[Path, Parameter(help="Folder of results.")]

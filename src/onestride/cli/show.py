@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from onestride.comparison import Comparison
-    from onestride.problem import Problem
     from onestride.result import Prediction, Simulation
 
 
@@ -48,42 +47,13 @@ def subscript(k: int) -> str:
     return "".join(chr(0x2080 + int(digit)) for digit in str(k))
 
 
-LABELS = {"train_loss": "ridge objective", "train_mse": "train MSE", "test_error": "test error"}
-LABELS |= {"train_gain": "gain, objective", "test_gain": "gain, test"}
-
-
-def describe(problem: Problem) -> str:
-    """The problem in one line: its main fields, and the others where they are not the default."""
-    from onestride.table import Table as OwnTable
-
-    shown = {"n", "d", "N", "activation", "teacher", "noise", "ridge", "step", "gradient"}
-    others = {name: getattr(problem, name) for name in type(problem).model_fields if name not in shown}
-    changed = [f", {k} {v}" for k, v in others.items() if v != type(problem).model_fields[k].default]
-    sizes = "" if len(set(problem.etas)) == 1 else " (" + ", ".join(f"{eta:.4g}" for eta in problem.etas) + ")"
-    if isinstance(problem.inputs, OwnTable):
-        step = (
-            f"η = {problem.step.constant:g}·n^{problem.step.exponent:g} = {problem.eta:.4g}"
-            if problem.eta
-            else "no step"
-        )
-        return (
-            f"{problem.inputs.facts}\nn = {problem.n}, N = {problem.N}; {problem.sigma.name}, λ = {problem.ridge:g}, {step}; errors "
-            f"are shares of the variance of the target, {problem.inputs.target_scale**2:.4g}"
-        )
-    return (
-        f"n = {problem.n}, d = {problem.d}, N = {problem.N}; {problem.sigma.name}, teacher {problem.target.name}, "
-        f"noise {problem.noise:g}, λ = {problem.ridge:g}, η = {problem.step.constant:g}·n^{problem.step.exponent:g} "
-        f"= {problem.eta:.4g}{sizes}, {problem.gradient} gradient{''.join(changed)}"
-    )
-
-
 def show_prediction(p: Prediction) -> None:
     """Predicted errors with and without the step."""
-    from onestride.result import QUANTITIES, Status
+    from onestride.result import LABELS, QUANTITIES, Status
 
     pairs = {name: (getattr(p, name), getattr(p.untrained or p, name)) for name in QUANTITIES}
     rows = [(LABELS[name], f"{a:.5f}", f"{b:.5f}", f"{b - a:+.5f}") for name, (a, b) in pairs.items()]
-    say(describe(p.problem))
+    say(str(p.problem))
     say(table("", "after the step", "untrained", "gain", rows=rows))
     if p.status is Status.SOLVED:
         say(f"method {p.method}: {p.accuracy}.")
@@ -93,12 +63,12 @@ def show_prediction(p: Prediction) -> None:
 
 def show_simulation(s: Simulation) -> None:
     """Measured errors with and without the step."""
-    from onestride.result import QUANTITIES
+    from onestride.result import LABELS, QUANTITIES
 
     base = s.untrained or s
     rows = [(LABELS[name], f"{getattr(s, name):.5f}", f"{getattr(base, name):.5f}") for name in QUANTITIES]
     rows += [(LABELS[name], f"{getattr(s, name):.5f}", "") for name in ("train_gain", "test_gain")]
-    say(describe(s.problem))
+    say(str(s.problem))
     say(table("", "after the step", "untrained", rows=rows))
     say(f"mean ± standard error over {len(s.seeds)} seeds; gains are paired by seed.")
     if s.spot_check is not None:
@@ -107,12 +77,14 @@ def show_simulation(s: Simulation) -> None:
 
 def show_comparison(c: Comparison) -> None:
     """Predicted beside measured, and the verdict."""
+    from onestride.result import LABELS
+
     rows = table("", "predicted", "measured", "stderr", "95 % interval", "z", "outcome")
     for row in c.rows:
         low, high = row.interval
         numbers = [f"{row.predicted:.5f}", f"{row.measured:.5f}", f"{row.stderr:.5f}", f"{low:.4f} … {high:.4f}"]
         rows.add_row(LABELS[row.quantity], *numbers, f"{row.z:+.1f}", row.outcome.name.lower())
-    say(describe(c.problem))
+    say(str(c.problem))
     say(rows)
     say(c.verdict)
 

@@ -16,11 +16,9 @@ from cyclopts import App, Parameter
 from onestride.cli.live import duration, reporter, stopping
 from onestride.cli.options import Flag, Json, OneSweep, Results, SweepFile
 from onestride.cli.out import check_file
-from onestride.cli.show import LABELS, emit, say, table
+from onestride.cli.show import emit, say, table
 
 if TYPE_CHECKING:
-    from onestride.plot import Panel
-    from onestride.sweeps.curves import Curve
     from onestride.sweeps.ledger import Progress
     from onestride.sweeps.rows import Row
 
@@ -235,7 +233,7 @@ def plot(
     """
     from onestride._errors import InputError, require
     from onestride.plot import save
-    from onestride.sweeps.curves import check_choice, curves
+    from onestride.sweeps.curves import check_choice, curves, panel
 
     check_choice(y, x)
     if not out.name:
@@ -249,7 +247,7 @@ def plot(
         raise InputError(
             f"this would be {len(names)} panels; give --sweep a file with fewer axes (at most {MAX_PANELS})"
         )
-    panels = [_panel(name, [c for c in found if c.panel == name], along, y) for name in names]
+    panels = [panel(name, [c for c in found if c.panel == name], along, y) for name in names]
     try:
         out.parent.mkdir(parents=True, exist_ok=True)
         save(panels, out)
@@ -258,10 +256,6 @@ def plot(
     say(f"{out.with_suffix('')}.pdf, .png and .csv: {y} against {along}, {len(panels)} panel{'s' * (len(panels) > 1)}.")
     if any(v == v for curve in found for v in curve.marked):
         say("Marked theory, dashed, was not solved or is known to be off: its status and message are in every export.")
-
-
-_AXES = {"exponent": "exponent α of the step", "ridge": "penalty λ", "constant": "constant c of the step"}
-_AXES |= {"phi": "d/n", "psi": "d/N", **LABELS, "test_gain": "gain, test error"}
 
 
 @store_app.command
@@ -294,22 +288,6 @@ def check(folder: Results, /, *, json_: Json = False) -> None:
 
 
 # ---------------------------------------------------------------------- helpers
-
-
-def _panel(title: str, found: list[Curve], along: str, y: str) -> Panel:
-    """The curves of one panel, theory and the simulation it is compared with in one colour."""
-    from onestride.plot import Panel, Series
-
-    series = []
-    for colour, curve in enumerate(found):
-        words = f"theory, {curve.label}" if curve.label else "theory"
-        if any(v == v for v in curve.theory):
-            series.append(Series(words, curve.x, curve.theory, colour=colour))
-        if any(v == v for v in curve.marked):
-            series.append(Series(f"{words}, marked", curve.x, curve.marked, None, "marked", colour))
-        series.append(Series(curve.label or "simulation", curve.x, curve.mean, curve.stderr, "simulation", colour))
-    logx = along == "ridge" and all(v > 0 for curve in found for v in curve.x)
-    return Panel(title, _AXES.get(along, along), _AXES[y], series, logx=logx)
 
 
 def _rows(store: Path, sweep: Path | None) -> list[Row]:

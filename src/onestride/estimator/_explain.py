@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any, NamedTuple
 
@@ -10,6 +11,7 @@ from scipy.stats import norm, rankdata
 
 from onestride._errors import InputError
 from onestride._numerics import Array, hermite_table, root_factorials
+from onestride.drawing import Panel, Series
 from onestride.estimator._judge import FOLDS, STEPS, HeldOut
 from onestride.estimator._layer import Recipe
 from onestride.estimator._network import FittedNetwork
@@ -90,7 +92,7 @@ class Facts:
         return max(1 - self.error, 0.0) / self.error if self.error > 0 else float("inf")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Explanation(Result):
     """Theory beside measurement for a fitted estimator; `print` it for the words.
 
@@ -104,6 +106,7 @@ class Explanation(Result):
 
     _told = (*(f"facts.{part.name}" for part in fields(Facts) if part.name != "sample"), "helps", "verdict", "reasons")
     _told += ("predicted", "predicted_untrained", "with_more_rows", "theory_message", "problem")
+    _brief = ("helps", "facts.error", "predicted", "predicted_untrained")
 
     helps: bool | None
     verdict: str
@@ -114,6 +117,15 @@ class Explanation(Result):
     predicted_untrained: float | None
     with_more_rows: dict[int, float]
     theory_message: str
+
+    def panels(self) -> Sequence[Panel]:
+        """Held-out errors by the size of the step; where held-out rows were not asked, the leave-one-out errors."""
+        held, f = self.facts.held_out, self.facts
+        steps = held.steps or ((0.0, f.step_size) if f.step_size else (0.0,))
+        errors = held.errors or ((f.untrained_left_out, f.left_out) if f.step_size else (f.untrained_left_out,))
+        words = "held out" if held.steps else "left out one by one"
+        series = [Series(words, steps, errors, kind="simulation")]
+        return [Panel("error by step", "step size", "share of the variance", series)]
 
     def __str__(self) -> str:
         f = self.facts

@@ -216,6 +216,13 @@ class OneStepRegressor(RegressorMixin, _OneStep):
     loo_error_
         Leave-one-out mean squared error at `alpha_`; optimistic when a step was taken. inf (0) where the square of a
         huge (tiny) target is no longer a number; predictions are right all the same.
+
+    >>> import numpy as np
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.normal(size=(100, 8))
+    >>> model = one.OneStepRegressor(width=50, random_state=0).fit(X, X[:, 0] ** 2 + X[:, 0])
+    >>> model.predict(X[:2]).shape
+    (2,)
     """
 
     def fit(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> Self:
@@ -249,6 +256,13 @@ class OneStepClassifier(ClassifierMixin, _OneStep):
         The labels.
     logistic_alpha_
         Penalty of the logistic readout.
+
+    >>> import numpy as np
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.normal(size=(100, 8))
+    >>> model = one.OneStepClassifier(width=50, random_state=0).fit(X, X[:, 0] > 0)
+    >>> model.predict(X[:2]).shape
+    (2,)
     """
 
     def fit(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> Self:
@@ -293,6 +307,12 @@ class OneStepFeatures(TransformerMixin, _OneStep):
 
     Supervised: `fit` needs y (numbers, or several columns of them) unless ``step_size=0``. Parameters and attributes as in
     `OneStepRegressor`.
+
+    >>> import numpy as np
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.normal(size=(100, 8))
+    >>> one.OneStepFeatures(width=50, random_state=0).fit_transform(X, X[:, 0]).shape
+    (100, 58)
     """
 
     def fit(self, X: Any, y: Any = None, sample_weight: ArrayLike | None = None) -> Self:

@@ -55,7 +55,7 @@ def measure(size: SimpleNamespace, progress: Progress) -> Gains:
 
 def distant(n: int = 10**9) -> PredictionGrid:
     """The finite-n theory at a size nobody can simulate."""
-    return predict_grid(paper_problem(n, exponent=0.0), list(WINDOWS), [0.1], method="profile", level="T2")
+    return predict_grid(paper_problem(n, exponent=0.0), list(WINDOWS), [0.1], method="profile", level="rank-one")
 
 
 def judge(data: Gains) -> Judgement:

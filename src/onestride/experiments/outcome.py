@@ -11,7 +11,8 @@ from onestride._backend import require_device
 from onestride.experiments.verdict import Verdict
 from onestride.functions import InputError
 from onestride.plot import Panel
-from onestride.result import Result
+from onestride.result import Result, plain
+from onestride.shown import Variables
 
 Progress = Callable[[float], None]  # told how much is done, from 0 to 1
 SIZE_NAMES = ("small", "standard", "large")
@@ -80,12 +81,14 @@ class Figure:
     columns: int = 2
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Outcome(Result):
     """One experiment: the question, what the paper (or the folklore) claims, the judgement and the figure behind it."""
 
     _judged = ("judgement.finding", "judgement.surprise", "judgement.rows")
     _told = ("name", "question", "claim", "verdict", *_judged, "figure.caption")
+    _brief = ("name", "verdict")
+    _sentences = ("finding",)
 
     name: str
     question: str
@@ -97,3 +100,20 @@ class Outcome(Result):
     def verdict(self) -> str:
         """The verdict in a few words."""
         return self.judgement.words
+
+    @property
+    def finding(self) -> str:
+        """The numbers that decide it, in words."""
+        return self.judgement.finding
+
+    def panels(self) -> Sequence[Panel]:
+        """The panels of its figure."""
+        return self.figure.panels
+
+    def _axes(self) -> dict[str, Sequence[int]]:
+        return {"row": range(len(self.judgement.rows))}
+
+    def _variables(self) -> Variables:
+        rows = self.judgement.rows
+        names = dict.fromkeys(name for row in rows for name in row)
+        return {name: (("row",), [plain(row.get(name)) for row in rows]) for name in names}

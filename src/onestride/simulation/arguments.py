@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from itertools import islice
 
 import numpy as np
 
 from onestride._errors import InputError, is_whole
 from onestride._numerics import Array, Float, Int
+from onestride._progress import OnProgress as OnProgress
 from onestride.problem import Problem
 
 LARGEST = 10**100  # of a size: its cube is still a floating-point number
 MOST_SEEDS = 1_000_000
-OnProgress = Callable[[int, int], None]  # hears how many parts of how many are done
 
 
 def test_rows(problem: Problem, n_test: int | None) -> int:

@@ -9,13 +9,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, fields
 from functools import cached_property
 
 from numpy.typing import ArrayLike
 
 from onestride._backend import HOST, Backend, choose, fits, tiles
+from onestride.drawing import Panel, Series
 from onestride.problem import Problem, exponent_axis, grid_axis
 from onestride.result import Result
 from onestride.simulation import memory
@@ -47,7 +48,7 @@ class Operations:
         return self.products + self.grams + self.factors + self.refinement + self.predictions
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Plan(Result):
     """How `simulate_grid` measures a problem, and what that costs: every stage does as it says.
 
@@ -59,6 +60,8 @@ class Plan(Result):
 
     _told = ("problem", "method", "device", "exponents", "penalties", "seeds")
     _told += ("flops", "memory", "seconds", "basis", "operations")
+    _brief = ("memory", "flops", "exponents", "penalties", "seeds", "device")
+    _sentences = ("method",)
 
     problem: Problem
     networks: int = 2
@@ -67,6 +70,19 @@ class Plan(Result):
     backend: Backend = HOST
     exponents: int = 1
     seeds: int = 1
+
+    def _first_line(self) -> str:
+        """With the time where rates have been measured; a repr measures nothing."""
+        known = f"seconds {self.seconds:.3g}" if "_rates" in self.__dict__ else "seconds when asked for"
+        return f"{known}, {super()._first_line()}"
+
+    def panels(self) -> Sequence[Panel]:
+        """Operations of one seed by their kind."""
+        counts = {part.name: getattr(self.operations, part.name) for part in fields(self.operations)}
+        some = {name: count for name, count in counts.items() if count > 0}
+        places = list(range(len(some)))
+        series = [Series("one seed", places, list(some.values()), kind="simulation")]
+        return [Panel("cost", "", "operations", series, logy=True, xticks=places, xnames=list(some))]
 
     # ------------------------------------------------------------------------------------------------- decisions
 
@@ -224,7 +240,12 @@ def plan(
     device: str | None = None,
     untrained: bool = True,
 ) -> Plan:
-    """Time and memory of `simulate_grid` with the same arguments, before starting: counted, then timed in the small."""
+    """Time and memory of `simulate_grid` with the same arguments, before starting: counted, then timed in the small.
+
+    >>> found = one.plan(one.Problem(n=2000, d=1000, N=3000), seeds=8)
+    >>> print(f"{found.memory / 2**30:.2f} GiB; {found.method}")
+    0.29 GiB; dual (n ≤ N), float32 factors refined in float64
+    """
     alphas = exponent_axis(problem, [problem.step.exponent] if exponents is None else exponents)
     lams = grid_axis("ridges", [problem.ridge] if ridges is None else ridges, positive=True)
     etas, _ = step_sizes(problem, alphas, untrained=untrained)

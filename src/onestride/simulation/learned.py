@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -11,8 +11,11 @@ import numpy as np
 from onestride._backend import Backend, choose, map_tiles
 from onestride._errors import InputError
 from onestride._numerics import Array, Float
+from onestride._progress import shown
+from onestride.drawing import Panel, Series
 from onestride.problem import Problem
 from onestride.result import Estimate, Result
+from onestride.shown import Variables
 from onestride.simulation.arguments import OnProgress, seed_tuple, test_rows
 from onestride.simulation.features import feature_rows
 from onestride.simulation.memory import learned_memory, require_room
@@ -38,7 +41,7 @@ from onestride.teachers import (
 DEGREE = 4  # components H_1 … H_4; the constant is kept out of "unexplained" too
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class MeasuredLearned(Result):
     """Measured components; the names of `theory.learned.Learned`, each an `Estimate`, plus the same without the step.
 
@@ -55,6 +58,8 @@ class MeasuredLearned(Result):
     """
 
     _told = ("seeds", "degrees", "fraction", "by_direction", "unexplained")
+    _brief = ("degrees", "fraction", "unexplained")
+    _equation = "fraction of degree k: E[f̂(x) H_k(β⋆ᵀx)]/(c⋆_k k!)"
 
     problem: Problem
     seeds: tuple[int, ...]
@@ -64,6 +69,24 @@ class MeasuredLearned(Result):
     unexplained: Estimate
     untrained: MeasuredLearned | None = None
 
+    def panels(self) -> Sequence[Panel]:
+        """What is learned of each degree, after the step and without it."""
+        shown = {"after the step": self} | ({} if self.untrained is None else {"without it": self.untrained})
+        series = [
+            Series(label, m.degrees, m.fraction.mean, m.fraction.stderr, kind="simulation", colour=4 * k)
+            for k, (label, m) in enumerate(shown.items())
+        ]
+        return [Panel("learned", "Hermite degree", "fraction", series, xticks=self.degrees)]
+
+    def _axes(self) -> dict[str, Sequence[int]]:
+        return {"seed": self.seeds, "degree": self.degrees}
+
+    def _variables(self) -> Variables:
+        found: Variables = {"fraction": (("seed", "degree"), self.fraction.values)}
+        if self.untrained is not None:
+            found["untrained_fraction"] = (("seed", "degree"), self.untrained.fraction.values)
+        return found | {"unexplained": (("seed",), self.unexplained.values)}
+
 
 def measure_learned(
     problem: Problem,
@@ -71,12 +94,16 @@ def measure_learned(
     *,
     n_test: int | None = None,
     device: str | None = None,
-    progress: OnProgress | None = None,
+    progress: OnProgress | bool | None = None,
 ) -> MeasuredLearned:
     """Fit the ridge regression, with and without the step, and expand the predictor in Hermite polynomials of β⋆ᵀx.
 
     f̂ is regressed on H_0 … H_4 of β⋆ᵀx over `n_test` fresh inputs (4n, at least 4000), so sampling error of one
     component does not leak into another.
+
+    >>> problem = one.Problem(n=60, d=30, N=40, teacher=[0, 1, 0.7071], step=one.Step(exponent=0.3))
+    >>> one.measure_learned(problem, seeds=2).degrees
+    (1, 2)
     """
     seed_list = seed_tuple(seeds)
     rows = max(4 * problem.n, 4000) if n_test is None else test_rows(problem, n_test)
@@ -92,10 +119,10 @@ def measure_learned(
     backend = choose(device)
     room = learned_memory(problem, rows, backend)
     require_room(problem, room.memory, backend, n_test=n_test)
-    for i, seed in enumerate(seed_list):
-        values[i] = _one_seed(problem, seed, degrees, rows, backend, stored=room.stores_features)
-        if progress is not None:
-            progress(i + 1, len(seed_list))
+    with shown(progress, "measuring what is learned") as tell:
+        for i, seed in enumerate(seed_list):
+            values[i] = _one_seed(problem, seed, degrees, rows, backend, stored=room.stores_features)
+            tell(i + 1, len(seed_list))
 
     def wrap(k: int, untrained: MeasuredLearned | None) -> MeasuredLearned:
         fraction, each, unexplained = np.split(values[:, k], [len(degrees), values.shape[2] - 1], axis=1)

@@ -8,13 +8,14 @@ from concurrent.futures import Executor
 from dataclasses import replace
 from functools import partial
 from itertools import islice
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from onestride._backend import choose, prefetched
 from onestride._numerics import Array, Float
+from onestride._progress import shown
 from onestride.problem import Problem, exponent_axis, grid_axis
 from onestride.result import Simulation
 from onestride.simulation.arguments import OnProgress, seed_tuple, step_sizes, test_rows
@@ -45,10 +46,10 @@ def simulate(
     *,
     n_test: int | None = None,
     device: str | None = None,
-    dtype: str | None = None,
+    dtype: Literal["float64", "float32"] | None = None,
     executor: Executor | None = None,
     untrained: bool = True,
-    progress: OnProgress | None = None,
+    progress: OnProgress | bool | None = None,
 ) -> Simulation:
     """Measure train and test error after the step, and the same without it (`.untrained`), over independent seeds.
 
@@ -57,6 +58,13 @@ def simulate(
 
     Values are freed of luck whose law is known (`simulation.luck`): their expectation is that of the plain ones, which are
     still there, `simulate(…).test_error.raw`, and their spread smaller, by what depends on the problem.
+
+    >>> problem = one.Problem(n=200, d=100, N=150, teacher=[0, 1, 0.7071], noise=0.5, step=one.Step(exponent=0.3))
+    >>> s = one.simulate(problem, seeds=2, n_test=500)
+    >>> s.test_error.values.shape
+    (2,)
+    >>> print(f"the step helps: {s.test_gain.mean > 0}")
+    the step helps: True
     """
     how: dict[str, Any] = {"n_test": n_test, "device": device, "dtype": dtype, "executor": executor}
     how |= {"untrained": untrained, "progress": progress}
@@ -72,10 +80,10 @@ def simulate_grid(
     *,
     n_test: int | None = None,
     device: str | None = None,
-    dtype: str | None = None,
+    dtype: Literal["float64", "float32"] | None = None,
     executor: Executor | None = None,
     untrained: bool = True,
-    progress: OnProgress | None = None,
+    progress: OnProgress | bool | None = None,
 ) -> Simulation:
     """Measure every exponent and penalty on common random numbers; estimates have axes (seeds, exponents, penalties).
 
@@ -93,6 +101,14 @@ def simulate_grid(
         seed are spread over it.
     untrained
         Whether to measure the network without the step too (`.untrained`, and the gains that need it).
+    progress
+        A function of (done, total); by default a call that takes long shows a bar in a terminal and a line in a notebook, and
+        False is silence.
+
+    >>> problem = one.Problem(n=60, d=30, N=40, step=one.Step(exponent=0.3))
+    >>> found = one.simulate_grid(problem, exponents=[0.1, 0.3], ridges=[0.1, 1.0], seeds=2)
+    >>> found.test_error.values.shape  # seeds, exponents, penalties
+    (2, 2, 2)
     """
     alphas, lams = exponent_axis(problem, exponents), grid_axis("ridges", ridges, positive=True)
     seed_list, rows = seed_tuple(seeds), test_rows(problem, n_test)
@@ -100,13 +116,13 @@ def simulate_grid(
     plan = Plan(problem, etas.size, lams.size, rows, choose(device, dtype), alphas.size, len(seed_list))
     require_room(problem, plan.memory, plan.backend, n_test=n_test)
     drawn: list[Drawn] = []
-    for i, seed in enumerate(seed_list):
+    with shown(progress, "simulating") as tell:
+        for i, seed in enumerate(seed_list):
 
-        def tick(k: int, done: int = i * etas.size) -> None:
-            if progress is not None:
-                progress(done + k, len(seed_list) * etas.size)
+            def tick(k: int, done: int = i * etas.size) -> None:
+                tell(done + k, len(seed_list) * etas.size)
 
-        drawn.append(_one_seed(plan, etas, lams, seed, executor, tick))
+            drawn.append(_one_seed(plan, etas, lams, seed, executor, tick))
     check = None
     if plan.backend.dtype == "float32":
         check = _spot_check(plan, etas[-1:], lams[:1], seed_list[0], drawn[0].plain[:, -1:, :1])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
@@ -12,8 +12,11 @@ from scipy.linalg import eigh
 from onestride._backend import Backend, DeviceArray, choose, on_host, stream
 from onestride._errors import InputError, is_whole
 from onestride._numerics import Array, Bool, Float, gauss_density, hermite_table
+from onestride._progress import shown
+from onestride.drawing import Panel, Series
 from onestride.problem import Problem
 from onestride.result import Estimate, Result
+from onestride.shown import Variables
 from onestride.simulation.arguments import OnProgress, seed_tuple
 from onestride.simulation.features import feature_rows
 from onestride.simulation.krylov import lanczos_quadrature, leading_eigenpairs
@@ -46,7 +49,7 @@ _VALUES = (
 )
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class MeasuredSpectrum(Result):
     """The spectrum of FFᵀ/n; the names of `theory.spectrum.Spectrum`, each an `Estimate` with seeds on the first axis.
 
@@ -67,6 +70,8 @@ class MeasuredSpectrum(Result):
     """
 
     _told = ("seeds", *_VALUES[2:], "untrained_edge", "outliers")
+    _brief = ("leading", "outliers", "untrained_edge", "alignment")
+    _equation = "eigenvalues of FFᵀ/n, F = σ(X̃Wᵀ)"
 
     problem: Problem
     seeds: tuple[int, ...]
@@ -78,6 +83,29 @@ class MeasuredSpectrum(Result):
     power_overlaps: Estimate
     on_direction: Estimate
     alignment: Estimate
+
+    def panels(self) -> Sequence[Panel]:
+        """The eigenvalues of all seeds as a histogram, and the means of the leading ones."""
+        every = self.eigenvalues.values.ravel()
+        heights, edges = np.histogram(every, bins=60, density=True)
+        marks = [(float(place), "") for place in self.leading.mean[:6]]
+        series = [Series("simulated", edges, heights, kind="histogram")]
+        return [Panel("spectrum of FFᵀ/n", "eigenvalue", "density", series, verticals=marks)]
+
+    def _axes(self) -> dict[str, Sequence[int]]:
+        count = self.leading.values.shape[1]
+        return {"seed": self.seeds, "place": range(1, count + 1), "k": range(self.overlaps.values.shape[2])}
+
+    def _variables(self) -> Variables:
+        found: Variables = {
+            name: (("seed", "place"), getattr(self, name).values) for name in ("leading", "on_direction")
+        }
+        found |= {
+            name: (("seed", "place", "k"), getattr(self, name).values) for name in ("overlaps", "teacher_overlaps")
+        }
+        return found | {
+            name: (("seed",), getattr(self, name).values) for name in ("alignment", "untrained_edge", "outliers")
+        }
 
     @property
     def untrained_edge(self) -> Estimate:
@@ -106,7 +134,7 @@ def measure_spectrum(
     count: int = 6,
     full: bool = True,
     device: str | None = None,
-    progress: OnProgress | None = None,
+    progress: OnProgress | bool | None = None,
 ) -> MeasuredSpectrum:
     """Measure the spectrum of FFᵀ/n and the overlaps of its `count` leading left singular vectors.
 
@@ -117,6 +145,10 @@ def measure_spectrum(
         False: only the leading eigenvalues, from a few dozen products with F instead of a whole decomposition.
     device
         As in `simulate_grid`.
+
+    >>> problem = one.Problem(n=60, d=30, N=40, step=one.Step(exponent=0.3))
+    >>> one.measure_spectrum(problem, seeds=2, count=3).leading.values.shape
+    (2, 3)
     """
     seed_list = seed_tuple(seeds)
     top = min(problem.n, problem.N)
@@ -126,10 +158,10 @@ def measure_spectrum(
     backend = choose(device)
     room = spectrum_memory(problem, int(count), backend, full=full)
     require_room(problem, room.memory, backend)
-    for i, seed in enumerate(seed_list):
-        rows.append(_one_seed(problem, seed, int(count), full, backend, stored=room.stores_features))
-        if progress is not None:
-            progress(i + 1, len(seed_list))
+    with shown(progress, "measuring the spectrum") as tell:
+        for i, seed in enumerate(seed_list):
+            rows.append(_one_seed(problem, seed, int(count), full, backend, stored=room.stores_features))
+            tell(i + 1, len(seed_list))
     return MeasuredSpectrum(problem, seed_list, *(Estimate(np.stack([r[name] for r in rows])) for name in _VALUES))
 
 
@@ -237,7 +269,7 @@ def _after_step(problem: Problem, seed: int, count: int, backend: Backend) -> tu
     return X, vectors, batch, step
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class MeasuredDensity(Result):
     """The spectral density of FFᵀ/n, all n eigenvalues counted, smoothed by a Gaussian; axes (seeds, points).
 
@@ -248,6 +280,7 @@ class MeasuredDensity(Result):
     """
 
     _told = ("seeds", "points", "width", "density", "untrained_density")
+    _brief = ("points", "width", "density")
 
     problem: Problem
     seeds: tuple[int, ...]
@@ -255,6 +288,19 @@ class MeasuredDensity(Result):
     width: float
     density: Estimate
     untrained_density: Estimate
+
+    def panels(self) -> Sequence[Panel]:
+        """Both densities, means over the seeds."""
+        shown = {"without the step": self.untrained_density, "after the step": self.density}
+        series = [Series(name, self.points, e.mean, colour=4 * (1 - k)) for k, (name, e) in enumerate(shown.items())]
+        return [Panel("spectrum of FFᵀ/n", "eigenvalue", "density", series)]
+
+    def _axes(self) -> dict[str, Sequence[float]]:
+        return {"seed": self.seeds, "eigenvalue": self.points.tolist()}
+
+    def _variables(self) -> Variables:
+        names = ("density", "untrained_density")
+        return {name: (("seed", "eigenvalue"), getattr(self, name).values) for name in names}
 
 
 def measure_density(
@@ -269,6 +315,11 @@ def measure_density(
 
     By default 200 points cover the spectrum of F₀ and `width` is 2 % of its range: sharper than that the quadrature
     (8 probes, 80 steps) would show its own nodes.
+
+    >>> problem = one.Problem(n=60, d=30, N=40, step=one.Step(exponent=0.3))
+    >>> found = one.measure_density(problem, seeds=1)
+    >>> found.points.size, found.density.values.shape
+    (200, (1, 200))
     """
     seed_list = seed_tuple(seeds)
     pairs: list[tuple[Array, Array]] = []

@@ -76,6 +76,11 @@ class Store:
 
     Opening it changes nothing on disk. `put` appends to a journal of this writer's own, `refresh` reads what others have
     added meanwhile, `heal` sets damaged lines aside, `check` verifies everything.
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     len(one.Store(folder, create=True))
+    0
     """
 
     def __init__(self, path: str | Path, *, create: bool = False) -> None:
@@ -94,6 +99,14 @@ class Store:
         self.refresh()
 
     # ------------------------------------------------------------------ reading
+
+    def __repr__(self) -> str:
+        kinds: dict[str, int] = {}
+        for record in self._records.values():
+            kinds[record.kind] = kinds.get(record.kind, 0) + 1
+        counts = ", ".join(f"{count:,} {kind}" for kind, count in kinds.items()) or "no records"
+        damaged = f"; {len(self.damage)} damaged lines" if self.damage else ""
+        return f"Store({str(self.path)!r}): {counts}{damaged}"
 
     def __len__(self) -> int:
         return len(self._records)
@@ -204,20 +217,24 @@ class Store:
             if os.path.samestat(path.stat(), os.fstat(journal)):
                 return
         self._journal = self._new_journal()
-        self._write(self._journal, os.pread(journal, os.fstat(journal).st_size, 0))
+        os.lseek(journal, 0, os.SEEK_SET)
+        self._write(self._journal, os.read(journal, os.fstat(journal).st_size))
         os.close(journal)
 
     def _new_journal(self) -> int:
         """A journal that is locked before others can see it: nobody may decide that it is abandoned while we live."""
         self.path.mkdir(parents=True, exist_ok=True)
         path = self.path / f"journal-{_host()}-{os.getpid()}-{time.time_ns():x}.jsonl"
-        unnamed = path.with_name(f".{path.name}.new")
-        journal = os.open(unnamed, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_EXCL, 0o644)
+        unnamed = path if fcntl is None else path.with_name(f".{path.name}.new")  # no locks, no need to wait for one
+        flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
+        journal = os.open(unnamed, flags, 0o644)
         if fcntl is not None:
             with suppress(OSError):  # a file system without locks; there the time of the last write decides
                 fcntl.flock(journal, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        os.rename(unnamed, path)
+            os.rename(unnamed, path)
         self._journal_path = path
+        if os.name == "nt":  # where a folder is no file
+            return journal
         folder = os.open(self.path, os.O_RDONLY)
         try:
             os.fsync(folder)

@@ -7,7 +7,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from onestride.drawing import Panel, Series
 from onestride.functions import InputError
+from onestride.result import LABELS
 from onestride.sweeps.export import cell_table, changing, determines
 from onestride.sweeps.rows import MEASURED, Row, solved
 
@@ -61,6 +63,22 @@ def curves(rows: Sequence[Row], y: str = "test_error", x: str | None = None) -> 
         parts = ([value if good is wanted else math.nan for value, good in theory] for wanted in (True, False))
         found.append(Curve(panel, label, *columns, *parts))
     return along, found
+
+
+def panel(title: str, found: Sequence[Curve], along: str, y: str) -> Panel:
+    """The curves of one panel, theory and the simulation it is compared with in one colour."""
+    series = []
+    for colour, curve in enumerate(found):
+        words = f"theory, {curve.label}" if curve.label else "theory"
+        if any(v == v for v in curve.theory):
+            series.append(Series(words, curve.x, curve.theory, colour=colour))
+        if any(v == v for v in curve.marked):
+            series.append(Series(f"{words}, marked", curve.x, curve.marked, None, "marked", colour))
+        series.append(Series(curve.label or "simulation", curve.x, curve.mean, curve.stderr, "simulation", colour))
+    logx = along == "ridge" and all(v > 0 for curve in found for v in curve.x)
+    axes = {"exponent": "exponent α of the step", "ridge": "penalty λ", "constant": "constant c of the step"}
+    axes |= {"phi": "d/n", "psi": "d/N", **LABELS, "test_gain": "gain, test error"}
+    return Panel(title, axes.get(along, along), axes[y], series, logx=logx)
 
 
 def _colour(table: list[dict[str, Any]], others: list[str]) -> list[str]:

@@ -7,7 +7,7 @@ import random
 import sys
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, CancelledError, Executor, Future, wait
 from multiprocessing import current_process
 from pathlib import Path
@@ -16,6 +16,7 @@ from typing import Any
 import psutil
 
 from onestride._backend import require_device
+from onestride._progress import shown
 from onestride.functions import InputError
 from onestride.simulation.cost import Plan
 from onestride.store import Record, Store
@@ -23,7 +24,8 @@ from onestride.sweeps.cells import Group, Part
 from onestride.sweeps.ledger import Job, Ledger, Progress
 from onestride.sweeps.pool import NoWorkers, SturdyPool
 from onestride.sweeps.rows import Row
-from onestride.sweeps.spec import Sweep, read_sweep
+from onestride.sweeps.running import Running
+from onestride.sweeps.spec import Sweep, read_sweep, require_known_to_workers
 from onestride.sweeps.task import Task, failures_of, perform
 
 REFRESH_SECONDS = 1.0  # how often to look for what other drivers have written
@@ -42,9 +44,9 @@ def sweep(
     target_stderr: float | None = None,
     max_seeds: int = MAX_SEEDS,
     retry_failed: bool = False,
-    progress: Callable[[Progress], None] | None = None,
+    progress: Callable[[Progress], None] | bool | None = None,
     stop: Callable[[], bool] = lambda: False,
-) -> Iterator[Row]:
+) -> Running:
     """Run a sweep and yield each cell as a `Row` when its seeds and its theory are there; known cells come first.
 
     Everything computed is in the store before it is yielded. Run it again to resume: what the store knows is not computed.
@@ -67,9 +69,17 @@ def sweep(
     retry_failed
         Compute again what failed in an earlier run; otherwise it stays failed.
     progress
-        Called with a `Progress` after each task.
+        Called with a `Progress` after each task; by default a bar in a terminal, a line in a notebook; False is silence.
     stop
         Asked between tasks; once it says True nothing new is started and what runs is finished and stored.
+
+    >>> import tempfile
+    >>> from concurrent.futures import ThreadPoolExecutor  # or none of it: worker processes, under `if __name__ == "__main__":`
+    >>> sweep = {"problem": {"n": 40, "d": 20, "N": 30, "seeds": 2}, "axes": {"ridge": [0.1, 1.0]}, "method": "none"}
+    >>> with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor(1) as threads:
+    ...     rows = one.sweep(sweep, folder, executor=threads).finish().rows
+    >>> [row.problem.ridge for row in rows]
+    [0.1, 1.0]
     """
     if getattr(current_process(), "_inheriting", False):
         sys.exit(1)  # a worker that imports an unguarded script; the driver says what to do
@@ -79,11 +89,28 @@ def sweep(
     for name, number in (("workers", workers), ("threads", threads), ("max_seeds", max_seeds)):
         if number is not None and number < 1:
             raise InputError(f"{name} must be a whole number, 1 or more, got {number!r}")
-    if device is not None and executor is None:
-        require_device(device)
+    if executor is None:
+        require_known_to_workers(described)
+        if device is not None:
+            require_device(device)
     opened = store if isinstance(store, Store) else Store(store, create=True)
     ledger = Ledger(described, opened, target=target_stderr, max_seeds=max_seeds, retry_failed=retry_failed)
-    return _Driver(ledger, executor, workers, threads, device, progress or (lambda _: None), stop).rows()
+    return Running(
+        described.name,
+        len(described.points),
+        _told(progress, lambda report: _Driver(ledger, executor, workers, threads, device, report, stop).rows()),
+    )
+
+
+def _told(
+    progress: Callable[[Progress], None] | bool | None, rows: Callable[[Any], Iterator[Row]]
+) -> Generator[Row, None, None]:
+    """The rows of a sweep whose progress is shown here, unless it is told to somebody."""
+    if callable(progress):
+        yield from rows(progress)
+        return
+    with shown(progress, "sweep") as tell:
+        yield from rows(lambda at: tell(at.done, at.total))
 
 
 def cores() -> int:

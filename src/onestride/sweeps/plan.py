@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from onestride.drawing import Panel, Series
+from onestride.result import Result
 from onestride.simulation import cost
 from onestride.simulation.run import simulate_grid
 from onestride.store import Store
@@ -17,9 +20,14 @@ from onestride.sweeps.task import Task, perform
 TRIAL_WORK = 2e9  # operations of the trial run that the estimate of the time rests on
 
 
-@dataclass(frozen=True)
-class SweepPlan:
+@dataclass(frozen=True, repr=False)
+class SweepPlan(Result):
     """Counts and costs of what is left to compute; `seconds` is an estimate, `basis` says what it rests on."""
+
+    _told = ("name", "axes", "cells", "cells_known", "groups", "runs", "runs_known", "predictions", "predictions_known")
+    _told += ("flops", "memory", "workers", "threads", "seconds", "basis")
+    _brief = ("name", "cells", "cells_known", "runs", "predictions", "seconds", "workers")
+    _sentences = ("basis",)
 
     name: str
     axes: dict[str, list[Any]]
@@ -36,6 +44,16 @@ class SweepPlan:
     threads: int
     seconds: float
     basis: str
+
+    def panels(self) -> Sequence[Panel]:
+        """What is wanted and what the store knows."""
+        kinds = ("cells", "runs", "predictions")
+        wanted, known = [getattr(self, kind) for kind in kinds], [getattr(self, f"{kind}_known") for kind in kinds]
+        series = [
+            Series("wanted", range(3), wanted, kind="simulation"),
+            Series("known", range(3), known, kind="marked", colour=1),
+        ]
+        return [Panel("sweep", "", "count", series, xticks=range(3), xnames=kinds)]
 
 
 def make_plan(sweep: Sweep, store: Store | None = None, *, workers: int | None = None) -> SweepPlan:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from onestride.drawing import Panel, Series
 from onestride.problem import Problem, Step
-from onestride.result import GAINS, QUANTITIES, Estimate, Status
+from onestride.result import GAINS, LABELS, QUANTITIES, Estimate, Result, Status
+from onestride.shown import Variables, text
 from onestride.step import read_step
 from onestride.store import Record, Store
 from onestride.sweeps.cells import NUMERICS, cell_name, problem_of
@@ -20,8 +22,8 @@ MEASURED = (*QUANTITIES, *GAINS)
 SOLVED = Status.SOLVED.name.lower()
 
 
-@dataclass(frozen=True)
-class Row:
+@dataclass(frozen=True, repr=False)
+class Row(Result):
     """One cell: what was measured over its seeds, what theory says, and what failed.
 
     `estimate(name)` gives the values, mean and standard error of train_loss, train_mse, test_error, and of train_gain and
@@ -42,6 +44,40 @@ class Row:
     def status(self) -> str:
         """How the theory ended, a name of `Status` in small letters; none when there is no theory value."""
         return "none" if self.theory is None else str(self.theory["status"])
+
+    def _first_line(self) -> str:
+        names = ("test_error", "test_gain")
+        parts = [
+            f"{name} {text(self.estimate(name).to_dict())}, theory {self.predicted(name):.4g}"
+            for name in names
+            if self.runs
+        ]
+        parts = parts or [f"{name} theory {self.predicted(name):.4g}" for name in names]
+        return f"{'; '.join(parts)} ({self.status}), {len(self.runs)} seeds" + f", {len(self.failures)} failed" * bool(
+            self.failures
+        )
+
+    def _lines(self) -> Iterator[tuple[str, str]]:
+        for name in MEASURED:
+            measured = text(self.estimate(name).to_dict()) if self.runs else "not measured"
+            yield name, f"{measured}; theory {self.predicted(name):.4g}"
+        yield "theory", self.status
+        yield "seeds", str(len(self.runs))
+        if self.failures:
+            yield "failed", "; ".join(dict.fromkeys(self.failures))
+
+    def panels(self) -> Sequence[Panel]:
+        """Measured errors with their error bars beside the theory."""
+        places, names = list(range(len(QUANTITIES))), [LABELS[name] for name in QUANTITIES]
+        series = [Series("theory", places, [self.predicted(name) for name in QUANTITIES], kind="marked", colour=1)]
+        if self.runs:
+            found = [self.estimate(name) for name in QUANTITIES]
+            mean, bars = [float(e.mean) for e in found], [float(e.stderr) for e in found]
+            series.append(Series("simulation", places, mean, bars, kind="simulation"))
+        return [Panel("one cell", "", "error", series, xticks=places, xnames=names)]
+
+    def _variables(self) -> Variables:
+        return {name: ((), value) for name, value in self.to_dict().items() if value is not None}
 
     def estimate(self, name: str) -> Estimate:
         """The measured quantity, one value per seed."""

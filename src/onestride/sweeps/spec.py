@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import itertools
 import math
+import sys
 import tomllib
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
@@ -25,6 +26,7 @@ from typing import Any
 
 import numpy as np
 
+from onestride import _html, functions, inputs, teachers
 from onestride._errors import InputError, hint, is_whole
 from onestride.problem import Problem, Step
 from onestride.simulation.arguments import seed_tuple
@@ -45,7 +47,7 @@ MOST_RUNS = 10_000_000  # cells × seeds
 Axes = dict[str, list[Any]]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Sweep:
     """A validated sweep: its cells with their seeds, and the theory that stands beside them (or "none")."""
 
@@ -54,6 +56,16 @@ class Sweep:
     axes: dict[str, list[Any]]
     method: str
     data: dict[str, Any] = field(repr=False)
+
+    def __repr__(self) -> str:
+        axes = ", ".join(f"{name} × {len(values)}" for name, values in self.axes.items()) or "one problem"
+        return f"Sweep({self.name!r}): {len(self.points)} cells ({axes}), theory {self.method}"
+
+    def _repr_html_(self) -> str:
+        lines = [("cells", str(len(self.points))), ("theory", self.method)]
+        return _html.table(
+            f"Sweep {self.name}", lines + [(name, ", ".join(map(str, v))) for name, v in self.axes.items()]
+        )
 
     @cached_property
     def groups(self) -> list[Group]:
@@ -107,6 +119,25 @@ def parse_sweep(data: dict[str, Any], name: str) -> Sweep:
         raise InputError(f"the sweep {name!r} has {count}:" + "".join(f"\n  - {sentence}" for sentence in told))
     axes = {key: values for table in together for key, values in table.items()}
     return Sweep(name, tuple(points), axes, method, data)
+
+
+def require_known_to_workers(sweep: Sweep) -> None:
+    """Say, before any work, that worker processes cannot know what was registered in a notebook or a session.
+
+    A worker imports the script that runs the sweep, and with it what the script registers; a session has nothing to import.
+    """
+    main = sys.modules["__main__"]
+    if hasattr(main, "__file__") or getattr(main, "__spec__", None) is not None:
+        return
+    for problem, _ in sweep.points:
+        own = functions.is_own(problem.activation), teachers.is_own(problem.teacher), inputs.is_own(problem.inputs)
+        names = (problem.activation, problem.teacher, problem.inputs)
+        for name in itertools.compress(names, own):
+            raise InputError(
+                f"{name!r} was registered in a notebook or an interactive session, which worker processes cannot import: put the "
+                "call of register into a module and run the sweep from a script that imports it, or compute in this process: "
+                "sweep(…, executor=concurrent.futures.ThreadPoolExecutor(1))"
+            )
 
 
 # ---------------------------------------------------------------------- the parts of the file

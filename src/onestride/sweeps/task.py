@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cache, partial
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import scipy
@@ -123,7 +123,7 @@ def _compute(task: Task, exponents: list[float], ridges: list[float]) -> Values:
     steps = task.problem.step.constant != 0
     asked = exponents if steps else [task.problem.step.exponent]
     if task.seed is None:
-        read = partial(_predicted, predict_grid(task.problem, asked, ridges, method=task.method))
+        read = partial(_predicted, predict_grid(task.problem, asked, ridges, method=cast("Any", task.method)))
     else:
         read = partial(_simulated, simulate_grid(task.problem, asked, ridges, [task.seed], device=task.device))
     places = itertools.product(enumerate(exponents), enumerate(ridges))

@@ -7,6 +7,7 @@ parabola in log λ through the best and its neighbours, then that of the best st
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -15,8 +16,10 @@ from numpy.typing import ArrayLike
 
 from onestride._errors import InputError
 from onestride._numerics import Array, Float
+from onestride.drawing import Map
 from onestride.problem import Problem, Step, grid_axis
 from onestride.result import Result, Status
+from onestride.shown import Variables
 from onestride.theory.profile.errors import errors
 from onestride.theory.reliability import known_off
 from onestride.theory.threads import one_thread
@@ -33,7 +36,7 @@ _AXES = {
 }
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Atlas(Result):
     """Maps over a plane of problems, rows along y: the best test error, the best step η, its penalty, and the best without a step.
 
@@ -41,6 +44,7 @@ class Atlas(Result):
     """
 
     _told = ("over", "x", "y", "test_error", "step", "ridge", "untrained", "message")
+    _brief = ("over", "test_error", "step")
 
     problem: Problem
     over: tuple[str, str]
@@ -50,6 +54,19 @@ class Atlas(Result):
     step: Float[Array, "y x"]
     ridge: Float[Array, "y x"]
     untrained: Float[Array, "y x"]
+
+    def panels(self) -> Sequence[Map]:
+        """The best test error, and the step that reaches it."""
+        names = {"phi": "φ = d/n", "psi": "ψ = d/N", "n": "samples n", "noise": "noise σ_ε"}
+        axes = names[self.over[0]], names[self.over[1]], self.x, self.y
+        return [Map("best test error", *axes, self.test_error), Map("best step η", *axes, self.step, log=True)]
+
+    def _axes(self) -> dict[str, Sequence[float]]:
+        return {self.over[1]: self.y.tolist(), self.over[0]: self.x.tolist()}
+
+    def _variables(self) -> Variables:
+        plane = (self.over[1], self.over[0])
+        return {name: (plane, getattr(self, name)) for name in ("test_error", "step", "ridge", "untrained", "gain")}
 
     @property
     def gain(self) -> Float[Array, "y x"]:

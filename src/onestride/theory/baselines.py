@@ -3,12 +3,14 @@
 # pyright: reportMissingTypeStubs=false
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from scipy.optimize import minimize_scalar  # pyright: ignore[reportUnknownVariableType]
 
+from onestride.drawing import Panel, Series
 from onestride.functions import InputError
 from onestride.problem import Problem, Step
 from onestride.result import Result, Status
@@ -24,17 +26,24 @@ from onestride.theory.profile.travel import leading_overlap
 BASELINES = ("random-features", "linear-ridge", "best-linear", "kernel", "direction-only", "bayes")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Baseline(Result):
     """The test error of a reference predictor and a sentence on what it is; the names of `Prediction`."""
 
     _told = ("method", "test_error", "status", "message")
+    _brief = ("method", "test_error", "status")
 
     problem: Problem
     method: str
     test_error: float
     status: Status
     message: str
+
+    def panels(self) -> Sequence[Panel]:
+        """Its test error, above the noise."""
+        series = [Series(self.method, [0], [self.test_error], kind="simulation")]
+        noise = [(self.problem.noise**2, "noise")]
+        return [Panel("baseline", "", "test error", series, horizontals=noise, xticks=[0], xnames=[self.method])]
 
 
 def baselines(problem: Problem) -> dict[str, Baseline]:
@@ -50,6 +59,11 @@ def baselines(problem: Problem) -> dict[str, Baseline]:
 
     For inputs with a covariance there is no kernel bound: a kernel may know the directions in which inputs vary most. After several
     steps β is the direction along which neurons have moved most.
+
+    >>> problem = one.Problem(n=200, d=100, N=150, teacher=[0, 1, 0.7071], noise=0.5, step=one.Step(exponent=0.3))
+    >>> found = one.baselines(problem)
+    >>> print(f"{found['best-linear'].test_error:.2f}, {found['bayes'].test_error:.2f}")
+    1.25, 0.25
     """
     reason = beyond_the_model(problem.replace(step=Step.none()))
     if problem.law.freedom is not None:

@@ -19,6 +19,7 @@ L = E σ⋆² − 2E[σ⋆f̂] + E f̂² + σ_ε².
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from math import factorial
@@ -26,9 +27,11 @@ from math import factorial
 import numpy as np
 
 from onestride._numerics import Array, Float, hermite_table
+from onestride.drawing import Panel, Series
 from onestride.functions import Function, hermite_polynomial
 from onestride.problem import Problem, Step
 from onestride.result import Result, Status, TheoryError
+from onestride.shown import Variables
 from onestride.teachers import (
     Teacher,
     all_products,
@@ -53,14 +56,14 @@ from onestride.theory.profile.quadratic_form import (
 )
 from onestride.theory.profile.sectors import Model, split
 from onestride.theory.profile.several import resolve_several, sight_along
-from onestride.theory.profile.strength import BEST_LEVEL, level_name
+from onestride.theory.profile.strength import BEST_LEVEL, Level, level_name
 from onestride.theory.reliability import known_off
 from onestride.theory.threads import one_thread
 
 DEGREE = 4
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Learned(Result):
     """Predicted components of f̂; `untrained` holds those without the step.
 
@@ -72,6 +75,8 @@ class Learned(Result):
     """
 
     _told = ("degrees", "fraction", "by_direction", "level", "unexplained", "status", "message")
+    _brief = ("degrees", "fraction", "unexplained", "status")
+    _equation = "fraction of degree k: E[f̂(x) H_k(β⋆ᵀx)]/(c⋆_k k!)"
 
     problem: Problem
     level: str
@@ -83,13 +88,35 @@ class Learned(Result):
     message: str
     untrained: Learned | None = field(default=None, repr=False)
 
+    def panels(self) -> Sequence[Panel]:
+        """What is learned of each degree, after the step and without it."""
+        shown = {"after the step": self} | ({} if self.untrained is None else {"without it": self.untrained})
+        series = [
+            Series(label, found.degrees, found.fraction, kind="simulation", colour=4 * k)
+            for k, (label, found) in enumerate(shown.items())
+        ]
+        return [Panel("learned", "Hermite degree", "fraction", series, xticks=self.degrees)]
+
+    def _axes(self) -> dict[str, Sequence[int]]:
+        return {"degree": self.degrees, "direction": range(len(self.by_direction)), "k": range(1, DEGREE + 1)}
+
+    def _variables(self) -> Variables:
+        found: Variables = {"fraction": (("degree",), self.fraction)}
+        if self.untrained is not None:
+            found["untrained_fraction"] = (("degree",), self.untrained.fraction)
+        return found | {"unexplained": ((), self.unexplained), "by_direction": (("direction", "k"), self.by_direction)}
+
 
 @one_thread()
-def learned(problem: Problem, *, level: str = BEST_LEVEL) -> Learned:
+def learned(problem: Problem, *, level: Level = BEST_LEVEL) -> Learned:
     """Predict the learned fraction of each Hermite degree of the teacher, with and without the step.
 
     At the level "degrees" an untrained network learns degree k as far as n and N reach its B_k ~ d^k/k! harmonics; at the
     levels of one degree it learns k = 1 alone, which needs n, N ≪ d²/2.
+
+    >>> problem = one.Problem(n=200, d=100, N=150, teacher=[0, 1, 0.7071], noise=0.5, step=one.Step(exponent=0.3))
+    >>> print(one.learned(problem).fraction.round(2))
+    [0.68 0.08]
     """
     level = level_name(level)
     before = _shares(problem.replace(step=Step.none()), level)

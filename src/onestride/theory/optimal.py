@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from onestride._numerics import Array
+from onestride.drawing import Panel
 from onestride.functions import InputError
 from onestride.problem import Problem
 from onestride.result import Prediction, Result, TheoryError
 from onestride.theory.predict import predict
-from onestride.theory.registry import choose
+from onestride.theory.profile.strength import Level
+from onestride.theory.registry import Method, choose
 from onestride.theory.threads import one_thread
 
 _COARSE = 1.0  # decades between the first penalties tried
@@ -19,17 +22,23 @@ _CLOSER = 4  # points between the neighbours of the best of them, which is none 
 _CLOSEST = 0.1  # decades between the last three
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class OptimalRidge(Result):
     """The best penalty found, the prediction there, and whether it lies at the end of the range searched."""
 
     _told = ("ridge", "test_error", "at_boundary", "message")
+    _brief = ("ridge", "test_error", "at_boundary")
+    _equation = "min of the predicted test error over λ"
 
     problem: Problem
     ridge: float
     prediction: Prediction
     at_boundary: bool
     message: str
+
+    def panels(self) -> Sequence[Panel]:
+        """The errors at the best penalty."""
+        return self.prediction.panels()
 
     @property
     def test_error(self) -> float:
@@ -42,8 +51,8 @@ def optimal_ridge(
     problem: Problem,
     *,
     bounds: tuple[float, float] = (1e-6, 1e3),
-    method: str = "auto",
-    level: str | None = None,
+    method: Method = "auto",
+    level: Level | None = None,
     throw: bool = True,
 ) -> OptimalRidge:
     """Minimise the predicted test error over λ in `bounds`, on a log scale; `problem.ridge` plays no part.
@@ -51,6 +60,10 @@ def optimal_ridge(
     A scan in decades, a closer look around its best point, and three penalties around the vertex of the parabola in log λ there,
     whose own vertex is the answer: the penalty to about 1 %, the error, flat there, to about 1e-6. Raises `TheoryError` where the best
     number is one that is known to be off, unless `throw=False`.
+
+    >>> problem = one.Problem(n=200, d=100, N=150, teacher=[0, 1, 0.7071], noise=0.5, step=one.Step(exponent=0.3))
+    >>> print(f"{one.optimal_ridge(problem).ridge:.2f}")
+    0.59
     """
     low, high = _checked(bounds)
     theory = choose(problem, method, level).searching

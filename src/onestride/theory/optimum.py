@@ -11,22 +11,25 @@ falls at the end of what the theory describes, `at_boundary` names the variable.
 # pyright: reportMissingTypeStubs=false
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any, Literal, cast
 
 import numpy as np
 from scipy.optimize import Bounds, minimize  # pyright: ignore[reportUnknownVariableType]
 
 from onestride._errors import InputError
 from onestride._numerics import Array
+from onestride.drawing import Panel, Series
 from onestride.problem import Problem, Step
 from onestride.result import Prediction, Result, Status, TheoryError
 from onestride.theory.predict import grid_by, predict
-from onestride.theory.registry import choose
+from onestride.theory.profile.strength import Level
+from onestride.theory.registry import Method, choose
 from onestride.theory.threads import one_thread
 
 VARIABLES = ("step", "ridge", "split")
+Variable = Literal["step", "ridge", "split"]
 RIDGES = (1e-6, 1e3)  # penalties looked at
 SHARES = (0.02, 0.98)  # of the samples that go to the step
 _STEPS = 12  # sizes of the step in the scan, from 1/30 to 30√n
@@ -36,7 +39,7 @@ _CLOSE = 1e-2  # where the search ends, in the logarithms; the error is flat the
 _MOST = 80  # evaluations of the search
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Optimum(Result):
     """The best problem found, its prediction, and the best when each variable is tuned alone.
 
@@ -45,6 +48,8 @@ class Optimum(Result):
     """
 
     _told = ("over", "step", "ridge", "n", "n_step", "test_error", "before", "alone", "at_boundary", "message")
+    _brief = ("test_error", "before", "step", "ridge", "n", "n_step")
+    _equation = "min of the predicted test error over step, penalty and split"
 
     problem: Problem
     over: tuple[str, ...]
@@ -53,6 +58,17 @@ class Optimum(Result):
     alone: dict[str, float]
     at_boundary: tuple[str, ...]
     message: str
+
+    def panels(self) -> Sequence[Panel]:
+        """The test error as given, with each variable tuned alone, and with all of them."""
+        found = (
+            {"as given": self.before}
+            | {f"best {name}": error for name, error in self.alone.items()}
+            | {"all": self.test_error}
+        )
+        places = list(range(len(found)))
+        series = [Series("predicted", places, list(found.values()), kind="simulation")]
+        return [Panel("what tuning brings", "", "test error", series, xticks=places, xnames=list(found))]
 
     @property
     def test_error(self) -> float:
@@ -83,14 +99,17 @@ class Optimum(Result):
 @one_thread()
 def optimum(
     problem: Problem,
-    over: tuple[str, ...] | list[str] = ("step", "ridge"),
+    over: Sequence[Variable] = ("step", "ridge"),
     *,
-    method: str = "auto",
-    level: str | None = None,
+    method: Method = "auto",
+    level: Level | None = None,
 ) -> Optimum:
     """Minimise the predicted test error over the step's size, the penalty and the split of the samples, or some of them.
 
-    >>> one.optimum(problem, over=("step", "ridge", "split"))
+    >>> problem = one.Problem(n=200, d=100, N=150, teacher=[0, 1, 0.7071], noise=0.5, step=one.Step(exponent=0.3))
+    >>> best = one.optimum(problem, over=["ridge"])
+    >>> print(f"{best.test_error:.2f} at λ = {best.ridge:.2f}, {best.before:.2f} before")
+    1.65 at λ = 0.59, 1.88 before
 
     What is not in `over` stays as it is. The budget of a split is n + n_step of the problem given. The best step is
     written with the problem's own exponent. `TheoryError` where no cell of the scan has a number that may be trusted.
@@ -106,7 +125,7 @@ def optimum(
     return Optimum(best, names, prediction, given, alone, at_boundary, message)
 
 
-def _checked(over: tuple[str, ...] | list[str]) -> tuple[str, ...]:
+def _checked(over: Sequence[str]) -> tuple[str, ...]:
     given = (over,) if isinstance(over, str) else tuple(over)
     if not given or any(name not in VARIABLES for name in given) or len(set(given)) < len(given):
         raise InputError(f"over must be some of {', '.join(map(repr, VARIABLES))}, each once, got {over!r}")
@@ -118,8 +137,8 @@ class _Search:
     """Problems as points: η, λ and the share of the samples that go to the step."""
 
     problem: Problem
-    method: str
-    level: str | None
+    method: Method
+    level: Level | None
 
     def at(self, *, eta: float | None = None, ridge: float | None = None, share: float | None = None) -> Problem:
         """The problem there."""

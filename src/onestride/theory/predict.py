@@ -8,8 +8,9 @@ from onestride.problem import Problem, Step, exponent_axis, grid_axis
 from onestride.result import Prediction, PredictionGrid, Status, TheoryError
 from onestride.theory import finite_step, plateau
 from onestride.theory.profile import errors as profile
+from onestride.theory.profile.strength import Level
+from onestride.theory.registry import Method, choose, methods, register
 from onestride.theory.registry import Theory as Theory
-from onestride.theory.registry import choose, methods, register
 from onestride.theory.reliability import mark
 from onestride.theory.table import errors as table
 from onestride.theory.threads import one_thread
@@ -19,7 +20,7 @@ for _theory in (profile.THEORY, finite_step.THEORY, plateau.THEORY, table.THEORY
 METHODS = methods()
 
 
-def predict(problem: Problem, *, method: str = "auto", level: str | None = None, throw: bool = True) -> Prediction:
+def predict(problem: Problem, *, method: Method = "auto", level: Level | None = None, throw: bool = True) -> Prediction:
     """Predict train and test error after the step, and the same without it (`.untrained`).
 
     Parameters
@@ -35,6 +36,11 @@ def predict(problem: Problem, *, method: str = "auto", level: str | None = None,
     throw
         With `throw=False` a problem without a theory gives NaN and a status instead of raising `TheoryError`, and one
         for which the theory is known to be off by more than 5 % its numbers with the status `INACCURATE`.
+
+    >>> problem = one.Problem(n=200, d=100, N=150, teacher=[0, 1, 0.7071], noise=0.5, step=one.Step(exponent=0.3))
+    >>> p = one.predict(problem)
+    >>> print(f"{p.test_error:.3f}, {p.untrained.test_error:.3f} without the step: {p.status.value}")
+    1.875, 2.191 without the step: solved
     """
     grid = predict_grid(problem, [problem.step.exponent], [problem.ridge], method=method, level=level)
     prediction = grid[0, 0]
@@ -45,13 +51,21 @@ def predict(problem: Problem, *, method: str = "auto", level: str | None = None,
 
 @one_thread()
 def predict_grid(
-    problem: Problem, exponents: ArrayLike, ridges: ArrayLike, *, method: str = "auto", level: str | None = None
+    problem: Problem, exponents: ArrayLike, ridges: ArrayLike, *, method: Method = "auto", level: Level | None = None
 ) -> PredictionGrid:
     """Predict for every exponent of the step and every penalty, one status per cell.
 
     Cells without a theory are NaN; those known to be off by more than 5 % keep their numbers with the status
     `INACCURATE` and a sentence (`.trained.message`, or the message of `grid[i, j]`).
     A problem without a step (the default, c = 0) has no exponents but its own: others are refused, not ignored.
+
+    >>> problem = one.Problem(n=200, d=100, N=150, teacher=[0, 1, 0.7071], noise=0.5, step=one.Step(exponent=0.3))
+    >>> grid = one.predict_grid(problem, exponents=[0.1, 0.3], ridges=[0.1, 1.0])
+    >>> print(grid.test_error.round(2))
+    [[2.04 1.88]
+     [1.88 1.67]]
+    >>> grid[0, 1].status.value
+    'solved'
     """
     return grid_by(choose(problem, method, level), problem, exponents, ridges)
 

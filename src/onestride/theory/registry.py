@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import Literal
 
 from numpy.typing import ArrayLike
 
@@ -11,6 +12,9 @@ from onestride._errors import InputError
 from onestride.problem import Problem, Step
 from onestride.result import Errors
 from onestride.table import Table
+
+# the choices of `method=` for editors and type checkers; a theory of one's own is registered at run time
+Method = Literal["auto", "profile", "finite-step", "plateau", "table"]
 
 
 @dataclass(frozen=True)

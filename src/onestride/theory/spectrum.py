@@ -6,13 +6,17 @@ Before the step: `density`. After it the bulk density is Σ_i w_i Im ρ_i/π of 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 
+from onestride import _html
 from onestride._numerics import Array, Float
+from onestride.drawing import Panel, Series
 from onestride.problem import Problem, Step
 from onestride.result import Result, Status, TheoryError
+from onestride.shown import Variables
 from onestride.theory.any_model import any_model, bulk_law, positions
 from onestride.theory.assumptions import failed_assumption, needs_identity
 from onestride.theory.density import Law, atom_at_zero, band_grid, untrained_law
@@ -20,7 +24,7 @@ from onestride.theory.gaps import from_far, from_neighbour
 from onestride.theory.outliers import Outliers, find_outliers, spike_model
 from onestride.theory.plateau import active_powers, window_of
 from onestride.theory.profile.sectors import Model
-from onestride.theory.profile.strength import level_name
+from onestride.theory.profile.strength import Level, level_name
 from onestride.theory.reliability import known_off
 from onestride.theory.threads import one_thread
 
@@ -32,7 +36,7 @@ _DEFECT = 0.01  # mass that may be missing from the density without a word
 _HEAVY = 0.02  # share of the mass between two points above which one is put between them
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Spectrum(Result):
     """The predicted spectrum of FFᵀ/n.
 
@@ -67,6 +71,8 @@ class Spectrum(Result):
     _told = ("leading", "overlaps", "teacher_overlaps", "power_overlaps", "on_direction", "edge", "untrained_edge")
     _told += ("between", "between_overlaps", "between_on_direction", "between_degrees")
     _told += ("outliers", "degrees", "expected", "message", "status", "strengths", "level", "untrained", "trained")
+    _brief = ("outliers", "leading", "degrees", "edge", "untrained_edge", "status")
+    _equation = "eigenvalues of FFᵀ/n, F = σ(X̃Wᵀ)"
 
     problem: Problem
     level: str
@@ -88,6 +94,28 @@ class Spectrum(Result):
     status: Status
     message: str
 
+    def panels(self) -> Sequence[Panel]:
+        """The densities with and without the step, and the outliers."""
+        laws = {"without the step": self.untrained} | ({} if self.trained is None else {"after the step": self.trained})
+        series = [Series(name, law.grid, law.density, colour=4 * (1 - k)) for k, (name, law) in enumerate(laws.items())]
+        marks = [(float(place), f"{place:.3g}") for place in self.leading]
+        return [Panel("spectrum of FFᵀ/n", "eigenvalue", "density", series, verticals=marks)]
+
+    def _picture(self) -> str:
+        law = self.trained or self.untrained
+        return _html.curves(law.grid, [law.density], words="density of the eigenvalues")
+
+    def _axes(self) -> dict[str, Sequence[float]]:
+        axes: dict[str, Sequence[float]] = {"outlier": range(1, self.outliers + 1), "k": range(5)}
+        axes["untrained_eigenvalue"] = self.untrained.grid.tolist()
+        return axes if self.trained is None else axes | {"eigenvalue": self.trained.grid.tolist()}
+
+    def _variables(self) -> Variables:
+        found: Variables = {name: (("outlier",), getattr(self, name)) for name in ("leading", "on_direction")}
+        found |= {name: (("outlier", "k"), getattr(self, name)) for name in ("overlaps", "teacher_overlaps")}
+        found["untrained_density"] = (("untrained_eigenvalue",), self.untrained.density)
+        return found if self.trained is None else found | {"density": (("eigenvalue",), self.trained.density)}
+
     @property
     def untrained_edge(self) -> float:
         """Upper end of the bulk without the step."""
@@ -105,7 +133,7 @@ def beyond_the_spectrum(problem: Problem) -> str | None:
 
 
 @one_thread()
-def spectrum(problem: Problem, *, level: str = "isotropic", density: bool = True) -> Spectrum:
+def spectrum(problem: Problem, *, level: Level = "isotropic", density: bool = True) -> Spectrum:
     """Predict bulk, outliers and overlaps of FFᵀ/n.
 
     `level` is that of the profile theory: isotropic for the literal gradient (its fluctuations move the second outlier
@@ -113,6 +141,11 @@ def spectrum(problem: Problem, *, level: str = "isotropic", density: bool = True
     sector of its own, and what lies between their bulks is in `between`. `density=False` skips the bulk density after the step, the slow
     part. After several steps, and for inputs with a covariance, bulk and positions are those of the equations of `predict`
     (`level` plays no part), and what functions the vectors are is not known. For α ≥ 0.45 the real edge is soft: a few eigenvalues lie above the predicted one.
+
+    >>> problem = one.Problem(n=200, d=100, N=150, teacher=[0, 1, 0.7071], noise=0.5, step=one.Step(exponent=0.3))
+    >>> found = one.spectrum(problem, density=False)
+    >>> print(f"bulk up to {found.edge:.2f}, outliers at {found.leading.round(2)}")
+    bulk up to 2.15, outliers at [4.29]
     """
     level = level_name(level)
     reason = failed_assumption(problem, schedules=True)

@@ -15,6 +15,7 @@ Notes and older files call them T2, T2i, T2M and T2S; those names are understood
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Final, Literal, get_args
 
 import numpy as np
 
@@ -25,13 +26,14 @@ from onestride.theory.direction import direction
 from onestride.theory.profile.gradient_noise import SpectralNodes, gradient_noise
 from onestride.theory.profile.neurons import LearnedDirection, readout_rule
 
-LEVELS = ("rank-one", "isotropic", "resolved", "full", "degrees")
-BEST_LEVEL = "degrees"
+Level = Literal["rank-one", "isotropic", "resolved", "full", "degrees"]
+LEVELS: tuple[Level, ...] = get_args(Level)
+BEST_LEVEL: Final = "degrees"
 _READOUTS = 31  # nodes of A, where an average over it is asked for
 _CODES = {"T2": "rank-one", "T2i": "isotropic", "T2M": "resolved", "T2S": "full"}
 
 
-def level_name(level: str) -> str:
+def level_name(level: str) -> Level:
     """The level's name, for a name or its code."""
     name = _CODES.get(level, level)
     if name not in LEVELS:

@@ -1,0 +1,68 @@
+"""The article from stored data: figures from paper/data, then paper/paper.pdf by Typst.
+
+    make paper        or: pip install typst && python paper/build.py
+
+Nothing is computed here; `paper/compute.py` makes the data.
+"""
+
+from __future__ import annotations
+
+import csv
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from onestride.drawing import Panel, Series, to_svg
+
+HERE = Path(__file__).parent
+TITLES = {
+    "errors": "n = 500",
+    "stairs": "n from 10³ to 10¹⁵",
+    "bulk": "bulk, c = 2, α = 0.35",
+    "outliers": "outliers",
+}
+AXES = {
+    "errors": ("exponent α", "test error"),
+    "stairs": ("exponent α", "test error"),
+    "bulk": ("eigenvalue of FFᵀ/n", "density"),
+    "outliers": ("spike", "eigenvalue"),
+}
+LOOKS: dict[str, dict[str, Any]] = {"bulk": {"ylim": (0.0, 1.0)}, "outliers": {"xticks": (1, 2), "xlim": (0.5, 2.5)}}
+COLOURS = {"without the step": 4, "n → ∞": 4}
+
+
+def read(name: str) -> Panel:
+    """A stored figure as a panel."""
+    with (HERE / "data" / f"{name}.csv").open(encoding="utf-8", newline="") as file:
+        rows = list(csv.DictReader(file))
+    series = []
+    for k, label in enumerate(dict.fromkeys(row["series"] for row in rows)):
+        mine = [row for row in rows if row["series"] == label]
+        x, y, error = (np.array([float(row[c] or "nan") for row in mine]) for c in ("x", "y", "error"))
+        kind: Any = mine[0]["kind"]
+        if kind == "histogram":
+            y = y[:-1]
+        colour = COLOURS.get(label, k if name == "stairs" else 0)
+        series.append(Series(label, x, y, error if np.isfinite(error).any() else None, kind, colour))
+    return Panel(TITLES[name], *AXES[name], series, **LOOKS.get(name, {}))
+
+
+def figures() -> None:
+    """Both figures as SVG."""
+    (HERE / "figures").mkdir(exist_ok=True)
+    (HERE / "figures" / "staircase.svg").write_text(to_svg([read("errors"), read("stairs")]), encoding="utf-8")
+    (HERE / "figures" / "spectrum.svg").write_text(to_svg([read("bulk"), read("outliers")]), encoding="utf-8")
+
+
+def main() -> None:
+    """Draw and compile."""
+    import typst
+
+    figures()
+    typst.compile(str(HERE / "paper.typ"), output=str(HERE / "paper.pdf"))
+    print(HERE / "paper.pdf")
+
+
+if __name__ == "__main__":
+    main()
