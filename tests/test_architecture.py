@@ -23,6 +23,7 @@ LAYERS = [
     ("_numerics", "_backend", "_fields"),
     ("functions", "inputs", "step"),
     ("teachers", "table", "own_files"),
+    ("own_table",),
     ("problem",),
     ("result", "conventions"),
     ("theory", "simulation", "own_data"),

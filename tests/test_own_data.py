@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import onestride as one
-from onestride.own_data import read_table, ridge_direction
+from onestride.own_table import read_table, ridge_direction
 from onestride.result import Status
 
 

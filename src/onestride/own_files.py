@@ -53,6 +53,11 @@ def read_columns(X: Any, y: Any = None, target: str | None = None) -> Columns:
     return Columns(table, numbers, tuple(names))
 
 
+def file_and_target(X: Any, target: str | None) -> tuple[str | None, str | None]:
+    """Where a table was read from and what was said of its target, to read it again; nothing where it was in memory."""
+    return (str(X), target) if isinstance(X, str | Path) else (None, None)
+
+
 def _columns(X: Any) -> tuple[list[Any], list[str]]:
     """The columns of an array or a data frame, and their names."""
     if isinstance(X, dict):

@@ -25,8 +25,10 @@ from onestride._fields import Count, Frozen, NonNegative, Positive, fail
 from onestride._numerics import Array, Float
 from onestride.functions import Function, InputError
 from onestride.inputs import Covariance, InputLaw, input_law, read_inputs
+from onestride.own_table import table_again
 from onestride.step import Schedule as Schedule
 from onestride.step import Step as Step
+from onestride.table import Table
 from onestride.teachers import Target
 from onestride.teachers import teacher as teacher_of
 
@@ -104,6 +106,15 @@ class Problem(Frozen):
     fresh: bool = True
     directions: Count = 1
     mix: Literal["sum", "staircase"] = Field(default="sum", validate_default=True)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _fields_of_its_table(cls, data: Any) -> Any:
+        inputs: Any = data.get("inputs")
+        if not isinstance(inputs, dict) or "table" not in inputs:
+            return data
+        table = table_again(cast("dict[str, Any]", inputs)["table"])
+        return {"n": table.rows} | table.fields | data | {"inputs": table}
 
     @model_validator(mode="before")
     @classmethod
@@ -233,12 +244,15 @@ class Problem(Frozen):
     # ------------------------------------------------------------------ files
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain numbers, strings and lists; what is None is left out."""
+        """Plain numbers, strings and lists; what is None is left out. Of a table it is told where it was read, not its rows."""
         if callable(self.teacher):
             raise InputError(
                 "teacher is a Python function and cannot be written to a file; give it a name first: "
                 'register("name", function), then Problem(teacher="name")'
             )
+        if isinstance(self.inputs, Table):
+            own = {name for name, value in self.inputs.fields.items() if name != "d" and getattr(self, name) == value}
+            return json.loads(self.model_dump_json(exclude_none=True, exclude=own)) | {"inputs": self.inputs.as_data()}
         return json.loads(self.model_dump_json(exclude_none=True))
 
     def to_json(self) -> str:
