@@ -1,5 +1,7 @@
 """`from_data`: tables from arrays, frames and files, what is told of bad ones, and what is estimated."""
 
+import pickle
+
 import numpy as np
 import pytest
 
@@ -106,6 +108,37 @@ def test_constant_columns_are_left_out_and_named():
     table = read_table(np.column_stack([X, np.full(120, 0.1)]), y)
     assert table.X.shape == (120, 4)
     assert table.facts.notes == ("left out, being constant: x5",)
+
+
+def test_rows_that_repeat_another_count_once_where_chance_would_not_make_them():
+    X, y = rows()
+    table = read_table(np.vstack([X, X[:20]]), np.append(y, y[:20]))
+    assert (table.rows, table.facts.notes) == (120, ("20 of 140 rows repeat another and are counted once",))
+    np.testing.assert_allclose(table.X, read_table(X, y).X)
+    assert read_table(np.vstack([X, X[:20]]), np.append(y, y[:20]), repeats="keep").rows == 140
+    few = np.random.default_rng(0).choice([0.0, 1.0], (200, 3))  # of eight different rows
+    kept = read_table(few, few.sum(1) > 1)
+    assert kept.rows == 200
+    assert "kept: columns of so few values" in kept.facts.notes[0]
+    with pytest.raises(one.InputError, match="at least 50 rows, got 8 after merging equal ones"):
+        read_table(few, few.sum(1) > 1, repeats="merge")
+    with pytest.raises(one.InputError, match="repeats must be 'auto', 'merge' or 'keep', got 'drop'"):
+        read_table(X, y, repeats="drop")
+
+
+def test_a_problem_names_the_file_of_its_table(tmp_path):
+    X, y = rows()
+    np.savez(tmp_path / "t.npz", X=X, y=y)
+    problem = one.from_data(tmp_path / "t.npz", N=64, ridge=0.3, step=one.Step(exponent=0.5))
+    assert one.Problem.from_toml(problem.to_toml()) == problem == pickle.loads(pickle.dumps(problem))
+    assert one.predict(one.Problem.from_json(problem.to_json())).test_error == one.predict(problem).test_error
+    np.savez(tmp_path / "t.npz", X=X, y=y[::-1])
+    with pytest.raises(one.InputError, match="has other rows than when the problem was written"):
+        one.Problem.from_dict(problem.to_dict())
+    assert one.from_data(X, y) == one.from_data(X.copy(), y)
+    assert one.from_data(X, y) != one.from_data(X, y[::-1])
+    with pytest.raises(one.InputError, match="a table in memory, whose rows are not written"):
+        one.Problem.from_dict(one.from_data(X, y).to_dict())
 
 
 def test_fields_of_the_table_are_not_given():

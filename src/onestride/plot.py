@@ -92,8 +92,10 @@ class Map:
     log: bool = False
 
 
-def atlas(problem: Problem, over: Plane = "phi-psi", x: ArrayLike | None = None, y: ArrayLike | None = None) -> Figure:
-    """Maps of the best test error and of the best step over (φ, ψ) or (n, noise); `theory.atlas` has the numbers.
+def atlas(
+    problem: Problem, over: Plane | None = None, x: ArrayLike | None = None, y: ArrayLike | None = None
+) -> Figure:
+    """Maps of the best test error and of the best step over (φ, ψ), (n, N) or (n, noise); `theory.atlas` has the numbers.
 
     Drawn in seconds: on the few nodes of a map, errors to about 2 %. `one.optimum` answers for one point.
     """
@@ -104,7 +106,7 @@ def atlas(problem: Problem, over: Plane = "phi-psi", x: ArrayLike | None = None,
 
 def atlas_maps(found: Atlas) -> list[Map]:
     """The best test error, and the step that reaches it."""
-    names = {"phi": "φ = d/n", "psi": "ψ = d/N", "n": "samples n", "noise": "noise σ_ε"}
+    names = {"phi": "φ = d/n", "psi": "ψ = d/N", "n": "samples n", "N": "neurons N", "noise": "noise σ_ε"}
     axes = names[found.over[0]], names[found.over[1]], found.x, found.y
     return [Map("best test error", *axes, found.test_error), Map("best step η", *axes, found.step, log=True)]
 

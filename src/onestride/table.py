@@ -18,6 +18,8 @@ from onestride._errors import InputError
 from onestride._numerics import Array, Float
 from onestride.inputs import Covariance
 
+NO_LAW = "the rows of a table have none; their Gaussian stand-in, problem.replace(inputs=problem.inputs.standin), can be simulated and has every theory"
+
 
 @dataclass(frozen=True)
 class TableFacts:
@@ -102,10 +104,7 @@ class Table(Covariance):
 
     def fill(self, generator: np.random.Generator, X: Float[Array, "n d"]) -> None:
         """There is nothing to draw."""
-        raise InputError(
-            "inputs must have a law to be drawn from, and the rows of a table have none; simulate the Gaussian stand-in: "
-            "problem.replace(inputs=problem.inputs.standin)"
-        )
+        raise InputError(f"inputs must have a law to be drawn from, and {NO_LAW}")
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Table:
         return self

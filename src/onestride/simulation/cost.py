@@ -16,6 +16,7 @@ from functools import cached_property
 from numpy.typing import ArrayLike
 
 from onestride._backend import HOST, Backend, choose, fits, tiles
+from onestride._errors import InputError
 from onestride.problem import Problem, exponent_axis, grid_axis
 from onestride.result import Result
 from onestride.simulation import memory
@@ -23,6 +24,7 @@ from onestride.simulation.arguments import seed_tuple, step_sizes, test_rows
 from onestride.simulation.network import PROBES
 from onestride.simulation.rates import measured_rates
 from onestride.simulation.shifted import Way, way
+from onestride.table import NO_LAW, Table
 
 REFINEMENTS = 5  # passes over F that the refinement of one step size takes: 3 to 8 were measured
 COLUMNS = 3 + PROBES  # for each penalty: fitted to the signal, to noise, and how the first changes with λ
@@ -225,6 +227,8 @@ def plan(
     untrained: bool = True,
 ) -> Plan:
     """Time and memory of `simulate_grid` with the same arguments, before starting: counted, then timed in the small."""
+    if isinstance(problem.inputs, Table):
+        raise InputError(f"inputs must have a law to be drawn from, and {NO_LAW}")
     alphas = exponent_axis(problem, [problem.step.exponent] if exponents is None else exponents)
     lams = grid_axis("ridges", [problem.ridge] if ridges is None else ridges, positive=True)
     etas, _ = step_sizes(problem, alphas, untrained=untrained)

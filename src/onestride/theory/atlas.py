@@ -1,12 +1,14 @@
-"""`atlas`: the best step and the best test error over a plane of problems, (φ, ψ) or (n, noise).
+"""`atlas`: the best step and the best test error over a plane of problems, (φ, ψ), (n, N) or (n, noise).
 
-At every point of the plane the test error is tabulated over steps and penalties; for each step it is that of the best penalty, by a
-parabola in log λ through the best and its neighbours, then that of the best step, by one in log η. The theory is that of `predict` on the few nodes of a map: errors within 2 % of its
-(`one.optimum` has the rest), a map of 6 × 6 points in seconds. Cells whose numbers are known to be off do not count.
+At every point of the plane the test error is tabulated over steps and penalties, from the best step of the point before until both
+neighbours of the best are worse; for each step it is that of the best penalty, by a parabola in log λ through the best and its neighbours, then that of the best step, by one in log η. The theory is that of `predict` on the
+few nodes of a map: errors within 2 % of its (`one.optimum` has the rest), a map of 6 × 6 points in seconds. Cells whose numbers are known
+to be off do not count. Of a table the theory is that of its rows, as `predict` has it.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
@@ -17,18 +19,23 @@ from onestride._errors import InputError
 from onestride._numerics import Array, Float
 from onestride.problem import Problem, Step, grid_axis
 from onestride.result import Result, Status
+from onestride.table import Table
 from onestride.theory.profile.errors import errors
 from onestride.theory.reliability import known_off
+from onestride.theory.table.errors import errors as of_rows
 from onestride.theory.threads import one_thread
 
-Plane = Literal["phi-psi", "n-noise"]
+Plane = Literal["phi-psi", "n-N", "n-noise"]
+NAMES: dict[str, tuple[str, str]] = {"phi-psi": ("phi", "psi"), "n-N": ("n", "N"), "n-noise": ("n", "noise")}
 NODES = 17
 _STEPS = 9  # sizes of the step, from 1/2 to 5√n, and none
 _RIDGES = np.geomspace(3e-3, 10, 7)
+_OF_ROWS = np.geomspace(1e-5, 10, 19)  # of a table, where more of them cost nothing
 _AXES = {
     "phi": np.geomspace(0.1, 3, 6),
     "psi": np.geomspace(0.1, 3, 6),
     "n": np.geomspace(100, 3000, 6),
+    "N": np.geomspace(64, 2048, 6),
     "noise": np.linspace(0, 1.5, 6),
 }
 
@@ -62,61 +69,118 @@ class Atlas(Result):
         if not np.isfinite(self.test_error).any():
             return "no point of the plane has a number that may be trusted"
         steps = self.step[np.isfinite(self.step)]
+        nodes = (
+            "" if isinstance(self.problem.inputs, Table) else f"; on the {NODES} nodes of a map, errors to about 2 %"
+        )
         return (
             f"over ({', '.join(self.over)}) the best step goes from η = {steps.min():.3g} to {steps.max():.3g} and lowers the best test "
-            f"error by up to {np.nanmax(self.gain):.0%}; on the {NODES} nodes of a map, errors to about 2 %"
+            f"error by up to {np.nanmax(self.gain):.0%}{nodes}"
         )
 
 
 @one_thread()
-def atlas(problem: Problem, over: Plane = "phi-psi", x: ArrayLike | None = None, y: ArrayLike | None = None) -> Atlas:
+def atlas(
+    problem: Problem,
+    over: Plane | None = None,
+    x: ArrayLike | None = None,
+    y: ArrayLike | None = None,
+    *,
+    progress: Callable[[int, int], None] = lambda done, total: None,
+) -> Atlas:
     """The best step and test error at every point of a plane.
 
     Parameters
     ----------
     over
-        ``"phi-psi"``: x is φ = d/n, y is ψ = d/N, d as in the problem. ``"n-noise"``: x is n with d, N and n_step in their
-        proportions, y the noise σ_ε.
+        ``"phi-psi"``: x is φ = d/n, y is ψ = d/N, d as in the problem. ``"n-N"``: x is n, y is N, all else as in the problem; the only plane
+        of a table. ``"n-noise"``: x is n with d, N and n_step in their proportions, y the noise σ_ε. None: the first that the problem has.
     x, y
         Points of the axes; six each when None.
+    progress
+        Called with the points done and their number.
     """
-    if over not in ("phi-psi", "n-noise"):
-        raise InputError(f"over must be 'phi-psi' or 'n-noise', got {over!r}")
-    names = ("phi", "psi") if over == "phi-psi" else ("n", "noise")
-    xs = grid_axis("x", _AXES[names[0]] if x is None else x, positive=True)
-    ys = np.asarray(_AXES[names[1]] if y is None else y, float)
-    if over == "phi-psi" or ys.ndim != 1 or not (ys >= 0).all():
-        ys = grid_axis("y", ys, positive=over == "phi-psi")
-    cells = np.array([[_best(_at(problem, over, float(a), float(b))) for a in xs] for b in ys])
-    return Atlas(problem, names, xs, ys, *np.moveaxis(cells, -1, 0))
+    of_rows = isinstance(problem.inputs, Table)
+    over = over or ("n-N" if of_rows else "phi-psi")
+    if over not in NAMES or (of_rows and over != "n-N"):
+        allowed = "'n-N', as d and the noise of a table are its own" if of_rows else ", ".join(map(repr, NAMES))
+        raise InputError(f"over must be {'' if of_rows else 'one of '}{allowed}, got {over!r}")
+    xs = grid_axis("x", _axis(problem, NAMES[over][0]) if x is None else x, positive=True)
+    ys = np.asarray(_axis(problem, NAMES[over][1]) if y is None else y, float)
+    if over != "n-noise" or ys.ndim != 1 or not (ys >= 0).all():
+        ys = grid_axis("y", ys, positive=over != "n-noise")
+    cells: list[tuple[float, ...]] = []
+    for b in ys:
+        for a in xs:
+            cells.append(_best(_at(problem, over, float(a), float(b)), near=cells[-1][1] if cells else 0.0))
+            progress(len(cells), xs.size * ys.size)
+    table = np.reshape(cells, (ys.size, xs.size, 4))
+    return Atlas(problem, NAMES[over], xs, ys, *np.moveaxis(table, -1, 0))
+
+
+def _axis(problem: Problem, name: str) -> Array:
+    """Points of an axis; of a table powers of two, at which its theory does not interpolate, up to twice its rows."""
+    table = problem.inputs
+    if not isinstance(table, Table):
+        return _AXES[name]
+    return 2.0 ** np.arange(6, np.log2(2 * table.rows)) if name == "n" else np.array([64.0, 256.0, 1024.0])
 
 
 def _at(problem: Problem, over: Plane, x: float, y: float) -> Problem:
     if over == "phi-psi":
         return problem.replace(n=max(round(problem.d / x), 1), N=max(round(problem.d / y), 1))
+    if over == "n-N":
+        return problem.replace(n=max(round(x), 1), N=max(round(y), 1))
     factor = x / problem.n
     names = ("n", "d", "N", "n_step") if problem.n_step else ("n", "d", "N")
     return problem.replace(noise=y, **{name: max(round(getattr(problem, name) * factor), 1) for name in names})
 
 
-def _best(problem: Problem) -> tuple[float, float, float, float]:
-    """The smallest test error, its step and penalty, and the smallest without a step."""
-    etas = np.asarray(np.geomspace(0.5, 5 * float(np.sqrt(problem.n)), _STEPS), float)
-    ridges, tuned = np.array([_vertex(np.log(_RIDGES), _errors(problem, float(eta))) for eta in etas]).T
-    bare, untrained = _vertex(np.log(_RIDGES), _errors(problem, 0.0))
+def _best(problem: Problem, near: float = 0.0) -> tuple[float, float, float, float]:
+    """The smallest test error, its step and penalty, and the smallest without a step; the search begins at the step `near`."""
+    etas, logs = _steps_of(problem), np.log(_OF_ROWS if isinstance(problem.inputs, Table) else _RIDGES)
+    ridges, tuned = np.full((2, etas.size), np.nan)
+
+    def look(i: int) -> None:
+        ridges[i], tuned[i] = _vertex(logs, _errors(problem, float(etas[i]), np.exp(logs)))
+
+    at, tried = int(np.argmin(np.abs(np.log(etas / (near or etas[etas.size // 2]))))), set[int]()
+    while True:
+        around = [i for i in (at - 1, at, at + 1) if 0 <= i < etas.size]
+        for i in around:
+            if i not in tried:
+                look(i)
+        tried |= set(around)
+        known = [i for i in tried if np.isfinite(tuned[i])]
+        if not known and len(tried) == etas.size:
+            break
+        best = min(known, key=lambda i: tuned[i]) if known else min(tried) - 1  # numbers of weaker steps may be trusted
+        if best == at:
+            break
+        at = best if best >= 0 else etas.size - 1
+    bare, untrained = _vertex(logs, _errors(problem, 0.0, np.exp(logs)))
     if not np.isfinite(tuned).any() or np.nanmin(tuned) >= untrained:
         return untrained, 0.0, float(np.exp(bare)), untrained
     step, lowest = _vertex(np.log(etas), tuned)
     return lowest, float(np.exp(step)), float(np.exp(ridges[np.nanargmin(tuned)])), untrained
 
 
-def _errors(problem: Problem, eta: float) -> Float[Array, "penalties"]:
-    """Test errors at the penalties of the table; NaN where they are unknown or known to be off."""
+def _steps_of(problem: Problem) -> Float[Array, "steps"]:
+    """Sizes of the step, evenly in log η; of a table those at which its theory does not interpolate."""
+    if isinstance(problem.inputs, Table):
+        return np.sqrt(problem.N) * 2.0 ** np.arange(-5, 4)
+    return np.asarray(np.geomspace(0.5, 5 * float(np.sqrt(problem.n)), _STEPS), float)
+
+
+def _errors(problem: Problem, eta: float, penalties: Float[Array, "penalties"]) -> Float[Array, "penalties"]:
+    """Test errors at these penalties; NaN where they are unknown or known to be off."""
     step = Step(constant=eta, exponent=0.0) if eta else Step.none()
     there = problem.replace(step=step)
-    if known_off(there) is not None:
-        return np.full(_RIDGES.size, np.nan)
-    found = errors(there, [step], _RIDGES, nodes=NODES, checked=False)
+    if isinstance(problem.inputs, Table):
+        found = of_rows(there, [step], penalties)
+    elif known_off(there) is not None:
+        return np.full(penalties.size, np.nan)
+    else:
+        found = errors(there, [step], penalties, nodes=NODES, checked=False)
     return np.where([status is Status.SOLVED for status in found.status[0]], found.test_error[0], np.nan)
 
 

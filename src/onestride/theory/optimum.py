@@ -6,6 +6,12 @@ B = n + n_step the budget of the problem given. A scan finds the valley: steps f
 (one model of the theory serves all penalties, on the nodes of a search), then shares of the samples. From there a quadratic model of the error in
 (log η, log λ, log s/(1 − s)) leads to the minimum. Only numbers that are not known to be off count: where the error still
 falls at the end of what the theory describes, `at_boundary` names the variable.
+
+Why no tangents in η and s, as there are in λ: λ enters the equations themselves, and one linear system gives dρ, dq (`equations.Solution`). η and
+n_step enter what they are made of: the law of the gradient's noise (roots, tables, expectations window by window), the nodes and the
+averages of σ over them. A tangent through all of these would be as long as they are, and setting a model up is more than half of the cost of
+an error, so that implicit differentiation, which spares the solution only, costs as much as two errors: what a difference costs. The
+quadratic model takes 10 to 20 errors in all.
 """
 
 # pyright: reportMissingTypeStubs=false
@@ -22,8 +28,10 @@ from onestride._errors import InputError
 from onestride._numerics import Array
 from onestride.problem import Problem, Step
 from onestride.result import Prediction, Result, Status, TheoryError
-from onestride.theory.predict import grid_by, predict
+from onestride.theory.assumptions import failed_assumption
+from onestride.theory.predict import predict
 from onestride.theory.registry import choose
+from onestride.theory.reliability import known_off, mark
 from onestride.theory.threads import one_thread
 
 VARIABLES = ("step", "ridge", "split")
@@ -200,8 +208,16 @@ class _Search:
     def _errors(self, at: Problem, ridges: Array) -> Array:
         """Test errors at these penalties; infinite where they are unknown or known to be off."""
         theory = choose(at, self.method, self.level).searching
-        grid = grid_by(theory, at, [at.step.exponent], ridges).trained
-        return np.where([status is Status.SOLVED for status in grid.status[0]], grid.test_error[0], np.inf)
+        marked = not (theory.limit or theory.of_tables)
+        if marked and failed_assumption(at.replace(step=Step.none())) is None and known_off(at) is not None:
+            return np.full(ridges.size, np.inf)
+        found = theory.errors(at, [at.step], ridges)
+        if marked:
+            before = (
+                found if theory.every_degree else theory.errors(at, [Step.none()], ridges)
+            )  # what `mark` needs of it
+            found = mark(at, [at.step], ridges, found, before, every_degree=theory.every_degree)
+        return np.where([status is Status.SOLVED for status in found.status[0]], found.test_error[0], np.inf)
 
     def _why(self) -> str:
         return predict(self.problem, method=self.method, level=self.level, throw=False).message
