@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, cast
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -99,11 +99,7 @@ def atlas(
     progress
         Called with the points done and their number.
     """
-    of_rows = isinstance(problem.inputs, Table)
-    over = over or ("n-N" if of_rows else "phi-psi")
-    if over not in NAMES or (of_rows and over != "n-N"):
-        allowed = "'n-N', as d and the noise of a table are its own" if of_rows else ", ".join(map(repr, NAMES))
-        raise InputError(f"over must be {'' if of_rows else 'one of '}{allowed}, got {over!r}")
+    over = plane_of(problem, over)
     xs = grid_axis("x", _axis(problem, NAMES[over][0]) if x is None else x, positive=True)
     ys = np.asarray(_axis(problem, NAMES[over][1]) if y is None else y, float)
     if over != "n-noise" or ys.ndim != 1 or not (ys >= 0).all():
@@ -111,10 +107,30 @@ def atlas(
     cells: list[tuple[float, ...]] = []
     for b in ys:
         for a in xs:
-            cells.append(_best(_at(problem, over, float(a), float(b)), near=cells[-1][1] if cells else 0.0))
+            cells.append(best_at(problem, over, float(a), float(b), near=cells[-1][1] if cells else 0.0))
             progress(len(cells), xs.size * ys.size)
     table = np.reshape(cells, (ys.size, xs.size, 4))
     return Atlas(problem, NAMES[over], xs, ys, *np.moveaxis(table, -1, 0))
+
+
+def plane_of(problem: Problem, over: str | None) -> Plane:
+    """The plane asked for, or the first that the problem has."""
+    of_rows = isinstance(problem.inputs, Table)
+    over = over or ("n-N" if of_rows else "phi-psi")
+    if over not in NAMES or (of_rows and over != "n-N"):
+        allowed = "'n-N', as d and the noise of a table are its own" if of_rows else ", ".join(map(repr, NAMES))
+        raise InputError(f"over must be {'' if of_rows else 'one of '}{allowed}, got {over!r}")
+    return cast("Plane", over)
+
+
+def axes(problem: Problem, over: Plane) -> tuple[Array, Array]:
+    """Points of both axes."""
+    return _axis(problem, NAMES[over][0]), _axis(problem, NAMES[over][1])
+
+
+def best_at(problem: Problem, over: Plane, x: float, y: float, near: float = 0.0) -> tuple[float, float, float, float]:
+    """One point: the smallest test error, its step and penalty, and the smallest without a step; looking first at the step `near`."""
+    return _best(_at(problem, over, x, y), near)
 
 
 def _axis(problem: Problem, name: str) -> Array:
@@ -122,7 +138,8 @@ def _axis(problem: Problem, name: str) -> Array:
     table = problem.inputs
     if not isinstance(table, Table):
         return _AXES[name]
-    return 2.0 ** np.arange(6, np.log2(2 * table.rows)) if name == "n" else np.array([64.0, 256.0, 1024.0])
+    powers: Array = np.arange(6.0, float(np.log2(2 * table.rows))) if name == "n" else np.array([6.0, 8.0, 10.0])
+    return 2.0**powers
 
 
 def _at(problem: Problem, over: Plane, x: float, y: float) -> Problem:

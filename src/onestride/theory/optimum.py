@@ -95,18 +95,19 @@ def optimum(
     *,
     method: str = "auto",
     level: str | None = None,
+    each: bool = True,
 ) -> Optimum:
     """Minimise the predicted test error over the step's size, the penalty and the split of the samples, or some of them.
 
     >>> one.optimum(problem, over=("step", "ridge", "split"))
 
-    What is not in `over` stays as it is. The budget of a split is n + n_step of the problem given. The best step is
+    What is not in `over` stays as it is; with `each=False` no variable is tuned alone beside. The budget of a split is n + n_step of the problem given. The best step is
     written with the problem's own exponent. `TheoryError` where no cell of the scan has a number that may be trusted.
     """
     names = _checked(over)
     search = _Search(problem, method, level)
     best, at_boundary = search.over(names)
-    alone = {} if len(names) == 1 else {name: search.error(search.over((name,))[0]) for name in names}
+    alone = {} if len(names) == 1 or not each else {name: search.error(search.over((name,))[0]) for name in names}
     prediction = predict(best, method=method, level=level)
     before = predict(problem, method=method, level=level, throw=False)
     given = before.test_error if before.status is Status.SOLVED else float("nan")
