@@ -22,7 +22,7 @@ from math import factorial
 from typing import Any, Literal
 
 import numpy as np
-from scipy.stats import norm, rankdata
+from scipy.special import ndtri
 
 from onestride._errors import InputError
 from onestride._numerics import Array, Float, hermite_table, root_factorials
@@ -145,7 +145,7 @@ def _index(Z: Float[Array, "n d"], t: Float[Array, "n"], vectors: Float[Array, "
     shared = float(np.corrcoef(Z @ a, Z @ b)[0, 1]) if a.any() and b.any() else 0.0
     t_half = (1 / max(shared, 1e-6) - 1) / 2  # noise over signal of a fit to all rows
     overlap = float(1 / np.sqrt(1 + t_half * _FOLDS / (_FOLDS - 1)))
-    normal = norm.ppf((rankdata(score) - 0.5) / n)
+    normal = _normal_scores(score)
     H = hermite_table(normal, DEGREES)[1:]
     k = np.arange(1, DEGREES + 1)
     size = root_factorials(DEGREES)[1:] * (overlap**k if overlap > _FOUND else 1.0)
@@ -158,6 +158,13 @@ def _index(Z: Float[Array, "n d"], t: Float[Array, "n"], vectors: Float[Array, "
         energy = (vectors.T @ (a + b)) ** 2 + 1e-12
     linear, spread = float(found[0] ** 2), float(2 * abs(found[0]) * stderr[0])
     return _Index(energy, normal, overlap, min(linear, 1.0), spread, tuple(link.tolist()), tuple(stderr.tolist()))
+
+
+def _normal_scores(score: Float[Array, "n"]) -> Float[Array, "n"]:
+    """Φ⁻¹ of the ranks; equal scores have the mean of theirs."""
+    _, place, counts = np.unique(score, return_inverse=True, return_counts=True)
+    ranks = np.cumsum(counts) - (counts - 1) / 2
+    return np.asarray(ndtri((ranks[place] - 0.5) / score.size), float)
 
 
 def ridge_direction(Z: Float[Array, "n d"], t: Float[Array, "n"]) -> Float[Array, "d"]:

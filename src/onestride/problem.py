@@ -25,7 +25,6 @@ from onestride._fields import Count, Frozen, NonNegative, Positive, fail
 from onestride._numerics import Array, Float
 from onestride.functions import Function, InputError
 from onestride.inputs import Covariance, InputLaw, input_law, read_inputs
-from onestride.own_table import table_again
 from onestride.step import Schedule as Schedule
 from onestride.step import Step as Step
 from onestride.table import Table
@@ -113,6 +112,8 @@ class Problem(Frozen):
         inputs: Any = data.get("inputs")
         if not isinstance(inputs, dict) or "table" not in inputs:
             return data
+        from onestride.own_table import table_again  # reads files
+
         table = table_again(cast("dict[str, Any]", inputs)["table"])
         return {"n": table.rows} | table.fields | data | {"inputs": table}
 

@@ -39,6 +39,18 @@ def test_split_equals_brute_force():
     assert "samples for the step" in found.message
 
 
+@pytest.mark.long
+def test_gains_at_the_optimum_agree_with_simulation(seed):
+    """The error and what the step adds to it, at the best step and penalty: within 3 % or 6 standard errors of 8 seeds, false alarms below 1e-3."""
+    problem = one.Problem(n=200, d=60, N=120, teacher=[0, 1, 0.5], noise=0.5, step=one.Step(exponent=0.5))
+    found = one.optimum(problem, each=False)
+    measured = one.simulate(found.problem, seeds=range(1000 * seed, 1000 * seed + 8))
+    assert found.prediction.test_gain > 0
+    for name in ("test_error", "test_gain"):
+        predicted, seen = getattr(found.prediction, name), getattr(measured, name)
+        assert abs(predicted - float(seen.mean)) < max(0.03 * found.test_error, 6 * float(seen.stderr)), name
+
+
 def test_a_step_that_only_hurts_is_not_taken():
     """A linear activation learns nothing by turning: the best step is none, or changes nothing."""
     p = one.Problem(n=300, d=50, N=200, activation=[0, 1], teacher=[0, 0, 1], noise=0.5, ridge=1.0)

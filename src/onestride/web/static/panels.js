@@ -161,6 +161,9 @@ export function exponents(x, y) {
   });
 }
 
+// Ticks of a logarithmic axis that may span less than a decade.
+const closeTicks = (low, high) => (high > 20 * low ? logTicks(low, high) : niceTicks(low, high, 5).ticks.filter((t) => t >= low && t <= high));
+
 // Sizes where n meets N, d or d²/2, and N does.
 export function landmarks(x, found) {
   const ratios = { "n = N": (f) => f.n / f.N, "n = d": (f) => f.n / f.d, "n = d²/2": (f) => (2 * f.n) / f.d ** 2, "N = d²/2": (f) => (2 * f.N) / f.d ** 2 };
@@ -223,7 +226,7 @@ class Curve extends Panel {
     const logs = columns.map(([name, key, colour]) => ({ kind: "line", x, y: this.found.map((f) => (f[key] > 0 ? Math.log10(f[key]) : null)), label: name, colour, off: colour ? undefined : off, straight: true }));
     const range = finite(logs.flatMap((s) => s.y));
     const [low, high] = [10 ** (Math.min(...range) - 0.05), 10 ** (Math.max(...range) + 0.05)];
-    draw(error.svg, { x: axis, y: { low: Math.log10(low), high: Math.log10(high), ticks: logTicks(low, high).map(Math.log10), format: (t) => show(10 ** t, 2) }, verticals: marks, series: logs });
+    draw(error.svg, { x: axis, y: { low: Math.log10(low), high: Math.log10(high), ticks: closeTicks(low, high).map(Math.log10), format: (t) => show(10 ** t, 2) }, verticals: marks, series: logs });
     error.svg.told = columns.map(([name, key]) => ({ kind: "line", label: name, x, y: this.found.map((f) => f[key]) }));
     legend(error.list, [...columns.map(([name, , colour]) => ({ label: name, colour })), ...(off.some(Boolean) ? [{ label: "known to be off, or no theory", style: "off" }] : [])]);
     const y = exponents(x, this.found.map((f) => f.excess));
