@@ -20,6 +20,7 @@ from onestride._numerics import Array, Float
 from onestride.plot import Panel, Series, theory_series
 from onestride.problem import Problem, Step, grid_axis
 from onestride.result import Estimate, Prediction, Result, Simulation, Status, TheoryError
+from onestride.simulation.own_rows import enough_rows
 from onestride.simulation.run import simulate
 from onestride.table import Table
 from onestride.theory.optimal import optimal_ridge
@@ -146,7 +147,7 @@ def scaling(
     tuned
         The best penalty at every point.
     seeds, largest
-        Points with n, d and N up to `largest` are simulated with this many seeds.
+        Points with n, d and N up to `largest` are simulated with this many seeds; of a table those it has the rows for are measured on them.
     """
     if along not in ("n", "d", "N"):
         raise InputError(f"along must be 'n', 'd' or 'N', got {along!r}")
@@ -163,9 +164,15 @@ def scaling(
     simulated = {
         i: simulate(p, seeds=seeds, untrained=False)
         for i, p in enumerate(problems)
-        if seeds and max(p.n, p.d, p.N) <= largest
+        if seeds and max(p.n, p.d, p.N) <= largest and _has_rows(p)
     }
     return Scaling(problem, along, hold, tuple(problems), predictions, without, simulated, _landmarks(problems, along))
+
+
+def _has_rows(problem: Problem) -> bool:
+    """Whether a table has the rows to measure this on; any other problem has."""
+    table = problem.inputs
+    return not isinstance(table, Table) or enough_rows(problem, table) is None
 
 
 def _sized(problem: Problem, along: Axis, size: float, hold: str) -> Problem:

@@ -17,7 +17,7 @@ share of rows whose column j is v. Where columns have few values, rows may well 
 # pyright: reportConstantRedefinition=false
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import factorial
 from typing import Any, Literal
 
@@ -31,6 +31,7 @@ from onestride.table import Table, TableFacts
 
 Repeats = Literal["auto", "merge", "keep"]
 FEWEST_ROWS = 50
+LARGEST = 1e100  # of a number: its square must be one
 DEGREES = 3
 _FOLDS = 5
 _PENALTIES = np.logspace(-6, 3, 28)
@@ -44,11 +45,13 @@ def read_table(X: Any, y: Any = None, target: str | None = None, repeats: Repeat
     if repeats not in ("auto", "merge", "keep"):
         raise InputError(f"repeats must be 'auto', 'merge' or 'keep', got {repeats!r}")
     columns, note = _merged(read_columns(X, y, target), repeats)
-    rows, notes = columns.X.shape[0], [note] if note else []
+    rows, notes = columns.X.shape[0], [*columns.notes, *([note] if note else [])]
     if rows < FEWEST_ROWS:
         raise InputError(
             f"a table needs at least {FEWEST_ROWS} rows, got {rows}{' after merging equal ones' if note else ''}"
         )
+    if max(np.abs(columns.X).max(), np.abs(columns.y).max()) > LARGEST:
+        raise InputError(f"numbers of a table must be at most {LARGEST:g} in size; give columns another unit")
     mean, scale = columns.X.mean(0), columns.X.std(0)
     varies = scale > 1e-12 * np.maximum(np.abs(mean), np.abs(columns.X).max(0))
     if not varies.any():
@@ -95,7 +98,7 @@ def _merged(columns: Columns, repeats: Repeats) -> tuple[Columns, str]:
     alike = [float(np.sum((np.unique(column, return_counts=True)[1] / n) ** 2)) for column in both.T]
     if repeats == "keep" or (repeats == "auto" and n**2 / 2 * np.prod(alike) >= 1):
         return columns, f"{told} and are kept: {'as asked for' if repeats == 'keep' else 'columns of so few values'}"
-    return Columns(columns.X[first], columns.y[first], columns.names), f"{told} and are counted once"
+    return replace(columns, X=columns.X[first], y=columns.y[first]), f"{told} and are counted once"
 
 
 def _with_standin(

@@ -105,13 +105,9 @@ def test_a_panel_is_computed_on_request_and_from_its_address(page):
     assert page.locator("#curve-error .curve").count() == 2
     assert page.locator("#curve-exponent .curve").count() == 1
     page.wait_for_url("**/*best=ridge*")
-    page.locator("#control-noise-number").fill("0.9")
-    page.locator("#control-noise-number").press("Enter")
-    page.locator("#panel-best[data-state=stale]").wait_for()
-    page.locator("#panel-best button[type=submit]").click()
-    page.locator("#panel-best[data-state=done]").wait_for()
     page.locator("#panel-best button", has_text="Go there").click()
     page.wait_for_url(lambda url: "ridge=" in url)
+    page.locator("#panel-best[data-state=stale]").wait_for()
     assert page.evaluate(
         "() => import('/static/panels.js').then((m) => m.exponents([1, 10, 100], [5, 0.5, 0.005]))"
     ) == (pytest.approx([-1, -1.5, -2]))
@@ -128,12 +124,14 @@ def test_a_table_has_a_page_with_its_panels(page, table):
     page.wait_for_url("**/table?n=90*")
     page.locator("#sentence[data-state=done]").wait_for()
     page.locator("#panel-curve summary").click()
-    for name, value in (("first", "50"), ("last", "100"), ("points", "2")):
+    for name, value in (("first", "40"), ("last", "100"), ("points", "2")):
         page.locator(f"#curve-{name}").fill(value)
+    page.locator("#curve-seeds").check()
     page.locator("#panel-curve button[type=submit]").click()
     page.locator("#panel-curve[data-state=done]").wait_for()
     assert "at n = 100" in page.locator("#panel-curve .panel-words").inner_text()
-    page.wait_for_url("**curve=n%2C50%2C100%2C2*")
+    assert page.locator("#curve-error .mark").count() == 1  # 2 × 100 rows are more than the table has
+    page.wait_for_url("**curve=n%2C40%2C100%2C2*measured*")
     page.goto("/table?n=seven")
     page.locator("#sentence[data-state=failed]").wait_for()
     assert "n must be a whole number" in page.locator("#banner").inner_text()

@@ -24,7 +24,7 @@ from onestride.simulation.arguments import seed_tuple, step_sizes, test_rows
 from onestride.simulation.network import PROBES
 from onestride.simulation.rates import measured_rates
 from onestride.simulation.shifted import Way, way
-from onestride.table import NO_LAW, Table
+from onestride.table import Table
 
 REFINEMENTS = 5  # passes over F that the refinement of one step size takes: 3 to 8 were measured
 COLUMNS = 3 + PROBES  # for each penalty: fitted to the signal, to noise, and how the first changes with λ
@@ -228,7 +228,9 @@ def plan(
 ) -> Plan:
     """Time and memory of `simulate_grid` with the same arguments, before starting: counted, then timed in the small."""
     if isinstance(problem.inputs, Table):
-        raise InputError(f"inputs must have a law to be drawn from, and {NO_LAW}")
+        raise InputError(
+            "inputs must have a law for a plan; on the rows of a table simulate takes seconds and needs none"
+        )
     alphas = exponent_axis(problem, [problem.step.exponent] if exponents is None else exponents)
     lams = grid_axis("ridges", [problem.ridge] if ridges is None else ridges, positive=True)
     etas, _ = step_sizes(problem, alphas, untrained=untrained)

@@ -49,7 +49,7 @@ class Optimum(Result):
     """The best problem found, its prediction, and the best when each variable is tuned alone.
 
     `problem` has the best step, penalty, n and n_step in it; `alone` the test error with one variable tuned and the others
-    as they were given; `at_boundary` names variables at the end of the range searched.
+    as they were given (NaN where none of those numbers may be trusted); `at_boundary` names variables at the end of the range searched.
     """
 
     _told = ("over", "step", "ridge", "n", "n_step", "test_error", "before", "alone", "at_boundary", "message")
@@ -107,7 +107,7 @@ def optimum(
     names = _checked(over)
     search = _Search(problem, method, level)
     best, at_boundary = search.over(names)
-    alone = {} if len(names) == 1 or not each else {name: search.error(search.over((name,))[0]) for name in names}
+    alone = {} if len(names) == 1 or not each else {name: search.alone(name) for name in names}
     prediction = predict(best, method=method, level=level)
     before = predict(problem, method=method, level=level, throw=False)
     given = before.test_error if before.status is Status.SOLVED else float("nan")
@@ -145,6 +145,13 @@ class _Search:
     def error(self, at: Problem) -> float:
         """The test error; infinite where there is none that may be trusted."""
         return float(self._errors(at, np.array([at.ridge]))[0])
+
+    def alone(self, name: str) -> float:
+        """The test error with one variable tuned; NaN where no value of it has a number that may be trusted."""
+        try:
+            return self.error(self.over((name,))[0])
+        except TheoryError:
+            return float("nan")
 
     def over(self, names: tuple[str, ...]) -> tuple[Problem, tuple[str, ...]]:
         """The best problem, and which variables end where the search does."""
@@ -257,7 +264,9 @@ def _sentence(
     given = f", {before:.4g} as given" if np.isfinite(before) else ""
     text = f"the predicted test error is smallest, {found.test_error:.4g}{given}, at {', '.join(parts)}"
     if alone:
-        text += "; with one of them tuned alone: " + ", ".join(f"{name} {error:.4g}" for name, error in alone.items())
+        text += "; with one of them tuned alone: " + ", ".join(
+            f"{name} {error:.4g}" if np.isfinite(error) else f"{name} unknown" for name, error in alone.items()
+        )
     if ends:
         text += f"; it still falls where the search over the {' and the '.join(ends)} ends"
     return text

@@ -19,6 +19,7 @@ from onestride.theory.atlas import axes, best_at, plane_of
 from onestride.theory.optimum import optimum
 from onestride.web.workers import Overtime, Workers, time_limit
 
+LARGEST = 1500  # n, d and N of a point that is simulated
 KEPT = 600  # parts in memory
 TIME_LIMIT = 90.0  # seconds of computing for one part
 
@@ -32,12 +33,21 @@ def best(problem: Problem, over: str) -> dict[str, Any]:
     return told | sizes | {"untrained": plain(found.prediction.test_error + found.prediction.test_gain)}
 
 
-def point(problem: Problem, along: str, size: str, hold: str = "sizes", tuned: str = "0") -> dict[str, Any]:
-    """One size of a learning curve."""
-    found = scaling(problem, along, [_number("size", size)], hold=hold, tuned=tuned == "1")  # pyright: ignore[reportArgumentType]
+def point(
+    problem: Problem, along: str, size: str, hold: str = "sizes", tuned: str = "0", seeds: str = "0"
+) -> dict[str, Any]:
+    """One size of a learning curve, measured with so many seeds where it is small enough."""
+    how: dict[str, Any] = {
+        "hold": hold,
+        "tuned": tuned == "1",
+        "seeds": int(_number("seeds", seeds)),
+        "largest": LARGEST,
+    }
+    found = scaling(problem, along, [_number("size", size)], **how)  # pyright: ignore[reportArgumentType]
     there = found.problems[0]
     row = {"n": there.n, "d": there.d, "N": there.N, "ridge": there.ridge, "at": float(found.at[0])}
     row |= {name: plain(getattr(found, name)[0]) for name in ("test_error", "untrained", "excess")}
+    row |= {"measured": next(iter(found.measured.values()), None)}
     return row | {"status": found.status[0].name.lower(), "message": found.predictions[0].message}
 
 
@@ -56,7 +66,7 @@ def cell(problem: Problem, plane: str, x: str, y: str, near: str = "0") -> dict[
 
 
 PARTS: dict[str, Callable[..., dict[str, Any]]] = {"best": best, "point": point, "points": points, "cell": cell}
-OPTIONS = {"best": {"over"}, "point": {"along", "size", "hold", "tuned"}, "points": {"plane"}}
+OPTIONS = {"best": {"over"}, "point": {"along", "size", "hold", "tuned", "seeds"}, "points": {"plane"}}
 OPTIONS |= {"cell": {"plane", "x", "y", "near"}}
 
 

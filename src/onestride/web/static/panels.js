@@ -183,20 +183,22 @@ class Curve extends Panel {
     const [alongLabel, alongBox] = choice("curve-along", along, "along");
     const [holdLabel, holdBox] = choice("curve-hold", this.owner.hold, "with");
     const [tunedLabel, tunedBox] = box("curve-tuned", "best λ at every point", true);
-    Object.assign(this, { along: alongBox, hold: holdBox, tuned: tunedBox });
-    return [alongLabel, ...number("first", "from", "100"), ...number("last", "to", this.owner.last), ...number("points", "points", "13"), holdLabel, tunedLabel];
+    const [seedsLabel, seedsBox] = box("curve-seeds", this.owner.measured, false);
+    Object.assign(this, { along: alongBox, hold: holdBox, tuned: tunedBox, seeds: seedsBox });
+    return [alongLabel, ...number("first", "from", "100"), ...number("last", "to", this.owner.last), ...number("points", "points", "13"), holdLabel, tunedLabel, seedsLabel];
   }
 
   write() {
-    return [this.along.value, this.first.value, this.last.value, this.points.value, this.hold.value, this.tuned.checked ? "tuned" : "given"].join(",");
+    return [this.along.value, this.first.value, this.last.value, this.points.value, this.hold.value, this.tuned.checked ? "tuned" : "given", ...(this.seeds.checked ? ["measured"] : [])].join(",");
   }
 
   read(text) {
-    const [along, first, last, points, hold, tuned] = text.split(",");
+    const [along, first, last, points, hold, tuned, seeds] = text.split(",");
     if (along in AXES) this.along.value = along;
     Object.entries({ first, last, points }).forEach(([name, value]) => value && (this[name].value = value));
     if (hold in this.owner.hold) this.hold.value = hold;
     this.tuned.checked = tuned !== "given";
+    this.seeds.checked = seeds === "measured";
   }
 
   async compute(one, tell) {
@@ -204,7 +206,7 @@ class Curve extends Panel {
     if (!(first >= 1 && last > first && last <= 1e15 && Number.isInteger(points) && points >= 2 && points <= 60)) throw new Error("a curve needs sizes 1 ≤ from < to ≤ 10^15 and 2 to 60 points");
     for (let i = 0; i < points; i++) {
       const size = Math.round(first * (last / first) ** (i / (points - 1)));
-      const found = await one("point", { along: this.along.value, size, hold: this.hold.value, tuned: this.tuned.checked ? "1" : "0" });
+      const found = await one("point", { along: this.along.value, size, hold: this.hold.value, tuned: this.tuned.checked ? "1" : "0", seeds: this.seeds.checked ? "4" : "0" });
       if (found.failed) throw new Error(found.message);
       this.found.push(found);
       tell(i + 1, points);
@@ -224,11 +226,14 @@ class Curve extends Panel {
     const [error, slope] = this.figures;
     const columns = [["after the step", "test_error", 0], ...(stepped ? [["without a step", "untrained", 4]] : [])];
     const logs = columns.map(([name, key, colour]) => ({ kind: "line", x, y: this.found.map((f) => (f[key] > 0 ? Math.log10(f[key]) : null)), label: name, colour, off: colour ? undefined : off, straight: true }));
+    const seen = this.found.filter((f) => f.measured?.mean > 0);
+    if (seen.length) logs.push({ kind: "points", label: "measured", x: seen.map((f) => f.at), y: seen.map((f) => Math.log10(f.measured.mean)), error: seen.map((f) => f.measured.stderr / f.measured.mean / Math.LN10), colour: 0, titles: seen.map((f) => `${show(f.measured.mean, 4)} ± ${show(f.measured.stderr, 2)}`) });
     const range = finite(logs.flatMap((s) => s.y));
     const [low, high] = [10 ** (Math.min(...range) - 0.05), 10 ** (Math.max(...range) + 0.05)];
     draw(error.svg, { x: axis, y: { low: Math.log10(low), high: Math.log10(high), ticks: closeTicks(low, high).map(Math.log10), format: (t) => show(10 ** t, 2) }, verticals: marks, series: logs });
     error.svg.told = columns.map(([name, key]) => ({ kind: "line", label: name, x, y: this.found.map((f) => f[key]) }));
-    legend(error.list, [...columns.map(([name, , colour]) => ({ label: name, colour })), ...(off.some(Boolean) ? [{ label: "known to be off, or no theory", style: "off" }] : [])]);
+    if (seen.length) error.svg.told.push({ kind: "points", label: "measured", x: seen.map((f) => f.at), y: seen.map((f) => f.measured.mean), error: seen.map((f) => f.measured.stderr) });
+    legend(error.list, [...columns.map(([name, , colour]) => ({ label: name, colour })), ...(off.some(Boolean) ? [{ label: "known to be off, or no theory", style: "off" }] : []), ...(seen.length ? [{ label: "measured, 4 seeds", kind: "points" }] : [])]);
     const y = exponents(x, this.found.map((f) => f.excess));
     draw(slope.svg, { x: axis, y: niceTicks(Math.min(...finite(y), 0), Math.max(...finite(y), 0), 5), verticals: marks.map((m) => ({ ...m, label: "" })), series: [{ kind: "line", x, y, label: "exponent", colour: 2, off, straight: true }] });
     legend(slope.list, [{ label: `d log(${this.owner.excess})/d log ${this.along.value}`, colour: 2 }]);
@@ -328,8 +333,8 @@ class Atlas extends Panel {
 // ------------------------------------------------------------------ all of them
 
 export class Panels {
-  constructor(root, { query, go, written, api = "/api/panel", along = ["n", "d", "N"], hold = { sizes: "the other sizes as they are", ratios: "the ratios as they are" }, planes = { "phi-psi": "φ and ψ", "n-N": "n and N", "n-noise": "n and noise" }, last = "1e6", excess = "error − σ_ε²", above = " above the noise" }) {
-    Object.assign(this, { query, go, written, api, along, hold, planes, last, excess, above });
+  constructor(root, { query, go, written, api = "/api/panel", along = ["n", "d", "N"], hold = { sizes: "the other sizes as they are", ratios: "the ratios as they are" }, planes = { "phi-psi": "φ and ψ", "n-N": "n and N", "n-noise": "n and noise" }, last = "1e6", excess = "error − σ_ε²", above = " above the noise", measured = "simulate up to 1,500" }) {
+    Object.assign(this, { query, go, written, api, along, hold, planes, last, excess, above, measured });
     this.each = {
       best: new Best(this, "best", "Best step, penalty, split", "together and each alone"),
       curve: new Curve(this, "curve", "Learning curve", "the error against n, d or N, and its local exponent"),

@@ -170,7 +170,7 @@ async function start() {
     addFiles(figure);
     readOut(figure.querySelector("svg[role=img]"), byId("tip"));
   }
-  panels = new Panels(byId("panels"), { query, go, written: () => write(), api: "/api/table/panel", along: ["n", "N"], hold: { sizes: "the other sizes as they are" }, planes: { "n-N": "n and N" }, last: String(5 * about.rows), excess: "error", above: "" });
+  panels = new Panels(byId("panels"), { query, go, written: () => write(), api: "/api/table/panel", along: ["n", "N"], hold: { sizes: "the other sizes as they are" }, planes: { "n-N": "n and N" }, last: String(5 * about.rows), excess: "error", above: "", measured: "measure on the rows" });
   addEventListener("popstate", openAddress);
   const asked = location.hash;
   openAddress();
