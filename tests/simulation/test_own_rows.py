@@ -29,6 +29,7 @@ def test_one_factorisation_gives_the_ridge_fit(n):
         np.testing.assert_allclose(found[:, j], [mse + lam * a @ a, mse, np.mean((t - T @ a) ** 2)], rtol=1e-8)
 
 
+@pytest.mark.long
 def test_what_is_measured_is_what_is_predicted(table, seed):
     """Six draws of rows; the prediction itself is known to 8 % by its 300 rows: three of them, a false-alarm rate of 3e-3."""
     seeds = range(1000 * seed, 1000 * seed + 6)
@@ -50,8 +51,8 @@ def test_a_learning_curve_is_measured_as_far_as_the_rows_go(table):
     ("changes", "words"),
     [
         (
-            {"n": 300},
-            "n = 300 rows for the fit, 300 for the step and 20 for a test are more than the 600 of the table; n up to 290",
+            {"n": 150},
+            "n = 150 rows for the fit, 150 for the step and 20 for a test are more than the 300 of the table; n up to 140",
         ),
         ({"n": 290, "step": one.Step.none()}, "n = 290 rows for the fit and 20 for a test .* n up to 280"),
         ({"steps": 2}, "one step on rows of its own, got steps=2"),

@@ -61,10 +61,10 @@ def simulate_rows(
         found.append(_one_seed(problem, table, [0.0, *sizes], ridges, seed))
         if progress is not None:
             progress(i + 1, len(seeds))
-    every = np.moveaxis(np.array(found), 2, 0)  # errors × seeds × sizes × penalties
-    before = [Estimate(np.repeat(part[:, :1], alphas.size, axis=1)) for part in every]
-    after = [Estimate(part[:, 1:]) for part in every]
-    base = Simulation(problem, seeds, *before) if untrained else None
+    loss, mse, test = np.moveaxis(np.array(found), 2, 0)  # seeds × sizes × penalties each
+    first = [Estimate(np.repeat(part[:, :1], alphas.size, axis=1)) for part in (loss, mse, test)]
+    base = Simulation(problem, seeds, first[0], first[1], first[2]) if untrained else None
+    after = Estimate(loss[:, 1:]), Estimate(mse[:, 1:]), Estimate(test[:, 1:])
     return Simulation(problem, seeds, *after, base, alphas, ridges)
 
 

@@ -99,8 +99,8 @@ def simulate_grid(
     """
     alphas, lams = exponent_axis(problem, exponents), grid_axis("ridges", ridges, positive=True)
     if isinstance(problem.inputs, Table):
-        how = {"untrained": untrained, "progress": progress}
-        return simulate_rows(problem, problem.inputs, alphas, lams, seed_tuple(seeds), **how)
+        chosen = seed_tuple(seeds)
+        return simulate_rows(problem, problem.inputs, alphas, lams, chosen, untrained=untrained, progress=progress)
     seed_list, rows = seed_tuple(seeds), test_rows(problem, n_test)
     etas, which = step_sizes(problem, alphas, untrained=untrained)
     plan = Plan(problem, etas.size, lams.size, rows, choose(device, dtype), alphas.size, len(seed_list))
