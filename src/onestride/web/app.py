@@ -132,8 +132,9 @@ async def theory(task: str, request: Request) -> Response:
 
 async def panel(request: Request) -> Response:
     """One part of a panel for the problem of the address."""
-    options = options_of(request.path_params["part"], request.query_params)
-    return await part_of_panel(request, _problem(request, *options), options)
+    part = request.path_params["part"]
+    options = options_of(part, request.query_params)
+    return await part_of_panel(request, part, _problem(request, *options), options)
 
 
 async def download(kind: str, media: str, request: Request) -> Response:

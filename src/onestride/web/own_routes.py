@@ -11,7 +11,7 @@ from starlette.routing import Route
 
 from onestride._errors import InputError
 from onestride.problem import Problem
-from onestride.web.own import about_table, copies, here, read_own, write_own
+from onestride.web.own import about_table, copies, read_own, write_own
 from onestride.web.panels import options_of
 
 PAGE = Path(__file__).parent / "static" / "table.html"
@@ -51,26 +51,23 @@ async def problem(request: Request) -> Response:
 
 async def drawn(request: Request) -> Response:
     """What is drawn of it."""
-    asked, workers = _asked(request), request.app.state.workers
-    async with workers.turn["full"]:
-        if await request.is_disconnected():
-            raise HTTPException(499, "nobody waits for this answer any more")
-        return JSONResponse(await workers.run("full", here, asked))
+    return await part_of_panel(request, "here", _asked(request), {})
 
 
 async def panel(request: Request) -> Response:
     """One part of a panel."""
-    options = options_of(request.path_params["part"], request.query_params)
-    return await part_of_panel(request, _asked(request, *options), options)
+    part = request.path_params["part"]
+    options = options_of(part, request.query_params)
+    return await part_of_panel(request, part, _asked(request, *options), options)
 
 
-async def part_of_panel(request: Request, asked: Problem, options: dict[str, str]) -> Response:
+async def part_of_panel(request: Request, part: str, asked: Problem, options: dict[str, str]) -> Response:
     """Wait for a turn, unless the page has moved on meanwhile, and compute it."""
     workers, panels = request.app.state.workers, request.app.state.panels
     async with workers.turn["full"]:
         if await request.is_disconnected():
             raise HTTPException(499, "nobody waits for this answer any more")
-        return Response(await panels.ask(request.path_params["part"], asked, options), media_type="application/json")
+        return Response(await panels.ask(part, asked, options), media_type="application/json")
 
 
 def _table(request: Request) -> Problem:

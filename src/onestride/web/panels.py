@@ -17,6 +17,7 @@ from onestride.problem import Problem
 from onestride.result import TheoryError, plain
 from onestride.theory.atlas import axes, best_at, plane_of
 from onestride.theory.optimum import optimum
+from onestride.web.own import here
 from onestride.web.workers import Overtime, Workers, time_limit
 
 LARGEST = 1500  # n, d and N of a point that is simulated
@@ -66,6 +67,7 @@ def cell(problem: Problem, plane: str, x: str, y: str, near: str = "0") -> dict[
 
 
 PARTS: dict[str, Callable[..., dict[str, Any]]] = {"best": best, "point": point, "points": points, "cell": cell}
+OWN = {"here": here}  # of a table's page
 OPTIONS = {"best": {"over"}, "point": {"along", "size", "hold", "tuned", "seeds"}, "points": {"plane"}}
 OPTIONS |= {"cell": {"plane", "x", "y", "near"}}
 
@@ -81,7 +83,7 @@ def answer(part: str, problem: Problem, options: dict[str, str]) -> bytes:
     """One part as JSON, made in a worker."""
     try:
         with time_limit(TIME_LIMIT):
-            return json.dumps(plain(PARTS[part](problem, **options)), allow_nan=False).encode()
+            return json.dumps(plain((PARTS | OWN)[part](problem, **options)), allow_nan=False).encode()
     except (InputError, TheoryError) as error:
         return json.dumps({"failed": True, "message": str(error)}).encode()
     except TypeError as error:  # an option is missing

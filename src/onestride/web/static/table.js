@@ -88,6 +88,7 @@ async function answer() {
     write();
     banner("");
     const found = await ask("/api/table/here", { query: query(), signal });
+    if (found.failed) throw new Error(found.message);
     show_(found);
     byId("sentence").dataset.state = "done";
   } catch (error) {
