@@ -48,11 +48,13 @@ def main() -> None:
         seconds, best = time.process_time() - started, found.problem
         measured = one.simulate(best, seeds=seeds)
         alone = " | ".join(f"{found.alone[v]:.4g}" for v in ("step", "ridge", "split"))
-        ends = "".join("*" for _ in found.at_boundary)
+        star = {
+            name: "*" if name in found.at_boundary else "" for name in found.over
+        }  # it still falls where the search ends
         budget = best.n + best.step_samples
         print(
-            f"| {name} | {budget} | {found.before:.4g} | {alone} | {found.test_error:.4g} | {found.step:.3g}{ends} | {found.ridge:.2g} | "
-            f"{best.step_samples / budget:.0%} | {measured.test_error.mean:.4g} ± {measured.test_error.stderr:.2g} | {found.prediction.test_gain:.3g} | "
+            f"| {name} | {budget} | {found.before:.4g} | {alone} | {found.test_error:.4g} | {found.step:.3g}{star['step']} | {found.ridge:.2g}{star['ridge']} | "
+            f"{best.step_samples / budget:.0%}{star['split']} | {measured.test_error.mean:.4g} ± {measured.test_error.stderr:.2g} | {found.prediction.test_gain:.3g} | "
             f"{measured.test_gain.mean:.3g} ± {measured.test_gain.stderr:.2g} | {seconds:.0f} |",
             flush=True,
         )

@@ -3,7 +3,7 @@
     min over η, λ, s of the test error,     n_step = s B samples for the step, n = (1 − s) B for the fit,
 
 B = n + n_step the budget of the problem given. A scan finds the valley: steps from 1/30 to 30√n against penalties by decades
-(one model of the theory serves all penalties, on the nodes of a search), then shares of the samples. From there a quadratic model of the error in
+(one model of the theory serves all penalties, on the nodes of a search; of a table steps from √N/64 to 16√N), then shares of the samples. From there a quadratic model of the error in
 (log η, log λ, log s/(1 − s)) leads to the minimum. Only numbers that are not known to be off count: where the error still
 falls at the end of what the theory describes, `at_boundary` names the variable.
 
@@ -28,6 +28,7 @@ from onestride._errors import InputError
 from onestride._numerics import Array
 from onestride.problem import Problem, Step
 from onestride.result import Prediction, Result, Status, TheoryError
+from onestride.table import Table
 from onestride.theory.assumptions import failed_assumption
 from onestride.theory.predict import predict
 from onestride.theory.registry import choose
@@ -185,11 +186,10 @@ class _Search:
 
     def _scan(self, names: tuple[str, ...]) -> dict[str, tuple[float, tuple[float, float]]]:
         """By variable, in the order of `names`: where to start, and the ends of the search."""
-        root: float = np.sqrt(self.problem.n)
         etas = np.array([self.problem.eta])
         ridges = _PENALTIES if "ridge" in names else np.array([self.problem.ridge])
         if "step" in names:
-            etas = np.append(np.geomspace(1 / 30, 30 * root, _STEPS), 0.0)
+            etas = np.append(self._steps(), 0.0)
         share = None
         table = self._table(etas, ridges, share)
         i, j = _smallest(table, self._why)
@@ -205,6 +205,12 @@ class _Search:
         if share is not None:
             out["share"] = share, SHARES
         return out
+
+    def _steps(self) -> Array:
+        """Steps of the scan; of a table at powers of two of η/√N, which its theory has without interpolation."""
+        if isinstance(self.problem.inputs, Table):
+            return float(np.sqrt(self.problem.N)) * 2.0 ** np.arange(-6, 5, 2)
+        return np.asarray(np.geomspace(1 / 30, 30 * float(np.sqrt(self.problem.n)), _STEPS), float)
 
     def _table(self, etas: Array, ridges: Array, share: float | None) -> Array:
         """Test errors, η × λ; infinite where they are unknown or known to be off."""
