@@ -253,7 +253,7 @@ class Curve extends Panel {
 
 // ------------------------------------------------------------------ the atlas
 
-const SHOWN = { test_error: "best test error", step: "best step η", gain: "gain by the step", ridge: "best penalty λ" };
+const SHOWN = { test_error: "Best test error", step: "Best step η", gain: "Gain by the step", ridge: "Best penalty λ" };
 
 class Atlas extends Panel {
   options() {
@@ -325,7 +325,7 @@ class Atlas extends Panel {
     this.map.svg.told = [{ label: SHOWN[what], x: this.found.map((f) => `${f.x} ${f.y}`), y: this.found.map((f) => f[what]) }];
     legend(this.map.list, [{ label: what === "test_error" ? "dark is low" : "dark is high", kind: "area" }]);
     const gains = finite(this.found.map((f) => f.gain));
-    this.words.textContent = gains.length ? `The best step lowers the best test error by up to ${percent(Math.max(...gains))}; on the nodes of a map, errors to about 2 %.` : "No point has a number that may be trusted.";
+    this.words.textContent = gains.length ? `The best step lowers the best test error by up to ${percent(Math.max(...gains))}${this.owner.coarse}.` : "No point has a number that may be trusted.";
     this.map.svg.setAttribute("aria-label", `${this.map.title.textContent}. ${this.words.textContent}`);
   }
 }
@@ -333,8 +333,8 @@ class Atlas extends Panel {
 // ------------------------------------------------------------------ all of them
 
 export class Panels {
-  constructor(root, { query, go, written, api = "/api/panel", along = ["n", "d", "N"], hold = { sizes: "the other sizes as they are", ratios: "the ratios as they are" }, planes = { "phi-psi": "φ and ψ", "n-N": "n and N", "n-noise": "n and noise" }, last = "1e6", excess = "error − σ_ε²", above = " above the noise", measured = "simulate up to 1,500" }) {
-    Object.assign(this, { query, go, written, api, along, hold, planes, last, excess, above, measured });
+  constructor(root, { query, go, written, api = "/api/panel", along = ["n", "d", "N"], hold = { sizes: "the other sizes as they are", ratios: "the ratios as they are" }, planes = { "phi-psi": "φ and ψ", "n-N": "n and N", "n-noise": "n and noise" }, last = "1e6", excess = "error − σ_ε²", above = " above the noise", measured = "simulate up to 1,500", coarse = "; on the nodes of a map, errors to about 2 %" }) {
+    Object.assign(this, { query, go, written, api, along, hold, planes, last, excess, above, measured, coarse });
     this.each = {
       best: new Best(this, "best", "Best step, penalty, split", "together and each alone"),
       curve: new Curve(this, "curve", "Learning curve", "the error against n, d or N, and its local exponent"),

@@ -134,7 +134,8 @@ function drawShares({ fraction, untrained_fraction: before = {} }) {
   const x = degrees.map(Number);
   const y = degrees.map((k) => fraction[k]);
   const bare = degrees.map((k) => before[k]);
-  const axis = niceTicks(Math.min(0, ...finite([...y, ...bare])), Math.max(1, ...finite([...y, ...bare])), 4);
+  const [least, most] = [Math.min(0, ...finite([...y, ...bare])), Math.max(1, ...finite([...y, ...bare]))];
+  const axis = most < 1.1 && least > -0.1 ? { low: Math.min(least - 0.03, -0.03), high: most + 0.03, ticks: [0, 0.25, 0.5, 0.75, 1] } : niceTicks(least, most, 4);
   draw(byId("shares"), {
     x: { low: 0.5, high: 4.5, ticks: [1, 2, 3, 4], format: String, label: "degree" },
     y: { ...axis, format: percent },
@@ -171,7 +172,7 @@ async function start() {
     addFiles(figure);
     readOut(figure.querySelector("svg[role=img]"), byId("tip"));
   }
-  panels = new Panels(byId("panels"), { query, go, written: () => write(), api: "/api/table/panel", along: ["n", "N"], hold: { sizes: "the other sizes as they are" }, planes: { "n-N": "n and N" }, last: String(5 * about.rows), excess: "error", above: "", measured: "measure on the rows" });
+  panels = new Panels(byId("panels"), { query, go, written: () => write(), api: "/api/table/panel", along: ["n", "N"], hold: { sizes: "the other sizes as they are" }, planes: { "n-N": "n and N" }, last: String(5 * about.rows), excess: "error", above: "", measured: "measure on the rows", coarse: "" });
   addEventListener("popstate", openAddress);
   const asked = location.hash;
   openAddress();
