@@ -63,8 +63,8 @@ async def panel(request: Request) -> Response:
 
 async def part_of_panel(request: Request, part: str, asked: Problem, options: dict[str, str]) -> Response:
     """Wait for a turn, unless the page has moved on meanwhile, and compute it."""
-    workers, panels = request.app.state.workers, request.app.state.panels
-    async with workers.turn["full"]:
+    panels = request.app.state.panels
+    async with panels.turn:
         if await request.is_disconnected():
             raise HTTPException(499, "nobody waits for this answer any more")
         return Response(await panels.ask(part, asked, options), media_type="application/json")

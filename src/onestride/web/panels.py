@@ -6,6 +6,7 @@ there, and can give up. Parts are kept: the same question is answered at once.
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
@@ -91,10 +92,11 @@ def answer(part: str, problem: Problem, options: dict[str, str]) -> bytes:
 
 
 class Panels:
-    """Parts that were computed."""
+    """Parts that were computed; one at a time, so that the figures of the page have a process left."""
 
     def __init__(self, workers: Workers) -> None:
         self._workers = workers
+        self.turn = asyncio.Semaphore(1)  # parts wait outside the pool, where they can give up
         self._kept: OrderedDict[Any, bytes] = OrderedDict()
 
     async def ask(self, part: str, problem: Problem, options: dict[str, str]) -> bytes:
