@@ -130,9 +130,7 @@ def _short(value: Any) -> Any:
 def one_file(data: str) -> str:
     """The page with its styles, its modules and `data` inside."""
     page = (STATIC / "index.html").read_text(encoding="utf-8")
-    styles = "\n".join(
-        (STATIC / name).read_text(encoding="utf-8") for name in ("style.css", "figures.css", "panels.css")
-    )
+    styles = "\n".join((STATIC / name).read_text(encoding="utf-8") for name in ("style.css", "figures.css"))
     modules = {path.name: path.read_text(encoding="utf-8") for path in STATIC.glob("*.js")}
     modules["net.js"] = modules.pop("offline.js")
     del modules["table.js"]  # another page

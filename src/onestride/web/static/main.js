@@ -5,7 +5,6 @@ import { QUANTITIES, errorFigure, functionFigure, learnedFigure } from "./figure
 import { explain, sentence, writeFormulas } from "./formulas.js";
 import { mapFigure } from "./map.js";
 import { Refused, ask, latest } from "./net.js";
-import { Panels } from "./panels.js";
 import { Play } from "./play.js";
 import { addFiles, readOut } from "./readout.js";
 import { Share } from "./share.js";
@@ -16,6 +15,7 @@ import { Story } from "./story.js";
 import { asSentence, element, rewrite } from "./text.js";
 import { View } from "./view.js";
 import { Why } from "./why.js";
+import { Panels } from "./panels.js";
 
 const REST = 200; // ms without input after which the full theory is asked for
 const byId = (id) => document.getElementById(id);

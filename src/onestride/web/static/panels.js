@@ -341,6 +341,7 @@ export class Panels {
       atlas: new Atlas(this, "atlas", "Atlas", "the best step and test error over a plane of problems"),
     };
     root.append(...Object.values(this.each).map((panel) => panel.box));
+    root.hidden = "offline" in document.documentElement.dataset; // there is nobody to ask
     new ResizeObserver(() => Object.values(this.each).forEach((panel) => panel.box.open && panel.found.length && panel.show())).observe(root);
   }
 
