@@ -97,6 +97,40 @@ def test_a_bad_table_is_told_in_a_sentence(X, y, target, told):
         read_table(X, y, target)
 
 
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("1,2\n3,4\n", r"first line of t\.csv must have the names of the columns, got numbers: 1, 2"),
+        ("a;b\n1,5;2\n", r"column 'a' has a decimal comma, '1,5' in row 1; write numbers with a point"),
+        ("a,a\n1,2\n", r"must have different names"),
+    ],
+)
+def test_a_file_that_is_no_table_is_told_in_a_sentence(tmp_path, text, told):
+    (tmp_path / "t.csv").write_text(text)
+    with pytest.raises(one.InputError, match=told):
+        read_table(tmp_path / "t.csv")
+
+
+def test_a_column_without_a_name_that_counts_the_rows_is_left_out(tmp_path):
+    X, y = rows()
+    lines = [",a,b,c,d,y", *(",".join(map(str, (i, *x, t))) for i, (x, t) in enumerate(zip(X, y, strict=True)))]
+    (tmp_path / "t.csv").write_text("\n".join(lines))
+    table = read_table(tmp_path / "t.csv")
+    assert table.names == ("a", "b", "c", "d")
+    assert table.facts.notes == ("left out, as it counts the rows: the column without a name",)
+
+
+def test_the_explorer_says_what_is_wrong_with_a_table(capsys):
+    pytest.importorskip("starlette")
+    from onestride.cli import main
+
+    for given, told in ((["--data", "nowhere.csv"], "nowhere.csv cannot be read"), (["--target", "y"], "without it")):
+        with pytest.raises(SystemExit) as ended:
+            main(["explore", "--no-browser", *given])
+        assert ended.value.code == 2
+        assert told in capsys.readouterr().err
+
+
 def test_lines_of_a_file_that_do_not_fit_are_told(tmp_path):
     (tmp_path / "t.csv").write_text("a,b\n1,2\n1\n")
     with pytest.raises(one.InputError, match=r"row 2 of t\.csv must have 2 values"):

@@ -42,6 +42,7 @@ def test_what_is_measured_is_what_is_predicted(table, seed):
     assert {row.quantity for row in one.compare(table, seeds).rows} >= {"test_error", "test_gain"}
 
 
+@pytest.mark.long
 def test_a_learning_curve_is_measured_as_far_as_the_rows_go(table):
     found = one.scaling(table, "n", [60, 100, 200], seeds=2)
     assert sorted(found.simulated) == [0, 1]

@@ -36,6 +36,7 @@ def test_axes_of_the_other_plane_and_its_figure():
         atlas(problem(), "n-d")
 
 
+@pytest.mark.long
 def test_a_table_has_one_plane():
     rng = np.random.default_rng(0)
     X = rng.standard_normal((120, 3))

@@ -127,6 +127,7 @@ def test_laws_are_of_halves_of_the_rows():
     assert ladder(70, 2000) == [70]
 
 
+@pytest.mark.long
 def test_what_rows_say_is_learned_is_what_theory_says():
     """Shares of both degrees before and after the step, of 900 rows of a problem with 30 Gaussian inputs: to 0.08, two standard errors of
     a moment of degree two over its size.
