@@ -155,30 +155,50 @@ def _at(problem: Problem, over: Plane, x: float, y: float) -> Problem:
 def _best(problem: Problem, near: float = 0.0) -> tuple[float, float, float, float]:
     """The smallest test error, its step and penalty, and the smallest without a step; the search begins at the step `near`."""
     etas, logs = _steps_of(problem), np.log(_OF_ROWS if isinstance(problem.inputs, Table) else _RIDGES)
-    ridges, tuned = np.full((2, etas.size), np.nan)
+    beside = logs.size // 2  # where the last step's best penalty was
 
-    def look(i: int) -> None:
-        ridges[i], tuned[i] = _vertex(logs, _errors(problem, float(etas[i]), np.exp(logs)))
+    def tuned(eta: float) -> tuple[float, float]:
+        nonlocal beside
+        values = _downhill(lambda some: _errors(problem, eta, np.exp(logs[some])), logs.size, beside)
+        beside = int(np.nanargmin(values)) if np.isfinite(values).any() else beside
+        return _vertex(logs, values)
 
-    at, tried = int(np.argmin(np.abs(np.log(etas / (near or etas[etas.size // 2]))))), set[int]()
-    while True:
-        around = [i for i in (at - 1, at, at + 1) if 0 <= i < etas.size]
-        for i in around:
-            if i not in tried:
-                look(i)
-        tried |= set(around)
-        known = [i for i in tried if np.isfinite(tuned[i])]
-        if not known and len(tried) == etas.size:
-            break
-        best = min(known, key=lambda i: tuned[i]) if known else min(tried) - 1  # numbers of weaker steps may be trusted
-        if best == at:
-            break
-        at = best if best >= 0 else etas.size - 1
-    bare, untrained = _vertex(logs, _errors(problem, 0.0, np.exp(logs)))
-    if not np.isfinite(tuned).any() or np.nanmin(tuned) >= untrained:
+    ridges: dict[int, float] = {}
+
+    def each(some: list[int]) -> Array:
+        found = {i: tuned(float(etas[i])) for i in some}
+        ridges.update({i: ridge for i, (ridge, _) in found.items()})
+        return np.array([error for _, error in found.values()])
+
+    first = int(np.argmin(np.abs(np.log(etas / (near or etas[etas.size // 2])))))
+    errors_at = _downhill(each, etas.size, first)
+    bare, untrained = tuned(0.0)
+    if not np.isfinite(errors_at).any() or np.nanmin(errors_at) >= untrained:
         return untrained, 0.0, float(np.exp(bare)), untrained
-    step, lowest = _vertex(np.log(etas), tuned)
-    return lowest, float(np.exp(step)), float(np.exp(ridges[np.nanargmin(tuned)])), untrained
+    step, lowest = _vertex(np.log(etas), errors_at)
+    return lowest, float(np.exp(step)), float(np.exp(ridges[int(np.nanargmin(errors_at))])), untrained
+
+
+def _downhill(values_at: Callable[[list[int]], Array], size: int, first: int) -> Float[Array, "size"]:
+    """Values around the smallest of a list, from position `first` down to where both neighbours are larger; NaN where none was needed.
+
+    Where no value is known yet the walk goes on to the next position below, and from the first to the last.
+    """
+    found, tried, at = np.full(size, np.nan), set[int](), first
+    while True:
+        new = [i for i in (at - 1, at, at + 1) if 0 <= i < size and i not in tried]
+        if new:
+            found[new] = values_at(new)
+            tried |= set(new)
+        if np.isfinite(found).any():
+            best = int(np.nanargmin(found))
+        elif len(tried) == size:
+            return found
+        else:
+            best = max((i for i in range(size) if i not in tried and i < first), default=max(set(range(size)) - tried))
+        if best == at:
+            return found
+        at = best
 
 
 def _steps_of(problem: Problem) -> Float[Array, "steps"]:
