@@ -7,7 +7,7 @@
 TABLES is a folder of .npz files with X and y. Of each table half of the rows, drawn with seed 0, goes to `one.from_data`; errors of a ReLU network
 with and without one step of size η = √n (as many rows for the step as for the fit, others) are predicted for n' rows and N neurons, each at
 its best penalty of 17. Then they are measured: rows of the fit and of the step drawn from all rows, tests on rows of the other half that are in
-neither. Errors are shares of the variance of y. Of classification tables the target is whether a row is of the first class.
+neither. Errors are shares of the variance of y. Equal rows count once. Of classification tables the target is whether a row is of the first class.
 """
 
 from __future__ import annotations
@@ -56,11 +56,13 @@ FIELDS = (
 
 
 def load(path: Path):
-    """The half that predicts, and all rows standardised by it."""
+    """All rows, equal ones once, and which of them predict."""
     arrays = np.load(path)
     X, y = arrays["X"].astype(float), arrays["y"].astype(float)
     if path.stem in CLASSES:
         y = np.where(y == np.unique(y)[0], 1.0, -1.0)
+    first = np.sort(np.unique(np.column_stack([X, y]), axis=0, return_index=True)[1])
+    X, y = X[first], y[first]
     order = np.random.default_rng(0).permutation(len(y))
     return X, y, order[: len(y) // 2], order[len(y) // 2 :]
 
@@ -149,7 +151,7 @@ def predicted(path: Path, rows):
 def jobs(paths, size: str):
     sizes, widths = SIZES[size]
     for path in paths:
-        rows = len(np.load(path)["y"])
+        rows = len(load(path)[1])
         for n in sorted({*(n for n in sizes if n <= 0.8 * rows), int(0.9 * rows) if 0.9 * rows <= sizes[-1] else 100}):
             for N in widths:
                 if n * N <= MOST_WORK:

@@ -32,6 +32,7 @@ LONG = {  # files and tests with the marker `long`
     "agreement/test_theory_against_simulation.py",
     "web/test_browser.py",
     "web/test_page.py",
+    "web/test_panels.py",
     "web/test_server.py",
     "theory/test_quick.py",
     "cli/test_commands.py::test_json_is_strict_json",

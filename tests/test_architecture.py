@@ -23,6 +23,7 @@ LAYERS = [
     ("_numerics", "_backend", "_fields", "_html", "drawing"),
     ("functions", "inputs", "step"),
     ("teachers", "table", "own_files"),
+    ("own_table",),
     ("problem",),
     ("shown", "conventions"),
     ("estimate",),

@@ -1,10 +1,12 @@
 """`from_data`: tables from arrays, frames and files, what is told of bad ones, and what is estimated."""
 
+import pickle
+
 import numpy as np
 import pytest
 
 import onestride as one
-from onestride.own_data import read_table, ridge_direction
+from onestride.own_table import read_table, ridge_direction
 from onestride.result import Status
 
 
@@ -95,6 +97,40 @@ def test_a_bad_table_is_told_in_a_sentence(X, y, target, told):
         read_table(X, y, target)
 
 
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("1,2\n3,4\n", r"first line of t\.csv must have the names of the columns, got numbers: 1, 2"),
+        ("a;b\n1,5;2\n", r"column 'a' has a decimal comma, '1,5' in row 1; write numbers with a point"),
+        ("a,a\n1,2\n", r"must have different names"),
+    ],
+)
+def test_a_file_that_is_no_table_is_told_in_a_sentence(tmp_path, text, told):
+    (tmp_path / "t.csv").write_text(text)
+    with pytest.raises(one.InputError, match=told):
+        read_table(tmp_path / "t.csv")
+
+
+def test_a_column_without_a_name_that_counts_the_rows_is_left_out(tmp_path):
+    X, y = rows()
+    lines = [",a,b,c,d,y", *(",".join(map(str, (i, *x, t))) for i, (x, t) in enumerate(zip(X, y, strict=True)))]
+    (tmp_path / "t.csv").write_text("\n".join(lines))
+    table = read_table(tmp_path / "t.csv")
+    assert table.names == ("a", "b", "c", "d")
+    assert table.facts.notes == ("left out, as it counts the rows: the column without a name",)
+
+
+def test_the_explorer_says_what_is_wrong_with_a_table(capsys):
+    pytest.importorskip("starlette")
+    from onestride.cli import main
+
+    for given, told in ((["--data", "nowhere.csv"], "nowhere.csv cannot be read"), (["--target", "y"], "without it")):
+        with pytest.raises(SystemExit) as ended:
+            main(["explore", "--no-browser", *given])
+        assert ended.value.code == 2
+        assert told in capsys.readouterr().err
+
+
 def test_lines_of_a_file_that_do_not_fit_are_told(tmp_path):
     (tmp_path / "t.csv").write_text("a,b\n1,2\n1\n")
     with pytest.raises(one.InputError, match=r"row 2 of t\.csv must have 2 values"):
@@ -106,6 +142,37 @@ def test_constant_columns_are_left_out_and_named():
     table = read_table(np.column_stack([X, np.full(120, 0.1)]), y)
     assert table.X.shape == (120, 4)
     assert table.facts.notes == ("left out, being constant: x5",)
+
+
+def test_rows_that_repeat_another_count_once_where_chance_would_not_make_them():
+    X, y = rows()
+    table = read_table(np.vstack([X, X[:20]]), np.append(y, y[:20]))
+    assert (table.rows, table.facts.notes) == (120, ("20 of 140 rows repeat another and are counted once",))
+    np.testing.assert_allclose(table.X, read_table(X, y).X)
+    assert read_table(np.vstack([X, X[:20]]), np.append(y, y[:20]), repeats="keep").rows == 140
+    few = np.random.default_rng(0).choice([0.0, 1.0], (200, 3))  # of eight different rows
+    kept = read_table(few, few.sum(1) > 1)
+    assert kept.rows == 200
+    assert "kept: columns of so few values" in kept.facts.notes[0]
+    with pytest.raises(one.InputError, match="at least 50 rows, got 8 after merging equal ones"):
+        read_table(few, few.sum(1) > 1, repeats="merge")
+    with pytest.raises(one.InputError, match="repeats must be 'auto', 'merge' or 'keep', got 'drop'"):
+        read_table(X, y, repeats="drop")
+
+
+def test_a_problem_names_the_file_of_its_table(tmp_path):
+    X, y = rows()
+    np.savez(tmp_path / "t.npz", X=X, y=y)
+    problem = one.from_data(tmp_path / "t.npz", N=64, ridge=0.3, step=one.Step(exponent=0.5))
+    assert one.Problem.from_toml(problem.to_toml()) == problem == pickle.loads(pickle.dumps(problem))
+    assert one.predict(one.Problem.from_json(problem.to_json())).test_error == one.predict(problem).test_error
+    np.savez(tmp_path / "t.npz", X=X, y=y[::-1])
+    with pytest.raises(one.InputError, match="has other rows than when the problem was written"):
+        one.Problem.from_dict(problem.to_dict())
+    assert one.from_data(X, y) == one.from_data(X.copy(), y)
+    assert one.from_data(X, y) != one.from_data(X, y[::-1])
+    with pytest.raises(one.InputError, match="a table in memory, whose rows are not written"):
+        one.Problem.from_dict(one.from_data(X, y).to_dict())
 
 
 def test_fields_of_the_table_are_not_given():

@@ -11,12 +11,14 @@ import numpy as np
 from onestride.problem import Problem
 from onestride.result import Prediction, Result, Status, TheoryError
 from onestride.shown import Variables
+from onestride.table import Table
 from onestride.theory.assumptions import failed_assumption
 from onestride.theory.optimal import optimal_ridge
 from onestride.theory.outliers import find_outliers
 from onestride.theory.plateau import window
 from onestride.theory.predict import predict_grid
 from onestride.theory.spectrum import Spectrum, spectrum
+from onestride.theory.table.errors import refused
 
 DEGREES = 4  # Hermite degrees of the teacher that are looked at
 SMALL_SHARE = 0.01  # parts of the teacher below this share of its power are left alone
@@ -79,7 +81,11 @@ def diagnose(problem: Problem) -> Diagnosis:
     ('no-linear-part',)
     """
     findings = list(_structural(problem))
-    reason = failed_assumption(problem, schedules=True)
+    if isinstance(problem.inputs, Table):  # its rows say what a step and a penalty do; there are no windows to be in
+        findings = [finding for finding in findings if finding.cause == "no-step"]
+        reason = refused(problem)
+    else:
+        reason = failed_assumption(problem, schedules=True)
     if reason is None:
         try:
             return _with_theory(problem, findings)
@@ -114,6 +120,11 @@ def _with_theory(problem: Problem, findings: list[Finding]) -> Diagnosis:
     if problem.eta == 0 or predicted.status is Status.INACCURATE:
         return Diagnosis(problem, tuple(findings), seen.message)
     return Diagnosis(problem, tuple(findings), f"{seen.message}; {_gain(predicted)}")
+
+
+def known_noise(problem: Problem) -> float:
+    """The part of the test error that nothing lowers; of a table nobody knows it."""
+    return 0.0 if isinstance(problem.inputs, Table) else problem.noise**2
 
 
 def _gain(here: Prediction) -> str:
@@ -219,7 +230,7 @@ def needed_constant(problem: Problem, degree: int, *, largest: float = 1e3) -> f
 
 def _penalty(problem: Problem, here: float) -> Iterator[Finding]:
     best = optimal_ridge(problem)
-    noise = problem.noise**2
+    noise = known_noise(problem)
     if here - best.test_error <= EXCESS * max(best.test_error - noise, 1e-12):
         return
     size = "small" if problem.ridge < best.ridge else "large"
@@ -242,7 +253,7 @@ def _step_size(problem: Problem, predicted: Prediction, sizes: list[Prediction])
         return
     at = int(np.nanargmin(errors))
     here, best = predicted.test_error, float(errors[at])
-    if here - best <= STEP_EXCESS * max(best - problem.noise**2, 1e-12):
+    if here - best <= STEP_EXCESS * max(best - known_noise(problem), 1e-12):
         return
     numbers = {"eta": problem.eta, "better_eta": problem.eta * factors[at], "test_error": here, "better_error": best}
     cause, word = ("step-too-large", "smaller") if factors[at] < 1 else ("step-too-small", "larger")

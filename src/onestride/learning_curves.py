@@ -23,6 +23,7 @@ from onestride.plot import Panel, Series, theory_series
 from onestride.problem import Problem, Step, grid_axis
 from onestride.result import Estimate, Prediction, Result, Simulation, Status, TheoryError, plain
 from onestride.shown import Variables
+from onestride.simulation.own_rows import enough_rows
 from onestride.simulation.run import simulate
 from onestride.table import Table
 from onestride.theory.optimal import optimal_ridge
@@ -170,7 +171,8 @@ def scaling(
     tuned
         The best penalty at every point.
     seeds, largest
-        Points with n, d and N up to `largest` are simulated with this many seeds.
+        Points with n, d and N up to `largest` are simulated with this many seeds; of a table those it has the rows for are
+        measured on them.
     progress
         As in `simulate`.
 
@@ -196,11 +198,17 @@ def scaling(
         for i, p in enumerate(problems):
             predictions.append(predict(p, method=method, level=level, throw=False))
             without.append(_untrained(p, predictions[i], tuned, method, level))
-            if seeds and max(p.n, p.d, p.N) <= largest:
+            if seeds and max(p.n, p.d, p.N) <= largest and _has_rows(p):
                 simulated[i] = simulate(p, seeds=seeds, untrained=False)
             tell(i + 1, len(problems))
     points = tuple(predictions), tuple(without), simulated
     return Scaling(problem, along, hold, tuple(problems), *points, _landmarks(problems, along))
+
+
+def _has_rows(problem: Problem) -> bool:
+    """Whether a table has the rows to measure this on; any other problem has."""
+    table = problem.inputs
+    return not isinstance(table, Table) or enough_rows(problem, table) is None
 
 
 def _sized(problem: Problem, along: Axis, size: float, hold: str) -> Problem:

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import csv
+import re
 import zipfile
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,6 +26,7 @@ class Columns:
     X: Float[Array, "n d"]
     y: Float[Array, "n"]
     names: tuple[str, ...]
+    notes: tuple[str, ...] = ()
 
 
 def read_columns(X: Any, y: Any = None, target: str | None = None) -> Columns:
@@ -35,6 +37,10 @@ def read_columns(X: Any, y: Any = None, target: str | None = None) -> Columns:
         X, y = _read_file(Path(X), target)
         target = None if y is not None else target or list(X)[-1]
     columns, names = _columns(X)
+    if len(set(names)) < len(names):
+        twice = next(name for name in names if names.count(name) > 1)
+        raise InputError(f"the columns of X must have different names, got {twice!r} more than once")
+    columns, names, notes = _without_counter(columns, names)
     if target is not None:
         if y is not None:
             raise InputError(f"give y or target, not both; got target={target!r}")
@@ -50,7 +56,24 @@ def read_columns(X: Any, y: Any = None, target: str | None = None) -> Columns:
     table = np.stack([_numbers(f"column {name!r}", column) for name, column in zip(names, columns, strict=True)], 1)
     if len(table) != numbers.size:
         raise InputError(f"X and y must have as many rows as each other, got {len(table)} and {numbers.size}")
-    return Columns(table, numbers, tuple(names))
+    return Columns(table, numbers, tuple(names), notes)
+
+
+def _without_counter(columns: list[Any], names: list[str]) -> tuple[list[Any], list[str], tuple[str, ...]]:
+    """Without a column that has no name and counts the rows, as some programs write it."""
+    for j, name in enumerate(names):
+        if name.strip() in ("", "Unnamed: 0"):
+            column = np.asarray(columns[j])
+            if column.dtype.kind in "if" and np.array_equal(column - column[0], np.arange(column.size)):
+                kept = [k for k in range(len(names)) if k != j]
+                words = "left out, as it counts the rows: the column without a name"
+                return [columns[k] for k in kept], [names[k] for k in kept], (words,)
+    return columns, names, ()
+
+
+def file_and_target(X: Any, target: str | None) -> tuple[str | None, str | None]:
+    """Where a table was read from and what was said of its target, to read it again; nothing where it was in memory."""
+    return (str(X), target) if isinstance(X, str | Path) else (None, None)
 
 
 def _columns(X: Any) -> tuple[list[Any], list[str]]:
@@ -107,6 +130,10 @@ def _refuse_text(name: str, column: Array) -> None:
             float(0.0 if _is_missing(value) else value)
         except (TypeError, ValueError):
             what = "text" if isinstance(value, str) else f"a {type(value).__name__}"
+            if re.fullmatch(r"\s*[+-]?\d+,\d+\s*", str(value)):
+                raise InputError(
+                    f"{name} has a decimal comma, {value!r} in row {i + 1}; write numbers with a point"
+                ) from None
             raise InputError(
                 f"{name} holds {what}, {str(value)[:40]!r} in row {i + 1}; encode it as numbers first, such as one column of "
                 "0 and 1 for each value"
@@ -122,7 +149,9 @@ def _read_file(path: Path, target: str | None) -> tuple[Any, Any]:
         if kind == ".npz":
             return _read_arrays(path, target)
         return (_read_csv(path) if kind == ".csv" else _read_parquet(path)), None
-    except (OSError, UnicodeDecodeError, csv.Error, zipfile.BadZipFile) as error:
+    except InputError:
+        raise
+    except (OSError, ValueError, csv.Error, zipfile.BadZipFile) as error:  # pyarrow's and numpy's are ValueErrors
         raise InputError(f"the table {path} cannot be read: {getattr(error, 'strerror', None) or error}") from None
 
 
@@ -136,6 +165,10 @@ def _read_csv(path: Path) -> dict[str, Array]:
     if len(lines) < 2:
         raise InputError(f"the table {path} must have a line of names and lines of numbers, got {len(lines)} lines")
     names = [name.strip() for name in lines[0]]
+    if all(_is_number(name) for name in names):
+        raise InputError(
+            f"the first line of {path.name} must have the names of the columns, got numbers: {', '.join(names)[:60]}"
+        )
     for i, line in enumerate(lines[1:], 1):
         if len(line) != len(names):
             raise InputError(
@@ -144,6 +177,14 @@ def _read_csv(path: Path) -> dict[str, Array]:
     if len(set(names)) < len(names):
         raise InputError(f"the columns of {path.name} must have different names, got {', '.join(names)[:80]}")
     return {name: _as_numbers([line[j] for line in lines[1:]]) for j, name in enumerate(names)}
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
 
 
 def _as_numbers(column: list[str]) -> Array:

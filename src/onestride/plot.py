@@ -35,8 +35,10 @@ if TYPE_CHECKING:
     from onestride.theory.atlas import Plane
 
 
-def atlas(problem: Problem, over: Plane = "phi-psi", x: ArrayLike | None = None, y: ArrayLike | None = None) -> Figure:
-    """Maps of the best test error and of the best step over (φ, ψ) or (n, noise); `theory.atlas` has the numbers.
+def atlas(
+    problem: Problem, over: Plane | None = None, x: ArrayLike | None = None, y: ArrayLike | None = None
+) -> Figure:
+    """Maps of the best test error and of the best step over (φ, ψ), (n, N) or (n, noise); `theory.atlas` has the numbers.
 
     Drawn in seconds: on the few nodes of a map, errors to about 2 %. `one.optimum` answers for one point.
     """

@@ -116,6 +116,17 @@ class Problem(Frozen):
 
     @model_validator(mode="before")
     @classmethod
+    def _fields_of_its_table(cls, data: Any) -> Any:
+        inputs: Any = data.get("inputs")
+        if not isinstance(inputs, dict) or "table" not in inputs:
+            return data
+        from onestride.own_table import table_again  # reads files
+
+        table = table_again(cast("dict[str, Any]", inputs)["table"])
+        return {"n": table.rows} | table.fields | data | {"inputs": table}
+
+    @model_validator(mode="before")
+    @classmethod
     def _as_many_steps_as_sizes(cls, data: Any) -> Any:
         step: Any = data.get("step")
         if not isinstance(step, list | tuple | Schedule):
@@ -284,12 +295,15 @@ class Problem(Frozen):
     # ------------------------------------------------------------------ files
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain numbers, strings and lists; what is None is left out."""
+        """Plain numbers, strings and lists; what is None is left out. Of a table it is told where it was read, not its rows."""
         if callable(self.teacher):
             raise InputError(
                 "teacher is a Python function and cannot be written to a file; give it a name first: "
                 'register("name", function), then Problem(teacher="name")'
             )
+        if isinstance(self.inputs, Table):
+            own = {name for name, value in self.inputs.fields.items() if name != "d" and getattr(self, name) == value}
+            return json.loads(self.model_dump_json(exclude_none=True, exclude=own)) | {"inputs": self.inputs.as_data()}
         return json.loads(self.model_dump_json(exclude_none=True))
 
     def to_json(self) -> str:

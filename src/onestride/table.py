@@ -7,7 +7,9 @@ of x takes that one. The theory of tables (`theory/table`) takes the rows and th
 # pyright: reportConstantRedefinition=false
 from __future__ import annotations
 
+import hashlib
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -15,6 +17,8 @@ import numpy as np
 from onestride._errors import InputError
 from onestride._numerics import Array, Float
 from onestride.inputs import Covariance
+
+NO_LAW = "the rows of a table have none; their Gaussian stand-in, problem.replace(inputs=problem.inputs.standin), can be simulated and has every theory"
 
 
 @dataclass(frozen=True)
@@ -53,7 +57,8 @@ class Table(Covariance):
     """The rows behind a problem, made by `from_data`: X (n × d) standardised, y of mean 0 and variance 1.
 
     `target_mean` and `target_scale` take predictions back to the unit of y; `link` and `noise` are those of the stand-in, and `facts`
-    says how they were found. Tables are equal only to themselves.
+    says how they were found; `index` has a row's place along its direction, as a normal score. `source` is the file, the target and what
+    was done with repeated rows. Tables with the same rows are equal.
     """
 
     X: Float[Array, "n d"] = field(default_factory=lambda: np.empty((0, 0)))
@@ -64,15 +69,34 @@ class Table(Covariance):
     link: tuple[float, ...] = (0.0, 1.0)
     noise: float = 0.0
     facts: TableFacts | None = None
+    index: Float[Array, "n"] = field(default_factory=lambda: np.empty(0))
+    source: tuple[str | None, str | None, str] = (None, None, "auto")
+
+    @cached_property
+    def digest(self) -> str:
+        """A name for these rows."""
+        return hashlib.sha256(self.X.tobytes() + self.y.tobytes()).hexdigest()[:16]
 
     def __eq__(self, other: object) -> bool:
-        return self is other
+        return isinstance(other, Table) and self.digest == other.digest
 
     def __hash__(self) -> int:
-        return id(self)
+        return hash(self.digest)
 
     def __repr__(self) -> str:
         return f"Table({len(self.y)} rows, {len(self.eigenvalues)} columns)"
+
+    @property
+    def fields(self) -> dict[str, Any]:
+        """What a problem takes from its table."""
+        return {"d": len(self.eigenvalues), "inputs": self, "teacher": self.link, "noise": self.noise}
+
+    def as_data(self) -> dict[str, Any]:
+        """Where the rows are, not the rows: how a problem in a file names its table."""
+        file, target, repeats = self.source
+        named = {"file": file, "target": target, "repeats": repeats, "digest": self.digest} if file else {}
+        told = {"rows": self.rows, "columns": len(self.eigenvalues)} | named
+        return {"table": {name: value for name, value in told.items() if value is not None}}
 
     def wrong_size(self, d: int) -> str:
         """The number of inputs is not free."""
@@ -80,10 +104,7 @@ class Table(Covariance):
 
     def fill(self, generator: np.random.Generator, X: Float[Array, "n d"]) -> None:
         """There is nothing to draw."""
-        raise InputError(
-            "inputs must have a law to be drawn from, and the rows of a table have none; simulate the Gaussian stand-in: "
-            "problem.replace(inputs=problem.inputs.standin)"
-        )
+        raise InputError(f"inputs must have a law to be drawn from, and {NO_LAW}")
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Table:
         return self

@@ -32,8 +32,23 @@ def test_axes_of_the_other_plane_and_its_figure():
     assert (found.test_error[1] > found.test_error[0] + 0.9).all()  # noise is part of the error
     figure = draw(found.panels())
     assert len(figure.axes) == 2
-    with pytest.raises(one.InputError, match="over must be"):
+    with pytest.raises(one.InputError, match="over must be one of 'phi-psi', 'n-N', 'n-noise', got 'n-d'"):
         atlas(problem(), "n-d")
+
+
+@pytest.mark.long
+def test_a_table_has_one_plane():
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((120, 3))
+    table = one.from_data(X, np.tanh(X[:, 0]) + 0.3 * rng.standard_normal(120), N=64, step=one.Step(exponent=0.5))
+    told = []
+    found = atlas(table, x=[64], y=[64], progress=lambda *done: told.append(done))
+    assert found.over == ("n", "N")
+    assert told == [(1, 1)]
+    best = one.optimum(table.replace(n=64))
+    assert found.test_error[0, 0] == pytest.approx(best.test_error, rel=0.01)
+    with pytest.raises(one.InputError, match="over must be 'n-N', as d and the noise of a table are its own"):
+        atlas(table, "n-noise")
 
 
 def test_exponents_without_a_step_are_the_known_ones():

@@ -116,8 +116,8 @@ def test_labels_of_a_table_are_its_own_and_the_stand_in_takes_others(table):
     for changed in (table.replace(noise=0.1), table.replace(steps=2), table.replace(fresh=False)):
         assert one.predict(changed, throw=False).status is Status.ASSUMPTION
     assert one.predict(table.replace(n=10_000), throw=False).status is Status.INACCURATE
-    with pytest.raises(one.InputError, match="stand-in"):
-        one.simulate(table, 1)
+    with pytest.raises(one.InputError, match="labels of a table are its own"):
+        one.simulate(table.replace(noise=0.1), 1)
     standin = table.replace(inputs=table.inputs.standin, noise=0.1)
     assert one.predict(standin, throw=False).method == "profile"
 
@@ -125,3 +125,45 @@ def test_labels_of_a_table_are_its_own_and_the_stand_in_takes_others(table):
 def test_laws_are_of_halves_of_the_rows():
     assert ladder(3000, 400) == [400, 200, 100, 50]
     assert ladder(70, 2000) == [70]
+
+
+@pytest.mark.long
+def test_what_rows_say_is_learned_is_what_theory_says():
+    """Shares of both degrees before and after the step, of 900 rows of a problem with 30 Gaussian inputs: to 0.08, two standard errors of
+    a moment of degree two over its size.
+    """
+    problem, table = problem_of(900, 30)
+    found, expected = one.learned(table.replace(ridge=0.1)), one.learned(problem.replace(ridge=0.1))
+    assert found.degrees == expected.degrees == (1, 2)
+    np.testing.assert_allclose(found.fraction, expected.fraction, atol=0.08)
+    np.testing.assert_allclose(found.untrained.fraction, expected.untrained.fraction, atol=0.08)
+    assert found.fraction[0] > found.untrained.fraction[0]
+    assert found.unexplained * 0.98 == pytest.approx(expected.unexplained, abs=0.05)  # in units of E y²
+    assert found.level == "table"
+
+
+def test_what_is_left_of_the_labels_is_the_energy_of_the_kernel(spectrum):
+    """E y(y − f̂) = A(γ): read off the rows left out, and from the differential equation."""
+    _, _, y, F = spectrum
+    law = kernel_law(F, y, y[:, None])
+    u = law.shown + np.array([0.5, 2, 4])
+    np.testing.assert_allclose(np.interp(u, law.at, law.left[0, :-1]), np.interp(u, law.u, law.A), rtol=0.1)
+    assert law.left[0, -1] == pytest.approx(np.mean(y**2))
+
+
+def test_every_function_answers_for_the_rows_or_says_why_not(table):
+    seen = one.spectrum(table)
+    assert seen.level == "table"
+    assert seen.untrained.mass() + seen.untrained.atom == pytest.approx(1, abs=0.03)
+    assert seen.leading.size == 0 or seen.leading.min() > seen.edge
+    simple = one.baselines(table)
+    assert set(simple) == {"random-features", "linear-ridge", "best-linear"}
+    assert simple["best-linear"].test_error < simple["linear-ridge"].test_error < 1
+    assert "predicted test error" in one.diagnose(table).summary
+    with pytest.raises(one.InputError, match="stand-in"):
+        one.measure_learned(table)
+    with pytest.raises(one.InputError, match="needs none"):
+        one.plan(table)
+    assert "stand-in" in one.predict(table, method="profile", throw=False).message
+    with pytest.raises(one.TheoryError, match="one gradient step"):
+        one.learned(table.replace(steps=2))

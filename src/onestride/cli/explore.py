@@ -5,11 +5,14 @@ from __future__ import annotations
 import os
 import signal
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
 from onestride._processes import signals_to
+
+if TYPE_CHECKING:
+    from onestride.problem import Problem
 
 
 def explore(
@@ -18,6 +21,8 @@ def explore(
     host: str = "127.0.0.1",
     store: Path = Path("explorer"),
     browser: Annotated[bool, Parameter(negative="--no-browser")] = True,
+    data: Path | None = None,
+    target: str | None = None,
     export: Path | None = None,
     address: str = "",
 ) -> None:
@@ -33,11 +38,19 @@ def explore(
         Folder that simulations are written to and read from; that of a sweep can be browsed.
     browser
         Open the page in the browser.
+    data
+        A table of one's own, .csv, .parquet or .npz: the page opens on it.
+    target
+        The column of the table that is to be predicted [the last one].
     export
         Write the page as one HTML file that needs no server, with α, c, λ and n to move, and end; this takes minutes.
     address
         The problem to export: what stands after the ? in the address of the page, such as n=1000&activation=tanh.
     """
+    if target is not None and data is None:
+        from onestride._errors import InputError
+
+        raise InputError(f"--target names a column of --data, got --target {target} without it")
     if export is not None:
         return _export(export, address)
     # Until the server takes over, Ctrl+C ends the program there and then: nothing has been started or written by then, and
@@ -48,7 +61,15 @@ def explore(
         require("starlette", "uvicorn", "matplotlib", extra="explore", what="the explorer")
         from onestride.web.serve import explore as run
 
-        run(store, host=host, port=port, browser=browser, say=lambda words: print(words, flush=True))
+        table = None if data is None else _table(data, target)
+        run(store, host=host, port=port, browser=browser, table=table, say=lambda words: print(words, flush=True))
+
+
+def _table(data: Path, target: str | None) -> Problem:
+    from onestride.own_data import from_data
+    from onestride.step import Step
+
+    return from_data(data, target=target, step=Step(constant=1.0, exponent=0.5))
 
 
 def _export(path: Path, address: str) -> None:

@@ -16,6 +16,7 @@ from functools import cached_property
 from numpy.typing import ArrayLike
 
 from onestride._backend import HOST, Backend, choose, fits, tiles
+from onestride._errors import InputError
 from onestride.drawing import Panel, Series
 from onestride.problem import Problem, exponent_axis, grid_axis
 from onestride.result import Result
@@ -24,6 +25,7 @@ from onestride.simulation.arguments import seed_tuple, step_sizes, test_rows
 from onestride.simulation.network import PROBES
 from onestride.simulation.rates import measured_rates
 from onestride.simulation.shifted import Way, way
+from onestride.table import Table
 
 REFINEMENTS = 5  # passes over F that the refinement of one step size takes: 3 to 8 were measured
 COLUMNS = 3 + PROBES  # for each penalty: fitted to the signal, to noise, and how the first changes with λ
@@ -246,6 +248,10 @@ def plan(
     >>> print(f"{found.memory / 2**30:.2f} GiB; {found.method}")
     0.29 GiB; dual (n ≤ N), float32 factors refined in float64
     """
+    if isinstance(problem.inputs, Table):
+        raise InputError(
+            "inputs must have a law for a plan; on the rows of a table simulate takes seconds and needs none"
+        )
     alphas = exponent_axis(problem, [problem.step.exponent] if exponents is None else exponents)
     lams = grid_axis("ridges", [problem.ridge] if ridges is None else ridges, positive=True)
     etas, _ = step_sizes(problem, alphas, untrained=untrained)

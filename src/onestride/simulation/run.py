@@ -36,8 +36,10 @@ from onestride.simulation.network import (
     step_tasks,
     weight_tasks,
 )
+from onestride.simulation.own_rows import simulate_rows
 from onestride.simulation.ridge import SplitPath, fit_split
 from onestride.simulation.streamed import ridge_tasks, streamed_gradient, streamed_paths
+from onestride.table import Table
 
 
 def simulate(
@@ -87,7 +89,8 @@ def simulate_grid(
 ) -> Simulation:
     """Measure every exponent and penalty on common random numbers; estimates have axes (seeds, exponents, penalties).
 
-    A problem without a step (the default, c = 0) has no exponents but its own: others are refused, not ignored.
+    A problem without a step (the default, c = 0) has no exponents but its own: others are refused, not ignored. One made by `from_data` is
+    measured on rows of its table, tested on those that neither step nor fit have (`simulation.own_rows`); device, dtype and n_test play no part.
 
     Per seed, XW₀ᵀ, X̃W₀ᵀ and X̃Gᵀ are formed once and one factorisation per exponent serves every penalty; `plan` tells
     time and memory beforehand.
@@ -111,6 +114,9 @@ def simulate_grid(
     (2, 2, 2)
     """
     alphas, lams = exponent_axis(problem, exponents), grid_axis("ridges", ridges, positive=True)
+    if isinstance(problem.inputs, Table):
+        chosen = seed_tuple(seeds)
+        return simulate_rows(problem, problem.inputs, alphas, lams, chosen, untrained=untrained, progress=progress)
     seed_list, rows = seed_tuple(seeds), test_rows(problem, n_test)
     etas, which = step_sizes(problem, alphas, untrained=untrained)
     plan = Plan(problem, etas.size, lams.size, rows, choose(device, dtype), alphas.size, len(seed_list))

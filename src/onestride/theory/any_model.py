@@ -87,6 +87,8 @@ def _place(model: Model, above: Solution, below: Solution, k: int) -> float:
         return float(strengths_at(model, last)[k]) - 1
 
     with np.errstate(all="ignore"):
+        if not excess(energy(below)) * excess(energy(above)) <= 0:
+            raise TheoryError(f"an outlier was lost between E = {energy(below):.4g} and {energy(above):.4g}")
         return cast("float", brentq(excess, energy(below), energy(above), xtol=1e-6 * energy(above)))
 
 

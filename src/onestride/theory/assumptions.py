@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from onestride.problem import Problem
+from onestride.table import NO_LAW, Table
 from onestride.teachers import MOST_DIRECTIONS
 
 SMALLEST_SIZE = 10
@@ -16,6 +17,8 @@ def beyond_the_model(problem: Problem, *, schedules: bool = False, same_batch: b
     """What no theory describes: inputs of unknown covariance, many directions, overflow; and what only those of `schedules` or of the
     `same_batch` for both layers do.
     """
+    if isinstance(problem.inputs, Table):
+        return f"this theory needs a law of the inputs, and {NO_LAW}"
     if problem.law.eigenvalues is None:
         return (
             f"the theory needs the covariance of the inputs, and the law {problem.law.name!r} does not state it; "

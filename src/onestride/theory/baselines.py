@@ -14,6 +14,7 @@ from onestride.drawing import Panel, Series
 from onestride.functions import InputError
 from onestride.problem import Problem, Step
 from onestride.result import Result, Status
+from onestride.table import Table
 from onestride.theory.assumptions import beyond_the_model, needs_identity
 from onestride.theory.density import resolves_degrees
 from onestride.theory.direction import direction
@@ -22,6 +23,7 @@ from onestride.theory.profile.anisotropy import directions, draws, sigma_of
 from onestride.theory.profile.degrees import build_untrained
 from onestride.theory.profile.harmonics import multiplicity
 from onestride.theory.profile.travel import leading_overlap
+from onestride.theory.table.rows import linear_errors
 
 BASELINES = ("random-features", "linear-ridge", "best-linear", "kernel", "direction-only", "bayes")
 
@@ -57,7 +59,7 @@ def baselines(problem: Problem) -> dict[str, Baseline]:
     direction-only    E[y | βᵀx]:                          Σ_k c⋆_k² k! (1 − ϱ^{2k}) + σ_ε²,  ϱ = β⋆ᵀβ/|β|
     bayes             σ⋆(β⋆ᵀx):                            σ_ε²
 
-    For inputs with a covariance there is no kernel bound: a kernel may know the directions in which inputs vary most. After several
+    Of a table: the first three, from its rows. For inputs with a covariance there is no kernel bound: a kernel may know the directions in which inputs vary most. After several
     steps β is the direction along which neurons have moved most.
 
     >>> problem = one.Problem(n=200, d=100, N=150, teacher=[0, 1, 0.7071], noise=0.5, step=one.Step(exponent=0.3))
@@ -65,6 +67,8 @@ def baselines(problem: Problem) -> dict[str, Baseline]:
     >>> print(f"{found['best-linear'].test_error:.2f}, {found['bayes'].test_error:.2f}")
     1.25, 0.25
     """
+    if isinstance(problem.inputs, Table):
+        return _of_rows(problem, problem.inputs)
     reason = beyond_the_model(problem.replace(step=Step.none()))
     if problem.law.freedom is not None:
         reason = reason or needs_identity(problem, "the theory of the baselines")
@@ -88,6 +92,25 @@ def baselines(problem: Problem) -> dict[str, Baseline]:
         name: Baseline(problem, name, float(values[name]), status.get(name, Status.SOLVED), words[name])
         for name in BASELINES
         if name in values
+    }
+
+
+def _of_rows(problem: Problem, table: Table) -> dict[str, Baseline]:
+    """Baselines of a table; what depends on the noise, which nobody knows, is left out."""
+    untrained = predict(problem.replace(step=Step.none()), throw=False)
+    linear = table.facts.linear if table.facts else float("nan")
+    values = {
+        "random-features": (untrained.test_error, "the untrained network's features with the same ridge regression"),
+        "linear-ridge": (
+            linear_errors(table, problem.n),
+            "ridge regression on the columns with its best penalty, n rows",
+        ),
+        "best-linear": (1 - linear, "the best linear function of the columns, infinitely many rows"),
+    }
+    status = {"random-features": untrained.status}
+    return {
+        name: Baseline(problem, name, float(value), status.get(name, Status.SOLVED), words)
+        for name, (value, words) in values.items()
     }
 
 

@@ -34,6 +34,7 @@ _NOTHING = 1e-13  # share of E σ² below which a part of σ is rounding
 _SCAN = 1200
 _BAND_POINTS = 500
 _RADII = 5  # nodes of the length of x; seven change the law by less than 1e-4
+_BINS = 48
 _STRIDE = 12  # of the points, every so many is continued from a large imaginary part
 _ROUNDS = 4
 _NEAR_BULK = 40  # points of the scan around the centre of each sector's bulk
@@ -74,6 +75,17 @@ class Law:
         total = np.concatenate([[0.0], np.cumsum(steps)])
         share: Array = total / total[-1]
         return self.atom + (1 - self.atom) * np.interp(E, self.grid, share)
+
+
+def histogram_law(draws: Float[Array, "draws r"], rows: int) -> Law:
+    """The law of eigenvalues that were computed, as a histogram in log E: its density at the middle of every bin."""
+    values = draws[draws > _LOWEST * draws.max(initial=0.0)]
+    if not values.size:
+        return Law(np.empty(0), np.empty(0), (), 1.0)
+    heights, ends = np.histogram(np.log(values), bins=_BINS)
+    grid = np.exp((ends[1:] + ends[:-1]) / 2)
+    density = heights / (draws.shape[0] * rows) / np.diff(ends) / grid
+    return Law(grid, density, ((float(values.min()), float(values.max())),), 1 - values.size / (draws.shape[0] * rows))
 
 
 def resolves_degrees(problem: Problem) -> bool:

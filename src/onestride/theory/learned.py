@@ -15,12 +15,14 @@ g_k = Σ g_km h_km.
 With one sector and many inputs g_0 = ϱ^k h_k(z), g_1 = √k ϱ^{k−1} √(1−ϱ²) h_{k−1}(z), ϱ the overlap of the learned
 direction and β⋆. E[f̂ h_k] = c⋆_k√k! − E[h_k(y − f̂)], and E f̂² follows from the test error,
 L = E σ⋆² − 2E[σ⋆f̂] + E f̂² + σ_ε².
+
+Of a table (`from_data`) the rows themselves say it, h_k being polynomials of a row's index: `theory.table.shares`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from math import factorial
 
@@ -32,6 +34,7 @@ from onestride.functions import Function, hermite_polynomial
 from onestride.problem import Problem, Step
 from onestride.result import Result, Status, TheoryError
 from onestride.shown import Variables
+from onestride.table import Table
 from onestride.teachers import (
     Teacher,
     all_products,
@@ -58,6 +61,8 @@ from onestride.theory.profile.sectors import Model, split
 from onestride.theory.profile.several import resolve_several, sight_along
 from onestride.theory.profile.strength import BEST_LEVEL, Level, level_name
 from onestride.theory.reliability import known_off
+from onestride.theory.table.errors import refused
+from onestride.theory.table.shares import table_shares
 from onestride.theory.threads import one_thread
 
 DEGREE = 4
@@ -111,13 +116,16 @@ class Learned(Result):
 def learned(problem: Problem, *, level: Level = BEST_LEVEL) -> Learned:
     """Predict the learned fraction of each Hermite degree of the teacher, with and without the step.
 
-    At the level "degrees" an untrained network learns degree k as far as n and N reach its B_k ~ d^k/k! harmonics; at the
+    For a problem made by `from_data` the teacher is the function along the table's index, and the answer comes from its rows. At the level
+    "degrees" an untrained network learns degree k as far as n and N reach its B_k ~ d^k/k! harmonics; at the
     levels of one degree it learns k = 1 alone, which needs n, N ≪ d²/2.
 
     >>> problem = one.Problem(n=200, d=100, N=150, teacher=[0, 1, 0.7071], noise=0.5, step=one.Step(exponent=0.3))
     >>> print(one.learned(problem).fraction.round(2))
     [0.68 0.08]
     """
+    if isinstance(problem.inputs, Table):
+        return _of_rows(problem)
     level = level_name(level)
     before = _shares(problem.replace(step=Step.none()), level)
     after = before if problem.eta == 0 else _shares(problem, level)
@@ -134,6 +142,27 @@ def learned(problem: Problem, *, level: Level = BEST_LEVEL) -> Learned:
         return Learned(problem, level, degrees, *shares, status, message, untrained)
 
     return wrap(problem, after, wrap(problem.replace(step=Step.none()), before, None))
+
+
+def _of_rows(problem: Problem) -> Learned:
+    """What a network learns of the function along the index of a table."""
+    reason = refused(problem)
+    if reason is not None:
+        raise TheoryError(reason)
+    degrees = tuple(teacher_degrees(problem))
+
+    def of(stepped: Problem, untrained: Learned | None) -> Learned:
+        shares, outside, off = table_shares(stepped)
+        by_direction = np.array([[shares[k] if k + 1 in degrees else np.nan for k in range(DEGREE)]])
+        status = Status.SOLVED if off is None else Status.INACCURATE
+        message = status.value if off is None else f"{status.value}: {off}"
+        if not degrees:
+            message = f"{message}; the rows show no function along one direction"
+        fraction = shares[[k - 1 for k in degrees]]
+        return Learned(problem, "table", degrees, fraction, by_direction, outside, status, message, untrained)
+
+    before = of(problem.replace(step=Step.none()), None)
+    return of(problem, before) if problem.eta else replace(before, untrained=before)
 
 
 def teacher_degrees(problem: Problem) -> list[int]:

@@ -3,9 +3,15 @@
     min over η, λ, s of the test error,     n_step = s B samples for the step, n = (1 − s) B for the fit,
 
 B = n + n_step the budget of the problem given. A scan finds the valley: steps from 1/30 to 30√n against penalties by decades
-(one model of the theory serves all penalties, on the nodes of a search), then shares of the samples. From there a quadratic model of the error in
+(one model of the theory serves all penalties, on the nodes of a search; of a table steps from √N/64 to 16√N), then shares of the samples. From there a quadratic model of the error in
 (log η, log λ, log s/(1 − s)) leads to the minimum. Only numbers that are not known to be off count: where the error still
 falls at the end of what the theory describes, `at_boundary` names the variable.
+
+Why no tangents in η and s, as there are in λ: λ enters the equations themselves, and one linear system gives dρ, dq (`equations.Solution`). η and
+n_step enter what they are made of: the law of the gradient's noise (roots, tables, expectations window by window), the nodes and the
+averages of σ over them. A tangent through all of these would be as long as they are, and setting a model up is more than half of the cost of
+an error, so that implicit differentiation, which spares the solution only, costs as much as two errors: what a difference costs. The
+quadratic model takes 10 to 20 errors in all.
 """
 
 # pyright: reportMissingTypeStubs=false
@@ -23,9 +29,12 @@ from onestride._numerics import Array
 from onestride.drawing import Panel, Series
 from onestride.problem import Problem, Step
 from onestride.result import Prediction, Result, Status, TheoryError
-from onestride.theory.predict import grid_by, predict
+from onestride.table import Table
+from onestride.theory.assumptions import failed_assumption
+from onestride.theory.predict import predict
 from onestride.theory.profile.strength import Level
 from onestride.theory.registry import Method, choose
+from onestride.theory.reliability import known_off, mark
 from onestride.theory.threads import one_thread
 
 VARIABLES = ("step", "ridge", "split")
@@ -44,7 +53,7 @@ class Optimum(Result):
     """The best problem found, its prediction, and the best when each variable is tuned alone.
 
     `problem` has the best step, penalty, n and n_step in it; `alone` the test error with one variable tuned and the others
-    as they were given; `at_boundary` names variables at the end of the range searched.
+    as they were given (NaN where none of those numbers may be trusted); `at_boundary` names variables at the end of the range searched.
     """
 
     _told = ("over", "step", "ridge", "n", "n_step", "test_error", "before", "alone", "at_boundary", "message")
@@ -103,6 +112,7 @@ def optimum(
     *,
     method: Method = "auto",
     level: Level | None = None,
+    each: bool = True,
 ) -> Optimum:
     """Minimise the predicted test error over the step's size, the penalty and the split of the samples, or some of them.
 
@@ -111,13 +121,13 @@ def optimum(
     >>> print(f"{best.test_error:.2f} at λ = {best.ridge:.2f}, {best.before:.2f} before")
     1.65 at λ = 0.59, 1.88 before
 
-    What is not in `over` stays as it is. The budget of a split is n + n_step of the problem given. The best step is
+    What is not in `over` stays as it is; with `each=False` no variable is tuned alone beside. The budget of a split is n + n_step of the problem given. The best step is
     written with the problem's own exponent. `TheoryError` where no cell of the scan has a number that may be trusted.
     """
     names = _checked(over)
     search = _Search(problem, method, level)
     best, at_boundary = search.over(names)
-    alone = {} if len(names) == 1 else {name: search.error(search.over((name,))[0]) for name in names}
+    alone = {} if len(names) == 1 or not each else {name: search.alone(name) for name in names}
     prediction = predict(best, method=method, level=level)
     before = predict(problem, method=method, level=level, throw=False)
     given = before.test_error if before.status is Status.SOLVED else float("nan")
@@ -156,6 +166,13 @@ class _Search:
         """The test error; infinite where there is none that may be trusted."""
         return float(self._errors(at, np.array([at.ridge]))[0])
 
+    def alone(self, name: str) -> float:
+        """The test error with one variable tuned; NaN where no value of it has a number that may be trusted."""
+        try:
+            return self.error(self.over((name,))[0])
+        except TheoryError:
+            return float("nan")
+
     def over(self, names: tuple[str, ...]) -> tuple[Problem, tuple[str, ...]]:
         """The best problem, and which variables end where the search does."""
         scanned = self._scan(names)
@@ -188,11 +205,10 @@ class _Search:
 
     def _scan(self, names: tuple[str, ...]) -> dict[str, tuple[float, tuple[float, float]]]:
         """By variable, in the order of `names`: where to start, and the ends of the search."""
-        root: float = np.sqrt(self.problem.n)
         etas = np.array([self.problem.eta])
         ridges = _PENALTIES if "ridge" in names else np.array([self.problem.ridge])
         if "step" in names:
-            etas = np.append(np.geomspace(1 / 30, 30 * root, _STEPS), 0.0)
+            etas = np.append(self._steps(), 0.0)
         share = None
         table = self._table(etas, ridges, share)
         i, j = _smallest(table, self._why)
@@ -209,6 +225,12 @@ class _Search:
             out["share"] = share, SHARES
         return out
 
+    def _steps(self) -> Array:
+        """Steps of the scan; of a table at powers of two of η/√N, which its theory has without interpolation."""
+        if isinstance(self.problem.inputs, Table):
+            return float(np.sqrt(self.problem.N)) * 2.0 ** np.arange(-6, 5, 2)
+        return np.asarray(np.geomspace(1 / 30, 30 * float(np.sqrt(self.problem.n)), _STEPS), float)
+
     def _table(self, etas: Array, ridges: Array, share: float | None) -> Array:
         """Test errors, η × λ; infinite where they are unknown or known to be off."""
         out = np.full((etas.size, ridges.size), np.inf)
@@ -219,8 +241,16 @@ class _Search:
     def _errors(self, at: Problem, ridges: Array) -> Array:
         """Test errors at these penalties; infinite where they are unknown or known to be off."""
         theory = choose(at, self.method, self.level).searching
-        grid = grid_by(theory, at, [at.step.exponent], ridges).trained
-        return np.where([status is Status.SOLVED for status in grid.status[0]], grid.test_error[0], np.inf)
+        marked = not (theory.limit or theory.of_tables)
+        if marked and failed_assumption(at.replace(step=Step.none())) is None and known_off(at) is not None:
+            return np.full(ridges.size, np.inf)
+        found = theory.errors(at, [at.step], ridges)
+        if marked:
+            before = (
+                found if theory.every_degree else theory.errors(at, [Step.none()], ridges)
+            )  # what `mark` needs of it
+            found = mark(at, [at.step], ridges, found, before, every_degree=theory.every_degree)
+        return np.where([status is Status.SOLVED for status in found.status[0]], found.test_error[0], np.inf)
 
     def _why(self) -> str:
         return predict(self.problem, method=self.method, level=self.level, throw=False).message
@@ -259,7 +289,9 @@ def _sentence(
     given = f", {before:.4g} as given" if np.isfinite(before) else ""
     text = f"the predicted test error is smallest, {found.test_error:.4g}{given}, at {', '.join(parts)}"
     if alone:
-        text += "; with one of them tuned alone: " + ", ".join(f"{name} {error:.4g}" for name, error in alone.items())
+        text += "; with one of them tuned alone: " + ", ".join(
+            f"{name} {error:.4g}" if np.isfinite(error) else f"{name} unknown" for name, error in alone.items()
+        )
     if ends:
         text += f"; it still falls where the search over the {' and the '.join(ends)} ends"
     return text

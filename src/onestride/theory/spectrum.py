@@ -17,15 +17,18 @@ from onestride.drawing import Panel, Series
 from onestride.problem import Problem, Step
 from onestride.result import Result, Status, TheoryError
 from onestride.shown import Variables
+from onestride.table import Table
 from onestride.theory.any_model import any_model, bulk_law, positions
 from onestride.theory.assumptions import failed_assumption, needs_identity
-from onestride.theory.density import Law, atom_at_zero, band_grid, untrained_law
+from onestride.theory.density import Law, atom_at_zero, band_grid, histogram_law, untrained_law
 from onestride.theory.gaps import from_far, from_neighbour
 from onestride.theory.outliers import Outliers, find_outliers, spike_model
 from onestride.theory.plateau import active_powers, window_of
 from onestride.theory.profile.sectors import Model
 from onestride.theory.profile.strength import Level, level_name
 from onestride.theory.reliability import known_off
+from onestride.theory.table.errors import refused
+from onestride.theory.table.shares import table_eigenvalues
 from onestride.theory.threads import one_thread
 
 BLUR = 1e-3  # the density after the step is read at E(1 + iε): relative width of its smoothing
@@ -140,13 +143,15 @@ def spectrum(problem: Problem, *, level: Level = "isotropic", density: bool = Tr
     by tens of percent), rank-one for an exact rank-one step; at either every degree of the inputs that n and N resolve is a
     sector of its own, and what lies between their bulks is in `between`. `density=False` skips the bulk density after the step, the slow
     part. After several steps, and for inputs with a covariance, bulk and positions are those of the equations of `predict`
-    (`level` plays no part), and what functions the vectors are is not known. For α ≥ 0.45 the real edge is soft: a few eigenvalues lie above the predicted one.
+    (`level` plays no part), and what functions the vectors are is not known. Of a table it is that of its rows, a histogram. For α ≥ 0.45 the real edge is soft: a few eigenvalues lie above the predicted one.
 
     >>> problem = one.Problem(n=200, d=100, N=150, teacher=[0, 1, 0.7071], noise=0.5, step=one.Step(exponent=0.3))
     >>> found = one.spectrum(problem, density=False)
     >>> print(f"bulk up to {found.edge:.2f}, outliers at {found.leading.round(2)}")
     bulk up to 2.15, outliers at [4.29]
     """
+    if isinstance(problem.inputs, Table):
+        return _of_rows(problem)
     level = level_name(level)
     reason = failed_assumption(problem, schedules=True)
     if reason is not None:
@@ -196,6 +201,23 @@ def spectrum(problem: Problem, *, level: Level = "isotropic", density: bool = Tr
     )
 
 
+def _of_rows(problem: Problem) -> Spectrum:
+    """Eigenvalues of the features of a table's rows; those that the step puts above all that were there before are told."""
+    reason = refused(problem)
+    if reason is not None:
+        raise TheoryError(reason)
+    before, after, rows = table_eigenvalues(problem)
+    edge = float(before[:, 0].mean())
+    count = round(float((after > edge).sum(1).mean())) if problem.eta else 0
+    many = {0: "no eigenvalue leaves", 1: "1 eigenvalue leaves"}.get(count, f"{count} eigenvalues leave")
+    message = (
+        f"{many} the spectrum without a step, which ends at {edge:.4g}; of {rows} rows of the table, whose own few directions have no bulk, "
+        "and what functions the vectors are is not known"
+    )
+    untrained, trained = (histogram_law(values, rows) for values in (before, after[:, count:]))
+    return _positions_only(problem, "table", (untrained, trained), edge, after[:, :count].mean(0), message)
+
+
 def _by_position(problem: Problem, density: bool) -> Spectrum:
     """Bulk and positions by the equations of `predict`, where the functions that the vectors are have no theory yet."""
     model = any_model(problem)
@@ -216,14 +238,27 @@ def _by_position(problem: Problem, density: bool) -> Spectrum:
         message += "; where few eigenvalues of the inputs' covariance lie far apart, the bulk ends below that"
     if reason is not None:
         message += f"; {Status.INACCURATE.value}: {reason}"
-    unknown = np.full((count, 5), np.nan)
+    return _positions_only(problem, model.level, (untrained, trained), found.edge, found.leading, message, reason)
+
+
+def _positions_only(
+    problem: Problem,
+    level: str,
+    laws: tuple[Law, Law | None],
+    edge: float,
+    leading: Float[Array, "outliers"],
+    message: str,
+    off: str | None = None,
+) -> Spectrum:
+    """A spectrum without a word on its vectors."""
+    unknown = np.full((leading.size, 5), np.nan)
     return Spectrum(
         problem=problem,
-        level=model.level,
-        untrained=untrained,
-        trained=trained,
-        edge=found.edge,
-        leading=found.leading,
+        level=level,
+        untrained=laws[0],
+        trained=laws[1],
+        edge=edge,
+        leading=leading,
         overlaps=unknown,
         teacher_overlaps=unknown,
         power_overlaps=unknown[:, 1:],
@@ -235,7 +270,7 @@ def _by_position(problem: Problem, density: bool) -> Spectrum:
         between_degrees=(),
         expected=(),
         strengths={},
-        status=Status.SOLVED if reason is None else Status.INACCURATE,
+        status=Status.SOLVED if off is None else Status.INACCURATE,
         message=message,
     )
 

@@ -31,6 +31,8 @@ from onestride.web.background import BusyError, Simulations
 from onestride.web.browse import browse
 from onestride.web.figures import write_figure
 from onestride.web.guard import LARGEST_BODY, Guard
+from onestride.web.own_routes import own_routes, part_of_panel
+from onestride.web.panels import Panels, options_of
 from onestride.web.presets import PRESETS
 from onestride.web.query import DEFAULTS, copies, read_problem, write_query
 from onestride.web.simulation import check_seeds
@@ -40,12 +42,13 @@ STATIC = Path(__file__).parent / "static"
 PATIENCE = 30.0  # seconds that the rest of a request may take to come
 
 
-def create_app(store: Path, *, host: str = "127.0.0.1") -> Starlette:
-    """The application; simulations go to, and are read from, the folder `store` only."""
+def create_app(store: Path, *, host: str = "127.0.0.1", table: Problem | None = None) -> Starlette:
+    """The application; simulations go to, and are read from, the folder `store` only. `table`: a problem made by from_data."""
     guard = Middleware(Guard, bound=host)
     refusals: Any = dict.fromkeys((HTTPException, ValueError, OSError, BusyError, BrokenExecutor), _refuse)
     app = Starlette(routes=_routes(), middleware=[guard], exception_handlers=refusals, lifespan=_lifespan)
     app.state.workers, app.state.simulations = Workers(), Simulations(store)
+    app.state.panels, app.state.table = Panels(app.state.workers), table
     return app
 
 
@@ -58,6 +61,8 @@ def _routes() -> list[Route | Mount]:
         Route("/api/here", partial(theory, "here")),
         Route("/api/map", partial(theory, "map")),
         Route("/api/why", partial(theory, "why")),
+        Route("/api/panel/{part}", panel),
+        *own_routes(),
         Route("/api/points", points),
         Route("/api/store", rows),
         Route("/api/simulation", state),
@@ -123,6 +128,13 @@ async def theory(task: str, request: Request) -> Response:
         if await request.is_disconnected():  # the page has moved on while this waited
             raise HTTPException(499, "nobody waits for this answer any more")
         return Response(await workers.theory(task, asked, quality, axis), media_type="application/json")
+
+
+async def panel(request: Request) -> Response:
+    """One part of a panel for the problem of the address."""
+    part = request.path_params["part"]
+    options = options_of(part, request.query_params)
+    return await part_of_panel(request, part, _problem(request, *options), options)
 
 
 async def download(kind: str, media: str, request: Request) -> Response:

@@ -133,6 +133,7 @@ def one_file(data: str) -> str:
     styles = "\n".join((STATIC / name).read_text(encoding="utf-8") for name in ("style.css", "figures.css"))
     modules = {path.name: path.read_text(encoding="utf-8") for path in STATIC.glob("*.js")}
     modules["net.js"] = modules.pop("offline.js")
+    del modules["table.js"]  # another page
     theme = modules.pop("theme.js")
     addresses = {f"page/{name}": _module(text) for name, text in modules.items()}
     inside = data.replace("</", "<\\/")

@@ -19,20 +19,28 @@ from starlette.types import ASGIApp
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from onestride._errors import InputError
+from onestride.problem import Problem
 from onestride.web.app import PATIENCE, create_app
 
 DEFAULT_PORT = 8750
 
 
 def explore(
-    store: Path, *, host: str = "127.0.0.1", port: int | None = None, browser: bool = True, say: Callable[[str], None]
+    store: Path,
+    *,
+    host: str = "127.0.0.1",
+    port: int | None = None,
+    browser: bool = True,
+    table: Problem | None = None,
+    say: Callable[[str], None],
 ) -> None:
-    """Serve until interrupted. `port=None` takes 8750, or any free port when that is taken."""
+    """Serve until interrupted. `port=None` takes 8750, or any free port when that is taken. With a table its page is opened."""
     listener = listen(host, port)
     bound, taken = listener.getsockname()[:2]
     everywhere, here = ipaddress.ip_address(bound).is_unspecified, ipaddress.ip_address(bound).is_loopback
     address = page_address(bound if everywhere else host, taken)
-    server = make_server(create_app(store, host=bound if everywhere else host))
+    server = make_server(create_app(store, host=bound if everywhere else host, table=table))
+    address += "table" if table is not None else ""
     say(f"The explorer is at {address}. Simulations go to the folder {store}. Stop it with Ctrl+C.")
     if not here:
         where = "every address of this machine" if everywhere else bound

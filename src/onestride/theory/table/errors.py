@@ -8,6 +8,7 @@ Steps are computed at sizes η/√N that are powers of two, and at powers of two
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 
 import numpy as np
@@ -60,7 +61,7 @@ def errors(problem: Problem, steps: list[Step], ridges: ArrayLike) -> Errors:
         found = with_spread(stepped, lam)
         values[:, i] = found[:3]
         for j, reach in enumerate(found[4]):
-            reason = _far(stepped, float(lam[j]), float(reach))
+            reason = beyond_the_rows(stepped, float(lam[j]), float(reach))
             if reason is not None:
                 status[i, j], message[i, j] = Status.INACCURATE, f"{Status.INACCURATE.value}: {reason}"
     loss, training, test = values
@@ -80,15 +81,24 @@ def with_spread(problem: Problem, ridges: Float[Array, "penalties"]) -> Float[Ar
 
 def _factor(table: Table, problem: Problem, ridges: Array) -> Float[Array, "3 penalties"]:
     """After over before, interpolated between powers of two of η/√N and of the rows of the step."""
-    strength, most = problem.eta / np.sqrt(problem.N), table.rows // 2
     out = np.zeros((3, ridges.size))
+    for weight, network in stepped_networks(table, problem):
+        out += weight * _log_factor(table, network, problem, ridges)
+    return np.exp(out)
+
+
+def stepped_networks(table: Table, problem: Problem) -> Iterator[tuple[float, Network]]:
+    """The networks whose change by their step is added up with these weights: at powers of two, and less where the step is weaker still."""
+    strength, most = problem.eta / np.sqrt(problem.N), table.rows // 2
     for step_rows, share in _between(float(min(problem.step_samples, most)), float(most)):
         for size, weight in _between(max(strength, WEAKEST), np.inf):
-            network = replace(network_of(problem), strength=size, step_rows=round(step_rows))
-            if problem.gradient == "full":
-                network = replace(network, width=problem.N)
-            out += share * weight * _log_factor(table, network, problem, ridges)
-    return np.exp(out * min(strength / WEAKEST, 1.0))
+            yield share * weight * min(strength / WEAKEST, 1.0), after_step(problem, size, round(step_rows))
+
+
+def after_step(problem: Problem, strength: float, step_rows: int) -> Network:
+    """The network of a problem after a step of size η/√N on so many rows."""
+    width = problem.N if problem.gradient == "full" else 0
+    return replace(network_of(problem), strength=strength, step_rows=step_rows, width=width)
 
 
 def _log_factor(table: Table, network: Network, problem: Problem, ridges: Array) -> Float[Array, "3 penalties"]:
@@ -109,7 +119,8 @@ def _between(value: float, most: float) -> list[tuple[float, float]]:
     return [(high, 1.0)] if share > 1 - 1e-9 else [(low, 1 - share), (high, share)]
 
 
-def _far(problem: Problem, ridge: float, reach: float) -> str | None:
+def beyond_the_rows(problem: Problem, ridge: float, reach: float) -> str | None:
+    """Why a number is continued too far from what the rows show; None where it is not."""
     table = problem.inputs
     assert isinstance(table, Table)
     if problem.n > BEYOND_ROWS * table.rows:

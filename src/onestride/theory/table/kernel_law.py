@@ -18,6 +18,12 @@ and the formula above read backwards is a linear equation for A, C being the pro
     dA/dlog γ = (M − q)/(M − z) (A − C),     A → E y² for γ → ∞.
 
 Below the smallest γ that m rows show, z and A − dA/dlog γ go on as the powers of γ that they are there.
+
+What is learned: the mean fit holds ξ_k/(ξ_k + γ) of the labels along an eigenfunction, so that for any function g of x
+
+    E g(x)(y − f̂(x)) = Σ_k γ/(ξ_k + γ) g_k v_k,
+
+which depends on n, N and λ through γ alone; residuals of rows left out show it at every γ, and below the smallest one it stays.
 """
 
 # pyright: reportMissingTypeStubs=false, reportConstantRedefinition=false, reportUnknownVariableType=false, reportUnknownMemberType=false
@@ -41,7 +47,10 @@ _BEYOND = 25.0  # in log γ, of the powers that continue them
 
 @dataclass(frozen=True)
 class KernelLaw:
-    """The functions z, q and A of u = log γ, rising; `shown` is the smallest u that the rows show, and `stderr` of A relative to it."""
+    """The functions z, q and A of u = log γ, rising; `shown` is the smallest u that the rows show, and `stderr` of A relative to it.
+
+    left: E g(y − f̂) of functions g at the nodes `at`, from u = shown on; last E g y, its value at γ = ∞.
+    """
 
     rows: int
     u: Float[Array, "u"]
@@ -51,6 +60,8 @@ class KernelLaw:
     slope: Float[Array, "u"]
     stderr: Float[Array, "u"]
     shown: float
+    at: Float[Array, "v"]
+    left: Float[Array, "g v"]
 
     def lowest(self, n: float) -> float:
         """How far down in log γ powers may continue the curves at n rows: like n⁻², and a factor e at most where n = m."""
@@ -58,14 +69,8 @@ class KernelLaw:
 
     def errors(self, n: int, N: int, ridges: Float[Array, "penalties"]) -> Float[Array, "5 penalties"]:
         """Objective, training and test error, their relative standard error, and the smallest γ that rows show over the one needed."""
-        delta = n * ridges / N
-        some = self.z < N * (1 - 1e-9)
-        u, z = self.u[some], self.z[some]
-        inverse_kappa = N / (np.exp(u) * (N - z))
         out = np.empty((5, ridges.size))
-        for j, d in enumerate(delta):
-            rows = np.log(z + d * inverse_kappa)  # falls with u
-            at = float(np.interp(np.log(n), rows[::-1], u[::-1]))
+        for j, (d, at) in enumerate(zip(n * ridges / N, self._scales(n, N, ridges), strict=True)):
             zs, q, A, slope, spread = (
                 float(np.interp(at, self.u, part)) for part in (self.z, self.q, self.A, self.slope, self.stderr)
             )
@@ -75,9 +80,24 @@ class KernelLaw:
             out[:, j] = kept * A, kept**2 * test, test, spread, np.exp(self.shown - at)
         return out
 
+    def unlearned(self, n: int, N: int, ridge: float) -> Float[Array, "g 2"]:
+        """E g(y − f̂) and E g y of every function g."""
+        (at,) = self._scales(n, N, np.array([ridge]))
+        return np.array([[np.interp(at, self.at, values[:-1]), values[-1]] for values in self.left])
 
-def kernel_law(F: Float[Array, "m M"], y: Float[Array, "m *outputs"], *, fixed: bool = False) -> KernelLaw:
-    """Both functions from the features of m rows and their labels, of several outputs the mean.
+    def _scales(self, n: int, N: int, ridges: Float[Array, "penalties"]) -> list[float]:
+        """The root u = log γ of both equations at each penalty."""
+        some = self.z < N * (1 - 1e-9)
+        u, z = self.u[some], self.z[some]
+        inverse_kappa = N / (np.exp(u) * (N - z))
+        rows = [np.log(z + d * inverse_kappa) for d in n * ridges / N]  # fall with u
+        return [float(np.interp(np.log(n), each[::-1], u[::-1])) for each in rows]
+
+
+def kernel_law(
+    F: Float[Array, "m M"], y: Float[Array, "m *outputs"], g: Float[Array, "m g"] | None = None, *, fixed: bool = False
+) -> KernelLaw:
+    """Both functions from the features of m rows and their labels, of several outputs the mean; and what is left along functions g.
 
     fixed: these very features are meant, not M draws of them; ask for errors at N = `FIXED` then.
     """
@@ -86,18 +106,25 @@ def kernel_law(F: Float[Array, "m M"], y: Float[Array, "m *outputs"], *, fixed: 
     delta = _PENALTIES * values[-1]
     h = values[:, None] / (values[:, None] + delta)
     z, falls = h.sum(0), (h * (1 - h)).sum(0)  # −dz/dlog δ
-    kept, left_out = 1 - U**2 @ h, np.zeros((m, delta.size))
+    kept, left_out, residual = 1 - U**2 @ h, np.zeros((m, delta.size)), np.empty((m, 0))
     for label in y.reshape(m, -1).T:
-        left_out += np.square((label[:, None] - U @ (h * (U.T @ label)[:, None])) / kept) * (m / y.size)
+        residual = (label[:, None] - U @ (h * (U.T @ label)[:, None])) / kept
+        left_out += np.square(residual) * (m / y.size)
     kappa = delta / (m - z)
     by_delta = 1 - falls / (m - z) - falls / (M - z)  # dlog γ/dlog δ
     u, q = np.log(M * kappa / (M - z)), z - falls / by_delta
     good = np.cumprod((z < _SHOWN * min(m, M)) & (by_delta > 0)).astype(bool)
     error = left_out.mean(0)
+    left = (u[good][::-1], np.empty((0, 1))) if g is None else _left(u[good], g.T @ residual[:, good] / m, g.T @ y / m)
     u, z, q, error, stderr = np.stack([u, z, q, error, left_out.std(0) / np.sqrt(m) / error])[:, good]
     C, rate = error * (1 - (q * (M - 2 * z) + z**2) / (m * (M - q))), (M - q) / (M - z)
     A = _energy(u, rate, C, float(np.mean(y**2)))
-    return _continued(m, np.stack([u, z, q, A, rate * (A - C), stderr])[:, ::-1])
+    return _continued(m, np.stack([u, z, q, A, rate * (A - C), stderr])[:, ::-1], left)
+
+
+def _left(u: Array, moments: Float[Array, "g u"], all_: Float[Array, "g"]) -> tuple[Array, Array]:
+    """E g(y − f̂) with rising u, and last E g y."""
+    return u[::-1], np.column_stack([moments[:, ::-1], all_])
 
 
 def _smoother(F: Float[Array, "m M"]) -> tuple[Float[Array, "r"], Float[Array, "m r"]]:
@@ -124,7 +151,7 @@ def _energy(u: Array, rate: Array, C: Array, power: float) -> Float[Array, "u"]:
     return A
 
 
-def _continued(rows: int, parts: Float[Array, "6 u"]) -> KernelLaw:
+def _continued(rows: int, parts: Float[Array, "6 u"], left: tuple[Array, Array]) -> KernelLaw:
     """U, z, q, A, its slope and standard error on a fine grid, with powers of γ below the smallest one."""
     u, z, q, A, slope, stderr = parts
     grid = np.linspace(u[0], u[-1], _FINE)
@@ -136,7 +163,7 @@ def _continued(rows: int, parts: Float[Array, "6 u"]) -> KernelLaw:
     zs, As, slopes = z[0] * np.exp(-falls * down), *_energy_below(u[last], (A - slope)[last], float(A[0]), down)
     outer = (zs, (1 - falls) * zs, As, slopes, np.full(down.size, stderr[0]))
     zs, qs, As, slopes, spread = (np.concatenate(pair) for pair in zip(outer, inner, strict=True))
-    return KernelLaw(rows, np.concatenate([u[0] + down, grid]), zs, qs, As, slopes, spread, float(u[0]))
+    return KernelLaw(rows, np.concatenate([u[0] + down, grid]), zs, qs, As, slopes, spread, float(u[0]), *left)
 
 
 def _energy_below(u: Array, B: Array, A: float, down: Array) -> tuple[Float[Array, "down"], Float[Array, "down"]]:

@@ -15,20 +15,22 @@ factor on the errors without one, both from the same draws.
 # pyright: reportConstantRedefinition=false
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
 import numpy as np
 
-from onestride._numerics import Array, Float
+from onestride._numerics import Array, Float, hermite_table
 from onestride.functions import Function
 from onestride.problem import Problem
 from onestride.table import Table
-from onestride.theory.table.kernel_law import KernelLaw, kernel_law
+from onestride.theory.table.kernel_law import FIXED, KernelLaw, kernel_law
 
 MANY = 2048  # neurons
 ROWS, PAIRED_ROWS = 2000, 1000  # the most of one law without a step, and with one
 FEWEST = 40  # rows of a law
+DEGREES = 4  # of what is learned along the table's index
 DRAWS, MOST_DRAWS = 3, 24  # of rows and neurons: more where they are few
 
 
@@ -70,14 +72,33 @@ def errors_by_size(
 
     paired: from at most half of the rows, so that the step has the other half.
     """
-    sizes = ladder(table.rows // 2 if paired else table.rows, PAIRED_ROWS if paired else ROWS)
     out = np.zeros((5, ridges.size))
+    for weight, laws, apart in weighted_laws(table, network, n, N, paired=paired):
+        found = [law.errors(n, N, ridges) for law in laws]
+        out += weight * np.log(_average(np.array(found), apart))
+    return np.exp(out)
+
+
+def weighted_laws(
+    table: Table, network: Network, n: int, N: int, *, paired: bool
+) -> Iterator[tuple[float, list[KernelLaw], float]]:
+    """Laws whose answers for n rows and N neurons are averaged: with these weights, over several draws, so many with rows of their own."""
+    sizes = ladder(table.rows // 2 if paired else table.rows, PAIRED_ROWS if paired else ROWS)
     for m, by_rows in _around(n, sizes):
         for M, by_neurons in _neurons(n, m, N):
             draws = min(DRAWS * max(sizes[0] // m, round(np.sqrt(MANY / M))), MOST_DRAWS)
-            found = [law_of_draw(table, network, m, M, k).errors(n, N, ridges) for k in range(draws)]
-            out += by_rows * by_neurons * np.log(_average(np.array(found), table.rows / m))
-    return np.exp(out)
+            laws = [law_of_draw(table, network, m, M, k) for k in range(draws)]
+            yield by_rows * by_neurons, laws, table.rows / m
+
+
+def linear_errors(table: Table, n: int) -> float:
+    """The test error of ridge regression on n rows of the columns themselves, at its best penalty."""
+    out, ridges = 0.0, np.logspace(-6, 3, 28)
+    for m, weight in _around(n, ladder(table.rows, ROWS)):
+        some = np.random.default_rng(m).permutation(table.rows)[:m]
+        law = kernel_law(table.X[some], table.y[some], fixed=True)
+        out += weight * float(np.log(law.errors(n, FIXED, ridges * FIXED)[2].min()))
+    return float(np.exp(out))
 
 
 def _around(value: int, sizes: list[int]) -> list[tuple[int, float]]:
@@ -109,6 +130,15 @@ def _average(found: Float[Array, "draws 5 penalties"], apart: float) -> Float[Ar
 @lru_cache(maxsize=1024)
 def law_of_draw(table: Table, network: Network, m: int, M: int, draw: int) -> KernelLaw:
     """The law of m rows and M neurons after a step on other rows; one draw has the same of them for every step."""
+    F, fit = features_of_draw(table, network, m, M, draw)
+    along = (
+        np.column_stack([hermite_table(table.index[fit], DEGREES)[1:].T, table.y[fit]]) if table.index.size else None
+    )
+    return kernel_law(F, table.y[fit], along)
+
+
+def features_of_draw(table: Table, network: Network, m: int, M: int, draw: int) -> tuple[Float[Array, "m M"], Array]:
+    """The features of m rows, and which rows they are."""
     rng = np.random.default_rng((m, M, draw))
     order = rng.permutation(table.rows)
     fit, step = order[:m], order[len(order) - network.step_rows :]
@@ -120,7 +150,7 @@ def law_of_draw(table: Table, network: Network, m: int, M: int, draw: int) -> Ke
         A = rng.choice([-1.0, 1.0], M)
     if network.strength:
         W = W + network.strength * _pull(network, W, A, table.X[step], table.y[step])
-    return kernel_law(np.asarray(sigma(table.X[fit] @ W.T), float), table.y[fit])
+    return np.asarray(sigma(table.X[fit] @ W.T), float), fit
 
 
 def _pull(network: Network, W: Array, A: Array, X: Float[Array, "n d"], y: Float[Array, "n"]) -> Float[Array, "M d"]:

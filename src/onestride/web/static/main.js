@@ -15,6 +15,7 @@ import { Story } from "./story.js";
 import { asSentence, element, rewrite } from "./text.js";
 import { View } from "./view.js";
 import { Why } from "./why.js";
+import { Panels } from "./panels.js";
 
 const REST = 200; // ms without input after which the full theory is asked for
 const byId = (id) => document.getElementById(id);
@@ -24,6 +25,7 @@ let about;
 let controls;
 let simulation;
 let share;
+let panels;
 let view;
 let why;
 let rest;
@@ -106,6 +108,7 @@ function changed(name) {
   quick(values);
   simulation.problemChanged();
   why.close();
+  panels.changed();
   schedule();
   rest = setTimeout(() => refine(values), REST);
 }
@@ -331,7 +334,8 @@ async function start() {
   byId("map").addEventListener("click", pickOnMap);
   const story = new Story(byId("story"), { open: openScene, told: () => view.write() });
   why = new Why(byId("why"), byId("why-list"), { query, set: (name, value) => controls.set(name, value) });
-  view = new View(byId("view"), { scene: () => story.scene, about, query, changed, redraw: schedule });
+  panels = new Panels(byId("panels"), { query, go: openBest, written: () => view.write() });
+  view = new View(byId("view"), { scene: () => story.scene, panels: () => panels.hash(), about, query, changed, redraw: schedule });
   new Play(byId("view"), controls);
   new ResizeObserver(schedule).observe(byId("figures"));
   share = new Share();
@@ -340,8 +344,17 @@ async function start() {
   addEventListener("popstate", openAddress);
   view.read();
   story.read();
+  const asked = location.hash;
   await openAddress();
-  if (location.hash.startsWith("#store")) storeView.toggle();
+  if (asked.startsWith("#store")) storeView.toggle();
+  else await panels.read(asked);
+}
+
+// The optimum as an address: d and N stay, so φ goes with n.
+function openBest(best) {
+  const number = (x) => String(Number(x.toPrecision(10)));
+  const ratios = { n: String(best.n), phi: number(best.d / best.n), psi: number(best.d / best.N), step_samples: number(best.n_step / best.n) };
+  openProblem({ ...controls.values, ...ratios, ridge: number(best.ridge), constant: number(best.constant), exponent: number(best.exponent) });
 }
 
 // Show a problem, after asking the server whether there is such a problem.

@@ -7,8 +7,8 @@ import { element, rewrite } from "./text.js";
 const MOST_PINS = 4;
 
 export class View {
-  constructor(box, { about, query, scene, changed, redraw }) {
-    Object.assign(this, { about, query, scene, changed, redraw, axis: "exponent", gain: false, quantity: "train_loss", pins: [] });
+  constructor(box, { about, query, scene, panels, changed, redraw }) {
+    Object.assign(this, { about, query, scene, panels, changed, redraw, axis: "exponent", gain: false, quantity: "train_loss", pins: [] });
     this.axisChoice = choice("axis", Object.fromEntries(Object.keys(about.axes).map((name) => [name, AXES[name].symbol])));
     this.axisChoice.addEventListener("change", () => this.set({ axis: this.axisChoice.value }));
     this.gainBox = element("input", { type: "checkbox", id: "gain" });
@@ -89,6 +89,7 @@ export class View {
   hash() {
     const told = new URLSearchParams();
     if (this.scene()) told.set("scene", this.scene());
+    for (const [name, value] of Object.entries(this.panels())) told.set(name, value);
     if (this.axis !== "exponent") told.set("axis", this.axis);
     if (this.gain) told.set("gain", "1");
     if (this.quantity !== "train_loss") told.set("show", this.quantity);

@@ -1,0 +1,137 @@
+"""Panels of the explorer and the page of a table: numbers of the package, part by part, in the address, never those of another problem."""
+
+import numpy as np
+import pytest
+
+import onestride as one
+from onestride.theory.atlas import atlas
+from onestride.web.query import read_problem
+from waiting import CHROMIUM, LIMIT
+
+SMALL = {"n": "100", "phi": "0.5", "psi": "1", "noise": "0.5"}
+needs_browser = pytest.mark.skipif(CHROMIUM is None, reason="the browser tests need chromium or Chrome on the PATH")
+
+
+@pytest.fixture
+def table(server, tmp_path):
+    """The server with a table: 150 rows of three columns in a file."""
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((150, 3))
+    y = 20 + 3 * np.tanh(X[:, 0]) + 0.5 * rng.standard_normal(150)
+    file = tmp_path / "rows.csv"
+    np.savetxt(file, np.column_stack([X, y]), delimiter=",", header="a,b,c,price", comments="")
+    server.app.state.table = one.from_data(file, target="price", N=64, step=one.Step(exponent=0.5))
+    yield server.app.state.table
+    server.app.state.table = None
+
+
+@pytest.fixture
+def page(browser, server, store):
+    context = browser.new_context(viewport={"width": 1280, "height": 900}, base_url=server.address)
+    context.set_default_timeout(1000 * LIMIT)
+    page, mistakes = context.new_page(), []
+    page.on("pageerror", lambda error: mistakes.append(str(error)))
+    yield page
+    context.close()
+    assert not mistakes
+
+
+# ---------------------------------------------------------------------- the server
+
+
+def test_parts_are_what_the_package_says(client):
+    problem = read_problem(SMALL)
+    best = client.get("/api/panel/best", params=SMALL | {"over": "ridge"}).json()
+    assert best["test_error"] == pytest.approx(one.optimum(problem, ("ridge",)).test_error)
+    point = client.get("/api/panel/point", params=SMALL | {"along": "N", "size": "80"}).json()
+    assert point["test_error"] == pytest.approx(one.predict(problem.replace(N=80)).test_error)
+    assert point["excess"] == pytest.approx(point["test_error"] - 0.25)
+    axes = client.get("/api/panel/points", params=SMALL | {"plane": "n-noise"}).json()
+    assert (len(axes["x"]), axes["y"][0]) == (6, 0)
+    cell = client.get("/api/panel/cell", params=SMALL | {"plane": "phi-psi", "x": "0.5", "y": "1"}).json()
+    assert cell["test_error"] == pytest.approx(float(atlas(problem, x=[0.5], y=[1.0]).test_error[0, 0]))
+
+
+@pytest.mark.parametrize(
+    ("part", "options", "words"),
+    [
+        ("best", {"over": "lambda"}, "over must be some of"),
+        ("best", {}, "the question is not complete"),
+        ("point", {"along": "m", "size": "9"}, "along must be"),
+        ("point", {"along": "n", "size": "many"}, "size must be a number"),
+        ("cell", {"plane": "n-d", "x": "1", "y": "1"}, "over must be one of"),
+        ("dance", {}, "a panel has the parts best, point, points, cell"),
+        ("best", {"over": "ridge", "colour": "red"}, "'colour' is not a parameter"),
+    ],
+)
+def test_a_wrong_question_gets_a_sentence(client, part, options, words):
+    found = client.get(f"/api/panel/{part}", params=SMALL | options).json()
+    assert words in (found.get("error") or found["message"])
+
+
+def test_without_a_table_its_page_is_not_there(client):
+    assert client.get("/table").status_code == 404
+    assert client.get("/api/table/here").status_code == 404
+
+
+def test_the_page_of_a_table_has_its_numbers(client, table):
+    about = client.get("/api/table").json()
+    assert (about["name"], about["rows"], about["defaults"]["N"]) == ("rows.csv", 150, "64")
+    asked = {"n": "80", "ridge": "0.2", "step_samples": "0.5"}
+    here = client.get("/api/table/here", params=asked).json()
+    expected = table.replace(n=80, ridge=0.2, n_step=40)
+    assert here["here"]["test_error"] == pytest.approx(one.predict(expected).test_error)
+    assert here["fraction"]["1"] == pytest.approx(one.learned(expected).fraction[0])
+    command = client.get("/api/table/problem", params=asked).json()["copies"]["command"]
+    assert "--target price" in command
+    assert "--n-step=40" in command
+    for wrong, words in (({"n": "3.5"}, "n must be a whole number from 10"), ({"d": "4"}, "'d' is not a parameter")):
+        refused = client.get("/api/table/here", params=wrong)
+        assert refused.status_code == client.get("/table", params=wrong).status_code == 400
+        assert words in refused.json()["error"]
+
+
+# ---------------------------------------------------------------------- the pages
+
+
+@needs_browser
+def test_a_panel_is_computed_on_request_and_from_its_address(page):
+    page.goto("/?n=100&psi=1#best=ridge&curve=N,50,200,3,sizes,given")
+    page.locator("#panel-best[data-state=done]").wait_for()
+    page.locator("#panel-curve[data-state=done]").wait_for()
+    assert "λ = " in page.locator("#panel-best .panel-words").inner_text()
+    assert "neurons" not in page.locator("#panel-curve .panel-words").inner_text()
+    assert "at N = 200, there like N^" in page.locator("#panel-curve .panel-words").inner_text()
+    assert page.locator("#curve-error .curve").count() == 2
+    assert page.locator("#curve-exponent .curve").count() == 1
+    page.wait_for_url("**/*best=ridge*")
+    page.locator("#panel-best button", has_text="Go there").click()
+    page.wait_for_url(lambda url: "ridge=" in url)
+    page.locator("#panel-best[data-state=stale]").wait_for()
+    assert page.evaluate(
+        "() => import('/static/panels.js').then((m) => m.exponents([1, 10, 100], [5, 0.5, 0.005]))"
+    ) == (pytest.approx([-1, -1.5, -2]))
+
+
+@needs_browser
+def test_a_table_has_a_page_with_its_panels(page, table):
+    page.goto("/table")
+    page.locator("#sentence[data-state=done]").wait_for()
+    assert "of the variance of the target" in page.locator("#sentence").inner_text()
+    assert page.locator("#penalty .curve").count() >= 2
+    page.locator("#control-n").fill("90")
+    page.locator("#control-n").press("Enter")
+    page.wait_for_url("**/table?n=90*")
+    page.locator("#sentence[data-state=done]").wait_for()
+    page.locator("#panel-curve summary").click()
+    for name, value in (("first", "40"), ("last", "100"), ("points", "2")):
+        page.locator(f"#curve-{name}").fill(value)
+    page.locator("#curve-seeds").check()
+    page.locator("#panel-curve button[type=submit]").click()
+    page.locator("#panel-curve[data-state=done]").wait_for()
+    assert "at n = 100" in page.locator("#panel-curve .panel-words").inner_text()
+    assert page.locator("#curve-error .mark").count() == 1  # 2 × 100 rows are more than the table has
+    page.wait_for_url("**curve=n%2C40%2C100%2C2*measured*")
+    page.goto("/table?n=seven")
+    page.locator("#sentence[data-state=failed]").wait_for()
+    assert "n must be a whole number" in page.locator("#banner").inner_text()
