@@ -16,8 +16,9 @@ import numpy as np
 
 from onestride._numerics import Array
 from onestride.estimator._layer import GradientKind, Layer, Recipe, step_direction, stepped
-from onestride.estimator._maps import MOST_INPUTS, LearnedMap, MapKind, learn_maps, start_maps
+from onestride.estimator._maps import LearnedMap, MapKind, learn_maps, start_maps
 from onestride.estimator._ridge import Readout, ridge_solutions
+from onestride.estimator._table import MOST_INPUTS
 
 STEPS = (0.0, 1.0, 3.0)  # relative sizes ρ of a gradient step that held-out rows choose from
 MAP_STEP = 10.0  # that of maps: one part in eleven of the layer stays as it was drawn

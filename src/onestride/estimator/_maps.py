@@ -22,7 +22,6 @@ from onestride.estimator._layer import Layer, stepped
 from onestride.estimator._ridge import Readout, best_penalty, decompose
 
 MapKind = Literal["full", "diagonal"]
-MOST_INPUTS = 500  # with more columns than this, d³ work on maps outweighs the rest of a fit
 MAP_ALPHAS = np.logspace(-9, 6, 16)
 _LIFT = 100.0  # the residual of the start is taken at this multiple of the penalty: it keeps more signal
 _SEEN = 1e-3  # directions with less than this share of the largest variance are not seen

@@ -15,12 +15,19 @@ CLIP = 3.0  # of a clipped column, in units of its quantile range
 _NORMAL_RANGES = 2.4387  # (q₀.₉₅ − q₀.₀₅)/(q₀.₇₅ − q₀.₂₅) of a normal column
 _QUANTILE = "inverted_cdf"  # an entry of the column: the one rule that weights as repetition
 _ROUNDING = 8  # a column whose range is within this many roundings of its largest entry is constant
+MOST_INPUTS = 500  # with more columns than this, d³ work outweighs the rest of a fit
+_UNSEEN = (
+    1e-6  # of the variance of a column: rows do not vary along a direction with less, as the difference of near twins
+)
 _WHITEN_FLOOR = 1e-3  # principal components below this share of the largest variance are not blown up further
 
 
 @dataclass(frozen=True)
 class Inputs:
     """z = (u − mean)/scale of u = v/√(1 + (v/3)²)/(1 + r²), v = (x − centre)/spread by column, then rotated when whitened.
+
+    `rotation` also takes out the directions along which no training row varies, as the difference of two nearly equal columns:
+    a slope along them is not told by any row, and a new row in which one of the two is wild would be read by it.
 
     `centre` and `spread` are the median and a range of quantiles: a few wild entries move neither, and after the smooth clip
     to ±3 none of them is wild. r counts how many training ranges x lies outside the training range: nothing was seen there, so
@@ -85,13 +92,19 @@ def read_inputs(X: Array, weights: Array, whiten: bool, clip: bool) -> Inputs:
     if clip:
         mean, scale = location_and_scale(inputs.standardised(X.astype(np.float64)), weights)
         inputs = replace(inputs, mean=mean, scale=scale)
-    if not whiten:
+    told_apart = clip and X.shape[1] <= min(MOST_INPUTS, len(X) - 1)
+    if not (whiten or told_apart):
         return inputs
     Z = inputs.standardised(X)
-    variances, axes = np.linalg.eigh((Z * (weights / weights.sum())[:, None].astype(Z.dtype)).T @ Z)
-    floor = _WHITEN_FLOOR * variances[-1] if variances[-1] > 0 else 1.0
-    rotation = (axes / np.sqrt(np.maximum(variances, floor))).astype(Z.dtype)
-    return replace(inputs, rotation=rotation)
+    wide = Z.astype(np.float64)
+    variances, axes = np.linalg.eigh((wide * (weights / weights.sum())[:, None]).T @ wide)
+    seen = variances > _UNSEEN if told_apart else np.ones(variances.size, bool)
+    if whiten:
+        floor = _WHITEN_FLOOR * variances[-1] if variances[-1] > 0 else 1.0
+        return replace(inputs, rotation=(axes * seen / np.sqrt(np.maximum(variances, floor))).astype(Z.dtype))
+    if seen.sum() == np.isfinite(inputs.spread).sum():  # only constant columns do not vary, and they are 0 already
+        return inputs
+    return replace(inputs, rotation=((axes * seen) @ axes.T).astype(Z.dtype))
 
 
 def smooth_clip(V: Array) -> Array:
