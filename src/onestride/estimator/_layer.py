@@ -27,21 +27,32 @@ GradientKind = Literal["shared", "neurons"]
 
 @dataclass(frozen=True)
 class Layer:
-    """σ(WZᵀ + b) with rows w_j (N × d), followed by the inputs themselves when `skip`."""
+    """σ(w_jᵀ(z − a_j) + b_j) with rows w_j and anchors a_j (N × d; None: all 0), followed by the inputs themselves when `skip`."""
 
     W: Array
     b: Array
     activation: Any  # its name and not the function, which does not pickle
     skip: bool
+    anchors: Array | None = None
 
     @property
     def sigma(self) -> Function:
         """The activation σ, not centred: the intercept is fitted."""
         return activation(self.activation, centred=False)
 
+    @property
+    def bias(self) -> Array:
+        """b_j − w_jᵀa_j: a neuron stays where its anchor is when its weights move."""
+        return self.b if self.anchors is None else self.b - np.einsum("nd,nd->n", self.W, self.anchors)
+
+    def first(self, count: int) -> Layer:
+        """The layer of its first neurons."""
+        anchors = None if self.anchors is None else self.anchors[:count]
+        return replace(self, W=self.W[:count], b=self.b[:count], anchors=anchors)
+
     def design(self, Z: Array) -> Array:
         """Features of standardised rows, n × (N + d), in the precision of Z."""
-        hidden = self.sigma(Z @ self.W.T + self.b).astype(Z.dtype, copy=False)
+        hidden = self.sigma(Z @ self.W.T + self.bias).astype(Z.dtype, copy=False)
         return np.hstack([hidden, Z]) if self.skip else hidden
 
     def outputs(self, Z: Array, readout: Readout) -> Array:
@@ -51,7 +62,7 @@ class Layer:
 
     def slopes(self, Z: Array) -> Array:
         """σ'(WZᵀ + b), n × N."""
-        return self.sigma.derivative(Z @ self.W.T + self.b)
+        return self.sigma.derivative(Z @ self.W.T + self.bias)
 
     def input_gradients(self, Z: Array, coefficients: Array) -> Iterator[Array]:
         """∇_z of each output in turn at every row, n × d."""
@@ -89,13 +100,16 @@ def draw_layer(varies: Array, recipe: Recipe, generator: np.random.Generator, dt
 def step_direction(layer: Layer, readout: Readout, Z: Array, Y: Array, w: Array, kind: GradientKind) -> Array:
     """The direction of the step, ΔW (N × d), scaled to |ΔW| = |W|; zero when there is nothing to follow.
 
-    G = ⟨[(r cᵀ) ∘ σ'(Wz + b)] zᵀ⟩ over rows; the shared map's gradient is WᵀG = ⟨r ∇f zᵀ⟩.
+    G = ⟨[(r cᵀ) ∘ σ'(Wz + b)] (z − a)ᵀ⟩ over rows; the shared map's gradient is WᵀG = ⟨r ∇f zᵀ⟩.
     """
     W, (c, c0) = layer.W, readout
     residual = Y - layer.design(Z) @ c - c0
     pull = layer.slopes(Z)
     pull *= (residual * w[:, None]) @ c[: W.shape[0]].T
-    change = G = pull.T @ Z
+    G = pull.T @ Z
+    if layer.anchors is not None:
+        G -= pull.sum(axis=0)[:, None] * layer.anchors
+    change = G
     if kind == "shared":
         change = (W @ W.T) @ G + (W @ G.T) @ W  # W(P + Pᵀ) with P = WᵀG, without a d × d matrix
     size = np.linalg.norm(change)

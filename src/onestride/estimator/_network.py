@@ -122,8 +122,7 @@ def _sample(
     if whole or (recipe.scale is not None and recipe.step == 0):  # nothing to choose
         return Sample(Z, Y, w, unit, True)
     rows = np.sort(generator.choice(n, effort.rows, replace=False)) if n > effort.rows else slice(None)
-    narrow = replace(unit, W=unit.W[: effort.width], b=unit.b[: effort.width])
-    return Sample(Z[rows], Y[rows], w[rows], narrow, False)
+    return Sample(Z[rows], Y[rows], w[rows], unit.first(effort.width), False)
 
 
 def _untrained(sample: Sample, recipe: Recipe) -> tuple[Stage, float, Array, Array]:
