@@ -11,6 +11,7 @@ from array_api_compat import is_array_api_obj, is_cupy_array, is_numpy_array, is
 from numpy.typing import ArrayLike
 from sklearn.utils.validation import _check_sample_weight
 
+from onestride._backend import choose
 from onestride._errors import InputError, is_whole
 from onestride._numerics import Array
 from onestride.estimator._judge import EFFORTS
@@ -46,7 +47,10 @@ def read_recipe(given: Any) -> Recipe:
         if not isinstance(getattr(given, name), bool | np.bool_):
             raise InputError(f"{name} must be True or False, got {getattr(given, name)!r}")
     spec, alphas = _activation(given.activation), _penalties(given.alphas)
-    return Recipe(width, spec, bool(given.skip), given.gradient, steps, scale, step, alphas)
+    if not isinstance(given.device, str):
+        raise InputError(f"device must be 'cpu', 'cuda', 'cuda:0' or 'cupy', got {given.device!r}")
+    backend = choose(given.device)
+    return Recipe(width, spec, bool(given.skip), given.gradient, steps, scale, step, alphas, backend=backend)
 
 
 def _whole(name: str, value: Any) -> int:

@@ -35,6 +35,8 @@ class Facts:
 
     rows, inputs, width
         n (distinct rows), d, N.
+    judged_rows
+        How many of the rows the choices were made with, and what is below was measured on.
     constant
         Whether there is no target or it does not vary; the other numbers then say nothing.
     effective_dimension
@@ -60,6 +62,7 @@ class Facts:
     """
 
     rows: int
+    judged_rows: int
     inputs: int
     width: int
     activation: Any
@@ -154,8 +157,9 @@ class Explanation(Result):
         return "\n".join([*lines, *(f"  {words}" for words in self.theory_message.split("; "))])
 
 
-def measure(fit: FittedNetwork, Z: Array, Y: Array, w: Array, recipe: Recipe) -> Facts:
-    """The facts of a fit; Z standardised rows, Y targets of unit variance."""
+def measure(fit: FittedNetwork, rows: int, recipe: Recipe) -> Facts:
+    """The facts of a fit to so many rows, measured on the sample that its choices were made with: the whole table when it is small."""
+    Z, Y, w = fit.sample.Z, fit.sample.Y, fit.sample.w
     n, d = Z.shape
     share = w / w.sum()
     rooted = Z * np.sqrt(share)[:, None]
@@ -163,15 +167,15 @@ def measure(fit: FittedNetwork, Z: Array, Y: Array, w: Array, recipe: Recipe) ->
     size = float(np.square(covariance).sum())
     _, linear = best_penalty(decompose(Z, Y, w), recipe.alphas)
     power = float(np.average(np.square(Y - share @ Y), axis=0, weights=w).mean()) or 1.0
-    before, after = fit.untrained, fit.trained
+    before, after = fit.untrained, fit.seen
     (values, aligned), (untrained_values, untrained_aligned) = _spectrum(after.path), _spectrum(before.path)
     return Facts(
-        rows=n, inputs=d, width=after.layer.W.shape[0], activation=recipe.activation, constant=not Y.any(),
+        rows=rows, judged_rows=n, inputs=d, width=recipe.width, activation=recipe.activation, constant=not Y.any(),
         effective_dimension=float(np.trace(covariance) ** 2 / size) if size else 0.0,
         linear_share=1 - linear / power,
         hermite=tuple(_hermite_profile(Z @ fit.direction, Y, share).tolist()),
         hermite_null=tuple((np.sqrt(min(d / n, 1)) / _ROOT_FACTORIALS).tolist()),
-        left_out=after.left_out_error / power, untrained_left_out=before.left_out_error / power,
+        left_out=fit.trained.left_out_error / power, untrained_left_out=before.left_out_error / power,
         held_out=fit.held_out, step_size=fit.step,
         eigenvalues=values, untrained_eigenvalues=untrained_values,
         spikes=int((after.path.eigenvalues > before.path.eigenvalues[-1] * (1 + 1e-9)).sum()),
@@ -234,7 +238,7 @@ def _theory(f: Facts) -> Theory:
     h = f.held_out
     step = f.step_size or (h.steps[int(np.argmin(h.errors[1:])) + 1] if h.steps else STEPS[1])
     found = outlook(sample, step)
-    n = round(f.rows * (FOLDS - 1) / FOLDS) if h.steps else f.rows
+    n = round(f.judged_rows * (FOLDS - 1) / FOLDS) if h.steps else f.judged_rows
     (before, after), spread = found.errors(n), found.stderr(n)
     measured = (h.errors[0], h.errors[h.steps.index(step)]) if h.steps else (f.untrained_left_out, None)
     chosen = int(bool(f.step_size))

@@ -18,6 +18,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from onestride._backend import HOST, Backend, namespace
 from onestride._numerics import Array
 from onestride.estimator._ridge import Readout
 from onestride.functions import Function, activation
@@ -51,9 +52,10 @@ class Layer:
         return replace(self, W=self.W[:count], b=self.b[:count], anchors=anchors)
 
     def design(self, Z: Array) -> Array:
-        """Features of standardised rows, n × (N + d), in the precision of Z."""
-        hidden = self.sigma(Z @ self.W.T + self.bias).astype(Z.dtype, copy=False)
-        return np.hstack([hidden, Z]) if self.skip else hidden
+        """Features of standardised rows, n × (N + d), in the precision of Z and where it lives."""
+        xp = namespace(Z)
+        hidden = xp.astype(self.sigma(Z @ self.W.T + self.bias), Z.dtype, copy=False)
+        return xp.concat([hidden, Z], axis=1) if self.skip else hidden
 
     def outputs(self, Z: Array, readout: Readout) -> Array:
         """f(z), n × outputs, in the precision of Z."""
@@ -74,7 +76,10 @@ class Layer:
 
 @dataclass(frozen=True)
 class Recipe:
-    """What the estimators hand down; `scale` and `step` are None when they are to be chosen; `pull` in outlying targets."""
+    """What the estimators hand down; `scale` and `step` are None when they are to be chosen; `pull` in outlying targets.
+
+    `keep_rows`: the features of all rows are wanted after the fit, as far as there is room. Large tables are fitted on the `backend`.
+    """
 
     width: int
     activation: Any
@@ -85,6 +90,8 @@ class Recipe:
     step: float | None
     alphas: Array
     pull: bool = False
+    keep_rows: bool = False
+    backend: Backend = HOST
 
 
 def draw_layer(varies: Array, recipe: Recipe, generator: np.random.Generator, dtype: np.dtype) -> Layer:
@@ -97,8 +104,12 @@ def draw_layer(varies: Array, recipe: Recipe, generator: np.random.Generator, dt
     return Layer(W.astype(dtype), b.astype(dtype), recipe.activation, recipe.skip)
 
 
-def step_direction(layer: Layer, readout: Readout, Z: Array, Y: Array, w: Array, kind: GradientKind) -> Array:
+def step_direction(
+    layer: Layer, readout: Readout, Z: Array, Y: Array, w: Array, kind: GradientKind, of: Layer | None = None
+) -> Array:
     """The direction of the step, ΔW (N × d), scaled to |ΔW| = |W|; zero when there is nothing to follow.
+
+    The shared map of one network may move the layer `of` another.
 
     G = ⟨[(r cᵀ) ∘ σ'(Wz + b)] (z − a)ᵀ⟩ over rows; the shared map's gradient is WᵀG = ⟨r ∇f zᵀ⟩.
     """
@@ -110,10 +121,11 @@ def step_direction(layer: Layer, readout: Readout, Z: Array, Y: Array, w: Array,
     if layer.anchors is not None:
         G -= pull.sum(axis=0)[:, None] * layer.anchors
     change = G
+    V = W if of is None else of.W
     if kind == "shared":
-        change = (W @ W.T) @ G + (W @ G.T) @ W  # W(P + Pᵀ) with P = WᵀG, without a d × d matrix
+        change = (V @ W.T) @ G + (V @ G.T) @ W  # V(P + Pᵀ) with P = WᵀG, without a d × d matrix
     size = np.linalg.norm(change)
-    return change * (np.linalg.norm(W) / size) if size > 0 else change
+    return change * (np.linalg.norm(V) / size) if size > 0 else change
 
 
 def stepped(layer: Layer, change: Array, step: float) -> Layer:

@@ -16,22 +16,17 @@ from sklearn.utils import check_random_state
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_feature_names_in, check_is_fitted, validate_data
 
-from onestride._backend import require_memory
+from onestride._backend import choose, require_memory
 from onestride._errors import InputError
 from onestride._numerics import Array
 from onestride.estimator._checks import as_numpy, finite, read_recipe, read_weights
 from onestride.estimator._explain import Explanation, explain_fit, measure
 from onestride.estimator._judge import EFFORTS
+from onestride.estimator._large import LEFT_OUT_ROWS, tiled_outputs
+from onestride.estimator._layer import Recipe
 from onestride.estimator._logistic import fit_logistic
-from onestride.estimator._network import FittedNetwork, Progress, fit_network
-from onestride.estimator._table import (
-    ENOUGH_FOR_A_RANGE,
-    location_and_scale,
-    magnitude,
-    merged,
-    read_inputs,
-    read_missing,
-)
+from onestride.estimator._network import MOST_NUMBERS, FittedNetwork, Progress, fit_network
+from onestride.estimator._table import ENOUGH_FOR_A_RANGE, location_and_scale, magnitude, read_table
 from onestride.estimator._targets import TargetRange
 
 
@@ -52,6 +47,7 @@ class _OneStep(BaseEstimator):
         whiten: bool = False,
         robust: bool = True,
         effort: str = "default",
+        device: str = "cpu",
         verbose: bool = False,
         random_state: Any = None,
     ) -> None:
@@ -66,48 +62,53 @@ class _OneStep(BaseEstimator):
         self.whiten = whiten
         self.robust = robust
         self.effort = effort
+        self.device = device
         self.verbose = verbose
         self.random_state = random_state
 
-    def _fit_table(
-        self, X: Array, Y: Array, sample_weight: ArrayLike | None, pull: bool = True
-    ) -> tuple[FittedNetwork, Array, Array]:
-        """Merge equal rows, standardise, fit; returns the fit with its (merged) targets and weights.
-
-        `pull` in outlying targets, where targets are numbers and not codes of classes.
-        """
-        recipe = replace(read_recipe(self), pull=bool(self.robust) and pull)
+    def _fit_table(self, X: Array, Y: Array, sample_weight: ArrayLike | None) -> FittedNetwork:
+        """Merge equal rows, standardise, fit. Outlying targets are pulled in where they are numbers and not codes of classes."""
+        keeps = isinstance(self, ClassifierMixin)
+        recipe = replace(read_recipe(self), pull=bool(self.robust) and not keeps, keep_rows=keeps)
         weights = read_weights(sample_weight, X)
         kept, unit = weights > 0, magnitude(Y)
-        X, Y, weights = X[kept], np.ldexp(Y[kept], -unit), weights[kept]
-        self._missing = read_missing(X, weights)
-        X, Y, weights = merged(self._missing.filled(X), Y, weights)
-        n, p = X.shape[0], recipe.width + X.shape[1]
-        require_memory(8.0 * (5 * n * p + 3 * min(n, p) ** 2), f"width {recipe.width} on {n} distinct rows")
-        self._inputs = read_inputs(X, weights, bool(self.whiten), bool(self.robust))
-        Z = self._inputs.standardised(X)
+        if not kept.all():
+            X, Y, weights = X[kept], Y[kept], weights[kept]
+        self._seed = seed = check_random_state(self.random_state).randint(np.iinfo(np.int32).max)
+        self._missing, self._inputs, Z, Y, weights = read_table(
+            X, np.ldexp(Y, -unit), weights, bool(self.whiten), bool(self.robust), seed
+        )
+        self._require_memory(Z, recipe)
         mean, scale = location_and_scale(Y, weights)
         Y = (Y - mean) / scale
         self._target_mean = np.ldexp(mean, unit)
         self._target_scale = np.where(np.isfinite(scale), np.ldexp(scale, unit), 1.0)
-        self._seed = seed = check_random_state(self.random_state).randint(np.iinfo(np.int32).max)
         fit = fit_network(
             Z, Y, weights, recipe, np.random.default_rng(seed), EFFORTS[self.effort], Progress(bool(self.verbose))
         )
-        self._layer, self._readout = fit.trained.layer, fit.trained.path.readout(fit.trained.alpha)
+        self._layer, self._readout = fit.trained.layer, fit.trained.readout
         Y, holds = fit.targets, recipe.pull and len(fit.targets) >= ENOUGH_FOR_A_RANGE
         self._range = TargetRange(Y.min(axis=0), Y.max(axis=0)) if holds else None
-        self._facts = measure(fit, Z, Y, weights, recipe)
+        self._facts = measure(fit, len(Y), recipe)
         self.step_size_, self.alpha_, self.input_scale_ = fit.step, fit.trained.alpha, fit.scale
         self.gradient_, self.steps_ = (fit.move.kind, fit.move.repeats) if fit.step else ("none", 0)
         self.held_out_, self.n_outlying_targets_ = fit.held_out, int(fit.outlying.sum())
         direction = self._inputs.to_columns(fit.direction)[: self._missing.told.size]
         self.direction_ = direction / (np.linalg.norm(direction) or 1.0)
-        gradients = self._layer.input_gradients(Z, self._readout.coefficients)
-        influence = np.sum([weights @ np.square(self._inputs.to_columns(g)) for g in gradients], axis=0)
+        gradients = self._layer.input_gradients(fit.sample.Z, self._readout.coefficients)
+        influence = np.sum([fit.sample.w @ np.square(self._inputs.to_columns(g)) for g in gradients], axis=0)
         influence = self._missing.folded(influence)
         self.feature_importances_ = influence / (influence.sum() or 1.0)
-        return fit, Y, weights
+        return fit
+
+    def _require_memory(self, Z: Any, recipe: Recipe) -> None:
+        """A few n × p arrays of doubles for small tables; tiles, some rows and a few p × p arrays for large ones."""
+        n, p = len(Z), recipe.width + Z.shape[1]
+        rows = min(n, EFFORTS[self.effort].rows)
+        needed = 5.0 * rows * min(p, EFFORTS[self.effort].width + Z.shape[1]) + 3.0 * min(n, p) ** 2
+        shown = min(n, max(LEFT_OUT_ROWS, MOST_NUMBERS // p)) if recipe.keep_rows else LEFT_OUT_ROWS
+        needed += 5.0 * n * p if n <= LEFT_OUT_ROWS or n < p else 4.0 * shown * p
+        require_memory(8.0 * needed, f"width {recipe.width} on {n} distinct rows")
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -146,7 +147,7 @@ class _OneStep(BaseEstimator):
     def _outputs(self, X: Any) -> Array:
         Z = self._rows(X)
         with np.errstate(over="ignore", invalid="ignore"):
-            outputs = self._layer.outputs(Z, self._readout)
+            outputs = tiled_outputs(self._layer, Z, self._readout, choose(self.device))
             outputs = (
                 outputs if self._range is None else self._range.held(outputs, self._target_mean, self._target_scale)
             )
@@ -196,6 +197,9 @@ class OneStepRegressor(RegressorMixin, _OneStep):
         more than eight robust standard deviations are pulled in, predictions end a tenth of the targets' range beyond it.
     effort
         ``"high"`` chooses with four times the rows, twice the neurons, wider networks for maps and more maps: several times the cost.
+    device
+        Where the regression on a table of more rows than choices are made with, and its predictions, are computed: ``"cpu"``, or ``"cuda"``,
+        ``"cuda:1"``, ``"cupy"``.
     verbose
         Tell on stderr what a fit is doing once it has taken ten seconds.
     random_state
@@ -227,7 +231,7 @@ class OneStepRegressor(RegressorMixin, _OneStep):
 
     def fit(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> Self:
         """Fit; X n × d, y n or n × outputs. A weight counts as that many copies of the row."""
-        fit, _, _ = self._fit_table(*self._table(X, y), sample_weight)
+        fit = self._fit_table(*self._table(X, y), sample_weight)
         with np.errstate(over="ignore"):
             self.loo_error_ = float(fit.trained.left_out_error * np.mean(self._target_scale**2))
         return self
@@ -274,7 +278,8 @@ class OneStepClassifier(ClassifierMixin, _OneStep):
             raise InputError(f"y must have 2 classes or more, got 1 class: {self.classes_.tolist()}")
         onehot = np.where(codes[:, None] == np.arange(self.classes_.size), 1.0, -1.0)
         targets = onehot[:, 1:] if self.classes_.size == 2 else onehot
-        fit, Y, _ = self._fit_table(X, targets, sample_weight, pull=False)
+        fit = self._fit_table(X, targets, sample_weight)
+        Y = fit.targets if fit.shown is None else fit.targets[fit.shown]
         # merged rows may hold several labels: their share of each class, from the mean of ±1 targets
         targets = (Y * self._target_scale + self._target_mean + 1) / 2
         shares = np.hstack([1 - targets, targets]) if self.classes_.size == 2 else targets
@@ -285,7 +290,7 @@ class OneStepClassifier(ClassifierMixin, _OneStep):
     def _logits(self, X: Any) -> Array:
         """One column per class."""
         Z = self._rows(X)
-        return finite(self._layer.outputs(Z, self._logistic), "prediction")
+        return finite(tiled_outputs(self._layer, Z, self._logistic, choose(self.device)), "prediction")
 
     def decision_function(self, X: Any) -> Array:
         """Logits per class, n × classes; for two classes n, the log-odds of the second."""

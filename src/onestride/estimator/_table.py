@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
 from onestride._numerics import Array
 
 FAR = 4.0  # a row further than this many training ranges outside the training range is reported
+MANY_ROWS = 200_000  # enough to tell medians and ranges from
 ENOUGH_FOR_A_RANGE = 12  # fewer distinct rows do not tell how far a column goes
 CLIP = 3.0  # of a clipped column, in units of its quantile range
 _NORMAL_RANGES = 2.4387  # (q₀.₉₅ − q₀.₀₅)/(q₀.₇₅ − q₀.₂₅) of a normal column
@@ -217,3 +219,41 @@ def merged(X: Array, Y: Array, weights: Array) -> tuple[Array, Array, Array]:
     part = weights / total[group]
     means = [low + np.bincount(group, part * (column - low)) for low, column in zip(Y.min(axis=0), Y.T, strict=True)]
     return distinct, np.stack(means, axis=1), total
+
+
+class StandardRows:
+    """The rows of a large table, standardised when they are asked for; X may be a memory-mapped file."""
+
+    def __init__(self, X: Array, missing: Missing, inputs: Inputs) -> None:
+        self.X, self.missing, self.inputs = X, missing, inputs
+        self.shape, self.dtype = (len(X), X.shape[1] + int(missing.told.sum())), X.dtype
+
+    def __len__(self) -> int:
+        return len(self.X)
+
+    def __getitem__(self, rows: Any) -> Array:
+        return self.inputs.standardised(self.missing.filled(self.X[rows]))
+
+
+def read_table(
+    X: Array, Y: Array, weights: Array, whiten: bool, clip: bool, seed: int
+) -> tuple[Missing, Inputs, Any, Array, Array]:
+    """How gaps are filled and columns scaled, the standardised rows, their targets and weights.
+
+    Equal rows are merged up to `MANY_ROWS`; of more rows, that many of them tell medians, ranges and scales, and rows are standardised
+    when they are asked for.
+    """
+    if len(X) <= MANY_ROWS:
+        missing = read_missing(X, weights)
+        X, Y, weights = merged(missing.filled(X), Y, weights)
+        inputs = read_inputs(X, weights, whiten, clip)
+        return missing, inputs, inputs.standardised(X), Y, weights
+    rows = np.sort(np.random.default_rng(seed).choice(len(X), MANY_ROWS, replace=False))
+    some = X[rows]
+    missing = read_missing(some, weights[rows])
+    told = missing.told.copy()
+    for start in range(0, len(X), MANY_ROWS):
+        told |= np.isnan(X[start : start + MANY_ROWS]).any(axis=0)
+    missing = replace(missing, told=told)
+    inputs = read_inputs(missing.filled(some), weights[rows], whiten, clip)
+    return missing, inputs, StandardRows(X, missing, inputs), Y, weights
