@@ -19,6 +19,7 @@ from sklearn.utils.validation import _check_feature_names_in, check_is_fitted, v
 from onestride._backend import choose, require_memory
 from onestride._errors import InputError
 from onestride._numerics import Array
+from onestride.estimator._categories import read_categories
 from onestride.estimator._checks import as_numpy, finite, read_recipe, read_weights
 from onestride.estimator._explain import Explanation, explain_fit, measure
 from onestride.estimator._judge import EFFORTS
@@ -46,6 +47,7 @@ class _OneStep(BaseEstimator):
         skip: bool = True,
         whiten: bool = False,
         robust: bool = True,
+        categorical_features: Any = "from_dtype",
         effort: str = "default",
         device: str = "cpu",
         verbose: bool = False,
@@ -61,6 +63,7 @@ class _OneStep(BaseEstimator):
         self.skip = skip
         self.whiten = whiten
         self.robust = robust
+        self.categorical_features = categorical_features
         self.effort = effort
         self.device = device
         self.verbose = verbose
@@ -76,7 +79,7 @@ class _OneStep(BaseEstimator):
             X, Y, weights = X[kept], Y[kept], weights[kept]
         self._seed = seed = check_random_state(self.random_state).randint(np.iinfo(np.int32).max)
         self._missing, self._inputs, Z, Y, weights = read_table(
-            X, np.ldexp(Y, -unit), weights, bool(self.whiten), bool(self.robust), seed
+            X, np.ldexp(Y, -unit), weights, self._categories, bool(self.whiten), bool(self.robust), seed
         )
         self._require_memory(Z, recipe)
         mean, scale = location_and_scale(Y, weights)
@@ -93,11 +96,14 @@ class _OneStep(BaseEstimator):
         self.step_size_, self.alpha_, self.input_scale_ = fit.step, fit.trained.alpha, fit.scale
         self.gradient_, self.steps_ = (fit.move.kind, fit.move.repeats) if fit.step else ("none", 0)
         self.held_out_, self.n_outlying_targets_ = fit.held_out, int(fit.outlying.sum())
-        direction = self._inputs.to_columns(fit.direction)[: self._missing.told.size]
+        owners = self._categories.owners(X.shape[1])
+        direction = self._inputs.to_columns(fit.direction)[: owners.size]
+        if self._categories.levels:
+            direction = np.sqrt(np.bincount(owners, np.square(direction)))
         self.direction_ = direction / (np.linalg.norm(direction) or 1.0)
         gradients = self._layer.input_gradients(fit.sample.Z, self._readout.coefficients)
         influence = np.sum([fit.sample.w @ np.square(self._inputs.to_columns(g)) for g in gradients], axis=0)
-        influence = self._missing.folded(influence)
+        influence = np.bincount(owners, self._missing.folded(influence))
         self.feature_importances_ = influence / (influence.sum() or 1.0)
         return fit
 
@@ -115,11 +121,13 @@ class _OneStep(BaseEstimator):
         tags.input_tags.allow_nan = True
         return tags
 
-    def _validated(self, *arrays: Any, **options: Any) -> Any:
-        """X, or X and y, as scikit-learn checks them."""
-        return validate_data(
-            self, *map(as_numpy, arrays), dtype=[np.float64, np.float32], ensure_all_finite="allow-nan", **options
-        )
+    def _validated(self, X: Any, *y: Any, **options: Any) -> Any:
+        """X, or X and y, as scikit-learn checks them; categories as numbers."""
+        X = as_numpy(X)
+        if options.get("reset", True):
+            self._categories = read_categories(X, self.categorical_features)
+        X, kinds = self._categories.coded(X), [np.float64, np.float32]
+        return validate_data(self, X, *map(as_numpy, y), dtype=kinds, ensure_all_finite="allow-nan", **options)
 
     def _table(self, X: Any, y: Any) -> tuple[Array, Array]:
         """X and numeric targets, n × outputs, of a regression."""
@@ -140,8 +148,9 @@ class _OneStep(BaseEstimator):
 
     def _rows(self, X: Any) -> Array:
         check_is_fitted(self)
-        X = self._missing.filled(np.asarray(self._validated(X, reset=False)))
-        self._inputs.warn_of_far_rows(X, getattr(self, "feature_names_in_", None))
+        X = self._missing.filled(self._categories.expanded(np.asarray(self._validated(X, reset=False))))
+        names = getattr(self, "feature_names_in_", None)
+        self._inputs.warn_of_far_rows(X, None if names is None else np.array(self._categories.names(names), object))
         return self._inputs.standardised(X)
 
     def _outputs(self, X: Any) -> Array:
@@ -195,6 +204,9 @@ class OneStepRegressor(RegressorMixin, _OneStep):
     robust
         Survive outliers: columns are scaled by quantiles and clipped smoothly, targets that left-out predictions miss by
         more than eight robust standard deviations are pulled in, predictions end a tenth of the targets' range beyond it.
+    categorical_features
+        ``"from_dtype"``: the columns of a data frame with a categorical dtype; or names, numbers or a mask of columns, or None. Each level is a
+        column of 0 and 1 (the 255 most frequent); missing is a level of its own, and so counts what training rows did not have.
     effort
         ``"high"`` chooses with four times the rows, twice the neurons, wider networks for maps and more maps: several times the cost.
     device
@@ -214,7 +226,7 @@ class OneStepRegressor(RegressorMixin, _OneStep):
     n_outlying_targets_
         How many targets were pulled in. Errors are measured on the targets after that.
     direction_
-        Unit vector of standardised inputs along which the step moves the first layer most.
+        Unit vector of standardised inputs along which the step moves the first layer most; lengths alone where there are categories.
     feature_importances_
         Mean squared slope of the prediction in each standardised input, as shares.
     loo_error_
@@ -344,7 +356,7 @@ class OneStepFeatures(TransformerMixin, _OneStep):
     def get_feature_names_out(self, input_features: Any = None) -> Array:
         """onestep0 … for the neurons, then the names of the inputs."""
         check_is_fitted(self)
-        names = np.asarray(_check_feature_names_in(self, input_features))
+        names = np.array(self._categories.names(np.asarray(_check_feature_names_in(self, input_features))), object)
         neurons = [f"onestep{j}" for j in range(self._layer.W.shape[0])]
         inputs = [*names, *(f"missing_{name}" for name in names[self._missing.told])] if self._layer.skip else []
         return np.array([*neurons, *inputs], dtype=object)

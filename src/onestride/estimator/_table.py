@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from onestride._numerics import Array
+from onestride.estimator._categories import Categories
 
 FAR = 4.0  # a row further than this many training ranges outside the training range is reported
 MANY_ROWS = 200_000  # enough to tell medians and ranges from
@@ -224,19 +225,19 @@ def merged(X: Array, Y: Array, weights: Array) -> tuple[Array, Array, Array]:
 class StandardRows:
     """The rows of a large table, standardised when they are asked for; X may be a memory-mapped file."""
 
-    def __init__(self, X: Array, missing: Missing, inputs: Inputs) -> None:
-        self.X, self.missing, self.inputs = X, missing, inputs
-        self.shape, self.dtype = (len(X), X.shape[1] + int(missing.told.sum())), X.dtype
+    def __init__(self, X: Array, categories: Categories, missing: Missing, inputs: Inputs) -> None:
+        self.X, self.categories, self.missing, self.inputs = X, categories, missing, inputs
+        self.shape, self.dtype = (len(X), missing.told.size + int(missing.told.sum())), X.dtype
 
     def __len__(self) -> int:
         return len(self.X)
 
     def __getitem__(self, rows: Any) -> Array:
-        return self.inputs.standardised(self.missing.filled(self.X[rows]))
+        return self.inputs.standardised(self.missing.filled(self.categories.expanded(self.X[rows])))
 
 
 def read_table(
-    X: Array, Y: Array, weights: Array, whiten: bool, clip: bool, seed: int
+    X: Array, Y: Array, weights: Array, categories: Categories, whiten: bool, clip: bool, seed: int
 ) -> tuple[Missing, Inputs, Any, Array, Array]:
     """How gaps are filled and columns scaled, the standardised rows, their targets and weights.
 
@@ -244,16 +245,17 @@ def read_table(
     when they are asked for.
     """
     if len(X) <= MANY_ROWS:
+        X = categories.expanded(X)
         missing = read_missing(X, weights)
         X, Y, weights = merged(missing.filled(X), Y, weights)
         inputs = read_inputs(X, weights, whiten, clip)
         return missing, inputs, inputs.standardised(X), Y, weights
     rows = np.sort(np.random.default_rng(seed).choice(len(X), MANY_ROWS, replace=False))
-    some = X[rows]
+    some = categories.expanded(X[rows])
     missing = read_missing(some, weights[rows])
     told = missing.told.copy()
     for start in range(0, len(X), MANY_ROWS):
-        told |= np.isnan(X[start : start + MANY_ROWS]).any(axis=0)
+        told |= np.isnan(categories.expanded(X[start : start + MANY_ROWS])).any(axis=0)
     missing = replace(missing, told=told)
     inputs = read_inputs(missing.filled(some), weights[rows], whiten, clip)
-    return missing, inputs, StandardRows(X, missing, inputs), Y, weights
+    return missing, inputs, StandardRows(X, categories, missing, inputs), Y, weights
