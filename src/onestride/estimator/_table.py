@@ -22,6 +22,7 @@ MOST_INPUTS = 500  # with more columns than this, d³ work outweighs the rest of
 _UNSEEN = (
     1e-6  # of the variance of a column: rows do not vary along a direction with less, as the difference of near twins
 )
+_RARE_GAPS = 0.01  # of a column: with fewer no column says where they are
 _WHITEN_FLOOR = 1e-3  # principal components below this share of the largest variance are not blown up further
 
 
@@ -157,7 +158,10 @@ def connected_range(A: Array, centre: Array, spread: Array) -> tuple[Array, Arra
 
 @dataclass(frozen=True)
 class Missing:
-    """Missing entries (NaN): replaced by the median of their column; one column more, 0 or 1, for each that had some."""
+    """Missing entries (NaN): replaced by the median of their column; one column more, 0 or 1, for each that had some.
+
+    Fewer than one in a hundred have none: a column that is 1 in a row or two tells nothing of what it means.
+    """
 
     medians: Array
     told: Array
@@ -177,14 +181,15 @@ class Missing:
 
 
 def read_missing(X: Array, weights: Array) -> Missing:
-    """Medians by weight of what is there, and which columns of X have gaps."""
+    """Medians by weight of what is there, and which columns of X have gaps, more than a few."""
     gaps = np.isnan(X)
-    told = np.asarray(gaps.any(axis=0))
+    some = np.asarray(gaps.any(axis=0))
+    told = some & (weights @ gaps >= _RARE_GAPS * weights.sum())
     medians = np.zeros(X.shape[1])
-    for j in np.flatnonzero(told & ~gaps.all(axis=0)):
+    for j in np.flatnonzero(some & ~gaps.all(axis=0)):
         there = ~gaps[:, j]
         medians[j] = np.quantile(X[there, j].astype(np.float64), 0.5, weights=weights[there], method=_QUANTILE)
-    untouched = np.flatnonzero(~told)
+    untouched = np.flatnonzero(~some)
     medians[untouched] = np.quantile(X[:, untouched].astype(np.float64), 0.5, axis=0, weights=weights, method=_QUANTILE)
     return Missing(medians, told)
 
@@ -253,9 +258,5 @@ def read_table(
     rows = np.sort(np.random.default_rng(seed).choice(len(X), MANY_ROWS, replace=False))
     some = categories.expanded(X[rows])
     missing = read_missing(some, weights[rows])
-    told = missing.told.copy()
-    for start in range(0, len(X), MANY_ROWS):
-        told |= np.isnan(categories.expanded(X[start : start + MANY_ROWS])).any(axis=0)
-    missing = replace(missing, told=told)
     inputs = read_inputs(missing.filled(some), weights[rows], whiten, clip)
     return missing, inputs, StandardRows(X, categories, missing, inputs), Y, weights
