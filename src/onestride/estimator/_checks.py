@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from numbers import Real
 from typing import Any
 
@@ -19,6 +20,7 @@ from onestride.estimator._layer import Recipe
 from onestride.functions import activation
 
 GRADIENTS = ("auto", "shared", "neurons", "full", "diagonal")
+FIRST_LAYERS = ("auto", "dense", "ranks", "sparse")
 DEFAULT_ALPHAS = np.logspace(-9, 6, 31)
 _LARGEST_PENALTY = 1e100
 _LARGEST_WEIGHT = 1e100  # of all rows together: its square is still a number
@@ -50,7 +52,11 @@ def read_recipe(given: Any) -> Recipe:
     if not isinstance(given.device, str):
         raise InputError(f"device must be 'cpu', 'cuda', 'cuda:0' or 'cupy', got {given.device!r}")
     backend = choose(given.device)
-    return Recipe(width, spec, bool(given.skip), given.gradient, steps, scale, step, alphas, backend=backend)
+    if given.first_layer not in FIRST_LAYERS:
+        raise InputError(f"first_layer must be {', '.join(map(repr, FIRST_LAYERS))}, got {given.first_layer!r}")
+    ranks = given.first_layer in ("ranks", "sparse") or (given.first_layer == "auto" and step is None)
+    recipe = Recipe(width, spec, bool(given.skip), given.gradient, steps, scale, step, alphas, backend=backend)
+    return replace(recipe, first_layer=given.first_layer, ranks=ranks)
 
 
 def _whole(name: str, value: Any) -> int:

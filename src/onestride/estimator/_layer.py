@@ -78,7 +78,7 @@ class Layer:
 class Recipe:
     """What the estimators hand down; `scale` and `step` are None when they are to be chosen; `pull` in outlying targets.
 
-    `keep_rows`: the features of all rows are wanted after the fit, as far as there is room. Large tables are fitted on the `backend`.
+    `keep_rows`: the features of all rows are wanted after the fit, as far as there is room. Large tables are fitted on the `backend`. `ranks`: the second half of the columns are ranks of the first.
     """
 
     width: int
@@ -92,6 +92,8 @@ class Recipe:
     pull: bool = False
     keep_rows: bool = False
     backend: Backend = HOST
+    first_layer: Literal["auto", "dense", "ranks", "sparse"] = "dense"
+    ranks: bool = False
 
 
 def draw_layer(varies: Array, recipe: Recipe, generator: np.random.Generator, dtype: np.dtype) -> Layer:

@@ -27,7 +27,7 @@ from onestride.estimator._large import LEFT_OUT_ROWS, tiled_outputs
 from onestride.estimator._layer import Recipe
 from onestride.estimator._logistic import fit_logistic
 from onestride.estimator._network import MOST_NUMBERS, FittedNetwork, Progress, fit_network
-from onestride.estimator._table import ENOUGH_FOR_A_RANGE, location_and_scale, magnitude, read_table
+from onestride.estimator._table import ENOUGH_FOR_A_RANGE, MOST_INPUTS, location_and_scale, magnitude, read_table
 from onestride.estimator._targets import TargetRange
 
 
@@ -41,6 +41,7 @@ class _OneStep(BaseEstimator):
         step_size: float | str = "auto",
         steps: int = 1,
         gradient: str = "auto",
+        first_layer: str = "auto",
         activation: str | Sequence[float] = "erf",
         input_scale: float | str = "auto",
         alphas: ArrayLike | None = None,
@@ -57,6 +58,7 @@ class _OneStep(BaseEstimator):
         self.step_size = step_size
         self.steps = steps
         self.gradient = gradient
+        self.first_layer = first_layer
         self.activation = activation
         self.input_scale = input_scale
         self.alphas = alphas
@@ -73,13 +75,14 @@ class _OneStep(BaseEstimator):
         """Merge equal rows, standardise, fit. Outlying targets are pulled in where they are numbers and not codes of classes."""
         keeps = isinstance(self, ClassifierMixin)
         recipe = replace(read_recipe(self), pull=bool(self.robust) and not keeps, keep_rows=keeps)
+        ranks = recipe.ranks and (recipe.first_layer != "auto" or (bool(Y.any()) and X.shape[1] <= MOST_INPUTS // 2))
         weights = read_weights(sample_weight, X)
         kept, unit = weights > 0, magnitude(Y)
         if not kept.all():
             X, Y, weights = X[kept], Y[kept], weights[kept]
         self._seed = seed = check_random_state(self.random_state).randint(np.iinfo(np.int32).max)
         self._missing, self._inputs, Z, Y, weights = read_table(
-            X, np.ldexp(Y, -unit), weights, self._categories, bool(self.whiten), bool(self.robust), seed
+            X, np.ldexp(Y, -unit), weights, self._categories, bool(self.whiten), bool(self.robust), ranks, seed
         )
         self._require_memory(Z, recipe)
         mean, scale = location_and_scale(Y, weights)
@@ -87,9 +90,17 @@ class _OneStep(BaseEstimator):
         self._target_mean = np.ldexp(mean, unit)
         self._target_scale = np.where(np.isfinite(scale), np.ldexp(scale, unit), 1.0)
         fit = fit_network(
-            Z, Y, weights, recipe, np.random.default_rng(seed), EFFORTS[self.effort], Progress(bool(self.verbose))
+            Z,
+            Y,
+            weights,
+            replace(recipe, ranks=ranks),
+            np.random.default_rng(seed),
+            EFFORTS[self.effort],
+            Progress(bool(self.verbose)),
         )
-        self._layer, self._readout = fit.trained.layer, fit.trained.readout
+        self._layer, self._readout, self.first_layer_ = fit.trained.layer, fit.trained.readout, fit.base.name
+        if fit.base.name == "dense":
+            self._inputs = replace(self._inputs, ranks=None)
         Y, holds = fit.targets, recipe.pull and len(fit.targets) >= ENOUGH_FOR_A_RANGE
         self._range = TargetRange(Y.min(axis=0), Y.max(axis=0)) if holds else None
         self._facts = measure(fit, len(Y), recipe)
@@ -191,6 +202,9 @@ class OneStepRegressor(RegressorMixin, _OneStep):
         takes its own, the literal gradient with respect to W. ``"full"``, ``"diagonal"``: maps learned from the quadratic part
         of the residual and its square, then from outer products of gradients, or their diagonals. ``"auto"``: a shared step, or
         two or four maps of either kind, by held-out rows.
+    first_layer
+        ``"dense"``: W₀ on the standardised columns. ``"ranks"``: on these and their normal scores. ``"sparse"``: neurons that see one, two
+        or three of both, each standing at a training row. ``"auto"``: by held-out rows where ``step_size="auto"``, else dense.
     activation
         A name from `onestride functions`, or a list of Hermite coefficients.
     input_scale
@@ -219,7 +233,7 @@ class OneStepRegressor(RegressorMixin, _OneStep):
 
     Attributes
     ----------
-    step_size_, alpha_, input_scale_, gradient_, steps_
+    step_size_, alpha_, input_scale_, gradient_, steps_, first_layer_
         What was chosen.
     held_out_
         Errors by step size on held-out rows, with paired gains and standard errors.
@@ -359,6 +373,7 @@ class OneStepFeatures(TransformerMixin, _OneStep):
         names = np.array(self._categories.names(np.asarray(_check_feature_names_in(self, input_features))), object)
         neurons = [f"onestep{j}" for j in range(self._layer.W.shape[0])]
         inputs = [*names, *(f"missing_{name}" for name in names[self._missing.told])] if self._layer.skip else []
+        inputs += [f"rank_{name}" for name in inputs] if self._inputs.ranks is not None else []
         return np.array([*neurons, *inputs], dtype=object)
 
     def __sklearn_tags__(self) -> Any:

@@ -15,14 +15,26 @@ from typing import Any
 import numpy as np
 
 from onestride._numerics import Array
-from onestride.estimator._judge import EFFORTS, LIFT, Effort, best_move, judge_moves, learned_map, moves
+from onestride.estimator._bases import (
+    Base,
+    Choice,
+    Scaled,
+    at_scale,
+    base_names,
+    choose_base,
+    draw_base,
+    scaled,
+    shortlist,
+)
+from onestride.estimator._judge import EFFORTS, LIFT, Effort, learned_map, moves
 from onestride.estimator._judge import FEWEST_ROWS as FEWEST_ROWS
 from onestride.estimator._judge import STEPS as STEPS
 from onestride.estimator._judge import HeldOut as HeldOut
 from onestride.estimator._judge import Move as Move
 from onestride.estimator._large import LEFT_OUT_ROWS, regression, tiled_outputs
-from onestride.estimator._layer import Layer, Recipe, draw_layer, step_direction, stepped
+from onestride.estimator._layer import Layer, Recipe, step_direction, stepped
 from onestride.estimator._ridge import Decomposition, Readout, best_penalty, decompose, ridge_solutions
+from onestride.estimator._table import narrowed
 from onestride.estimator._targets import pulled_by, pulled_in
 
 MOST_NUMBERS = 2 * 10**8  # of features that a logistic readout is fitted to; of more rows a part
@@ -64,6 +76,7 @@ class FittedNetwork:
     errors of every move that was tried, `held_out` those of the one taken. `shown` are the rows of `trained.path` (None: all).
     """
 
+    base: Base
     untrained: Stage
     seen: Stage
     trained: Stage
@@ -107,18 +120,20 @@ def fit_network(
     """
     tell = (progress or Progress()).tell
     sample = _sample(Z, Y, w, effort, generator)
-    unit = draw_layer(np.abs(sample.Z).max(axis=0) > 0, recipe, generator, sample.Z.dtype)
-    small, scale, outlying = _untrained(sample, unit.first(effort.width), recipe)
-    sample = replace(sample, Y=small.path.targets if outlying.any() else sample.Y)
-    tell(f"choice of the step on {len(sample.Z)} rows, {len(small.layer.W)} neurons")
-    move, step, judged = _chosen_move(sample, small, recipe, effort, generator)
-    held_out = judged.get(move, HeldOut())
+    bases, targets, outlying = _untrained(sample, recipe, effort, generator)
+    sample = replace(sample, Y=targets)
+    tell(f"choice of the step on {len(sample.Z)} rows, {len(bases[0].layer.W)} neurons")
+    chosen, move, step, judged = _chosen(sample, bases, recipe, effort, generator)
+    base, scale = chosen.base, chosen.scale
+    small = Stage(chosen.layer, chosen.path, chosen.alpha, chosen.left_out_error)
+    Z, sample = narrowed(Z, base.columns), replace(sample, Z=sample.Z[:, : base.columns])
+    unit, held_out = base.unit, judged.get(move, HeldOut())
     whole = sample.rows is None and recipe.width <= effort.width
     if whole:
         layer, direction = _moved(small.layer, small, sample, move, step, effort, (Z, Y, w))
         trained = _stage(layer, decompose(layer.design(sample.Z), sample.Y, w), recipe) if step else small
         return FittedNetwork(
-            small, trained, trained, scale, step, held_out, direction, sample.Y, outlying, move, judged, sample
+            base, small, trained, trained, scale, step, held_out, direction, sample.Y, outlying, move, judged, sample
         )
     if sample.rows is None:
         Y = sample.Y
@@ -126,7 +141,7 @@ def fit_network(
         Y, outlying = pulled_by(
             tiled_outputs(small.layer, Z, small.readout, recipe.backend), Y, w, small.path, recipe.alphas
         )
-    full = replace(unit, W=unit.W * unit.W.dtype.type(scale))
+    full = at_scale(unit, scale)
     tell(f"regression on {len(Z)} rows, {len(unit.W)} neurons")
     layer, direction = _moved(full, small, sample, move, step, effort, (Z, Y, w))
     shown = None if sample.rows is None else _shown(sample.rows, len(Z), recipe, layer, generator)
@@ -134,7 +149,7 @@ def fit_network(
     narrow = layer.first(effort.width)
     seen = _stage(narrow, decompose(narrow.design(sample.Z), sample.Y, sample.w), recipe) if step else small
     return FittedNetwork(
-        small, seen, trained, scale, step, held_out, direction, Y, outlying, move, judged, sample, shown
+        base, small, seen, trained, scale, step, held_out, direction, Y, outlying, move, judged, sample, shown
     )
 
 
@@ -155,27 +170,32 @@ def _shown(taken: Array, n: int, recipe: Recipe, layer: Layer, generator: np.ran
     return np.sort(order[:most])
 
 
-def _untrained(sample: Sample, unit: Layer, recipe: Recipe) -> tuple[Stage, float, Array]:
-    """The layer at the scale with the smallest leave-one-out error, that scale, and which targets were pulled in.
+def _untrained(
+    sample: Sample, recipe: Recipe, effort: Effort, generator: np.random.Generator
+) -> tuple[list[Scaled], Array, Array]:
+    """The layers to start from, each at the scale with the smallest leave-one-out error; the targets, and which were pulled in.
 
     Outlying targets are told by the middle scale, before any of them is asked to choose.
     """
     scales = SCALES if recipe.scale is None else (recipe.scale,)
-    middle = scales[len(scales) // 2]
-    Y = sample.Y
-    outlying = np.zeros(Y.shape, bool)
-    best = None
-    for scale in sorted(scales, key=lambda s: s != middle):
-        layer = replace(unit, W=unit.W * unit.W.dtype.type(scale))
-        path = decompose(layer.design(sample.Z), Y, sample.w)
-        if scale == middle:
-            path, outlying = _pulled(path, Y, recipe)
-            Y = path.targets if outlying.any() else Y
-        stage = _stage(layer, path, recipe)
-        if best is None or stage.left_out_error < best[0].left_out_error:
-            best = stage, scale
-    assert best is not None
-    return *best, outlying
+    middle = (scales[len(scales) // 2],)
+    names = base_names(recipe, len(sample.Z))
+    base = draw_base(names[0], sample.Z, recipe, generator)
+    Z, Y, w, alphas, width = sample.Z, sample.Y, sample.w, recipe.alphas, effort.width
+    first = scaled(base, middle, Z, Y, w, alphas, width)
+    path, outlying = _pulled(first.path, Y, recipe)
+    if outlying.any():
+        Y = path.targets
+        first = Scaled(base, first.layer, first.scale, path, *best_penalty(path, alphas))
+    rest = shortlist(base, scales, Z, Y, w, alphas) if len(names) > 1 else scales
+    rest = tuple(s for s in rest if s not in middle)
+    if rest:
+        first = min(first, scaled(base, rest, Z, Y, w, alphas, width), key=lambda one: one.left_out_error)
+    others = []
+    for name, part in zip(names[1:], generator.spawn(len(names) - 1), strict=True):
+        other = draw_base(name, Z, recipe, part)
+        others.append(scaled(other, shortlist(other, scales, Z, Y, w, alphas), Z, Y, w, alphas, width))
+    return [first, *others], Y, outlying
 
 
 def _pulled(path: Decomposition, Y: Array, recipe: Recipe) -> tuple[Decomposition, Array]:
@@ -191,18 +211,18 @@ def _stage(layer: Layer, path: Decomposition, recipe: Recipe) -> Stage:
     return Stage(layer, path, *best_penalty(path, recipe.alphas))
 
 
-def _chosen_move(
-    sample: Sample, small: Stage, recipe: Recipe, effort: Effort, generator: np.random.Generator
-) -> tuple[Move, float, dict[Move, HeldOut]]:
-    """The move, its size ρ (0 for none) and what held-out rows said of all that were tried."""
-    tried = moves(recipe, sample.Z.shape[1], effort)
+def _chosen(
+    sample: Sample, bases: list[Scaled], recipe: Recipe, effort: Effort, generator: np.random.Generator
+) -> Choice:
+    """The layer to start from, its move and size ρ (0 for none) and what held-out rows said of its moves."""
+    tried = [moves(recipe, which.base.columns, effort) if which.base.name != "sparse" else [] for which in bases]
+    asked = moves(recipe, bases[0].base.columns, effort)[0]
     if recipe.step is not None:
-        return tried[0], recipe.step, {}
-    judged = judge_moves(small.layer, sample.Z, sample.Y, sample.w, small.alpha, tried, effort, generator)
-    if not judged:
-        return tried[0], 0.0, {}
-    move = best_move(judged)
-    return move, judged[move].choice(), judged
+        return Choice(bases[0], asked, recipe.step, {})
+    if recipe.first_layer == "sparse":
+        tried = [moves(recipe, bases[0].base.columns, effort)]
+    found = choose_base(list(zip(bases, tried, strict=True)), sample.Z, sample.Y, sample.w, effort, generator)
+    return found or Choice(bases[0], asked, 0.0, {})
 
 
 def _moved(

@@ -10,6 +10,7 @@ import numpy as np
 
 from onestride._numerics import Array
 from onestride.estimator._categories import Categories
+from onestride.estimator._ranks import Ranks, read_ranks
 
 FAR = 4.0  # a row further than this many training ranges outside the training range is reported
 MANY_ROWS = 200_000  # enough to tell medians and ranges from
@@ -48,16 +49,32 @@ class Inputs:
     mean: Array | float = 0.0
     scale: Array | float = 1.0
     rotation: Array | None = None
+    ranks: Ranks | None = None
 
     def standardised(self, X: Array) -> Array:
-        """Every row's z, in the precision of X; inf where it overflows, which no clipped one does."""
+        """Every row's z, followed by its ranks if they are wanted, in the precision of X; inf where z overflows, which no clipped one does."""
         with np.errstate(over="ignore", invalid="ignore"):
-            U = (X / 2 - self.centre / 2) / (self.spread / 2)  # halves: a difference of the largest numbers is one too
-            if self.clip:
-                beyond = np.minimum(np.maximum(self._outside(X), 0.0), 1e100)
-                U = smooth_clip(U) / (1 + np.square(beyond))
+            V, trust = self.scaled(X), self._trust(X)
+            U = smooth_clip(V) * trust if self.clip else V
             Z = ((U - self.mean) / self.scale).astype(X.dtype)
-            return Z if self.rotation is None else Z @ self.rotation.astype(X.dtype)
+            Z = Z if self.rotation is None else Z @ self.rotation.astype(X.dtype)
+            return Z if self.ranks is None else np.hstack([Z, self.ranks.scores(V, trust).astype(X.dtype)])
+
+    def scaled(self, X: Array) -> Array:
+        """The columns in units of their spread, by halves: a difference of the largest numbers is a number too."""
+        return (X / 2 - self.centre / 2) / (self.spread / 2)
+
+    def _trust(self, X: Array) -> Array | float:
+        """1/(1 + r²), 1 when nothing is clipped."""
+        if not self.clip:
+            return 1.0
+        return 1 / (1 + np.square(np.minimum(np.maximum(self._outside(X), 0.0), 1e100)))
+
+    def with_ranks(self, X: Array, weights: Array) -> Inputs:
+        """The same with the ranks of the training rows X, n × d, by weight."""
+        with np.errstate(over="ignore", invalid="ignore"):
+            plain = replace(self, rotation=None, ranks=None)
+            return replace(self, ranks=read_ranks(self.scaled(X), plain.standardised(X), self._trust(X), weights))
 
     def _outside(self, X: Array) -> Array:
         """How many training ranges every entry lies outside the training range, below 0 inside; 0 for constant columns."""
@@ -66,7 +83,11 @@ class Inputs:
 
     def to_columns(self, vectors: Array) -> Array:
         """From the network's coordinates to standardised columns, along the last axis; 0 for constant columns."""
-        return (vectors if self.rotation is None else vectors @ self.rotation.T) * np.isfinite(self.spread)
+        plain, d = vectors[..., : self.spread.size], self.spread.size
+        plain = plain if self.rotation is None else plain @ self.rotation.T
+        if vectors.shape[-1] > d:  # columns and ranks rise together
+            plain = plain + vectors[..., d:]
+        return plain * np.isfinite(self.spread)
 
     def warn_of_far_rows(self, X: Array, names: Array | None) -> None:
         """One warning when rows lie more than `FAR` training ranges outside the training range of some column."""
@@ -232,17 +253,28 @@ class StandardRows:
 
     def __init__(self, X: Array, categories: Categories, missing: Missing, inputs: Inputs) -> None:
         self.X, self.categories, self.missing, self.inputs = X, categories, missing, inputs
-        self.shape, self.dtype = (len(X), missing.told.size + int(missing.told.sum())), X.dtype
+        self.shape, self.dtype = (len(X), inputs.spread.size * (1 + (inputs.ranks is not None))), X.dtype
 
     def __len__(self) -> int:
         return len(self.X)
+
+    def plain(self) -> StandardRows:
+        """Without ranks."""
+        return StandardRows(self.X, self.categories, self.missing, replace(self.inputs, ranks=None))
 
     def __getitem__(self, rows: Any) -> Array:
         return self.inputs.standardised(self.missing.filled(self.categories.expanded(self.X[rows])))
 
 
+def narrowed(Z: Any, columns: int) -> Any:
+    """The rows with their leading columns alone."""
+    if Z.shape[1] == columns:
+        return Z
+    return Z[:, :columns] if isinstance(Z, np.ndarray) else Z.plain()
+
+
 def read_table(
-    X: Array, Y: Array, weights: Array, categories: Categories, whiten: bool, clip: bool, seed: int
+    X: Array, Y: Array, weights: Array, categories: Categories, whiten: bool, clip: bool, ranks: bool, seed: int
 ) -> tuple[Missing, Inputs, Any, Array, Array]:
     """How gaps are filled and columns scaled, the standardised rows, their targets and weights.
 
@@ -254,9 +286,12 @@ def read_table(
         missing = read_missing(X, weights)
         X, Y, weights = merged(missing.filled(X), Y, weights)
         inputs = read_inputs(X, weights, whiten, clip)
+        inputs = inputs.with_ranks(X, weights) if ranks else inputs
         return missing, inputs, inputs.standardised(X), Y, weights
     rows = np.sort(np.random.default_rng(seed).choice(len(X), MANY_ROWS, replace=False))
     some = categories.expanded(X[rows])
     missing = read_missing(some, weights[rows])
-    inputs = read_inputs(missing.filled(some), weights[rows], whiten, clip)
+    some = missing.filled(some)
+    inputs = read_inputs(some, weights[rows], whiten, clip)
+    inputs = inputs.with_ranks(some, weights[rows]) if ranks else inputs
     return missing, inputs, StandardRows(X, categories, missing, inputs), Y, weights
