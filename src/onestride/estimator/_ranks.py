@@ -53,5 +53,5 @@ def read_ranks(V: Array, Z: Array, trust: Array | float, weights: Array) -> Rank
     variance, Z = share @ np.square(R - mean), Z - share @ Z
     power = share @ np.square(Z)
     explained = np.divide(np.square(share @ (Z * (R - mean))), power, out=np.zeros_like(power), where=power > 0)
-    new = variance - explained > _SAME * np.maximum(variance, 1e-300)
+    new = (variance - explained > _SAME * variance) & (variance > _NOTHING)
     return Ranks(knots, mean, np.where(new, np.sqrt(variance), np.inf))
