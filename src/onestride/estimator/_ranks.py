@@ -14,9 +14,8 @@ from scipy.special import ndtri
 from onestride._numerics import Array
 
 KNOTS = 200
-_SAME = (
-    1e-6  # a column of ranks that differs from a multiple of its column by less than this share of variance is left out
-)
+_NOTHING = 1e-12  # the variance of scores of a constant is rounding
+_SAME = 1e-6  # ranks that differ from a multiple of their column by less than this share of variance are left out
 
 
 @dataclass(frozen=True)

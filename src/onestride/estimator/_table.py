@@ -21,7 +21,7 @@ _QUANTILE = "inverted_cdf"  # an entry of the column: the one rule that weights 
 _ROUNDING = 8  # a column whose range is within this many roundings of its largest entry is constant
 MOST_INPUTS = 500  # with more columns than this, d³ work outweighs the rest of a fit
 _UNSEEN = (
-    1e-6  # of the variance of a column: rows do not vary along a direction with less, as the difference of near twins
+    1e-6  # of the variance of a column: no row varies along a direction with less, as the difference of near twins
 )
 _RARE_GAPS = 0.01  # of a column: with fewer no column says where they are
 _WHITEN_FLOOR = 1e-3  # principal components below this share of the largest variance are not blown up further
