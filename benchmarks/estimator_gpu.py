@@ -1,6 +1,6 @@
 """A fit of a million rows from a memory-mapped file on a GPU: seconds by the clock, and what the prediction explains.
 
-    python benchmarks/estimator_gpu.py [--rows 1000000] [--width 4096] [--device cuda]
+python benchmarks/estimator_gpu.py [--rows 1000000] [--width 4096] [--device cuda]
 """
 
 from __future__ import annotations

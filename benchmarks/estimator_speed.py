@@ -76,7 +76,9 @@ if __name__ == "__main__":
         module.ridge_solutions = counted_solutions
     _network.regression = counted_regression
     _layer.Layer.design = counted_design
-    print("| n | width | random features, s | seconds | counted, Gflop | floor, s | ratio |\n|---|---|---|---|---|---|---|")
+    print(
+        "| n | width | random features, s | seconds | counted, Gflop | floor, s | ratio |\n|---|---|---|---|---|---|---|"
+    )
     for n in arguments.rows:
         X, y = make_friedman1(n, 20, noise=1.0, random_state=0)
         start = clock()

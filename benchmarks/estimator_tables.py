@@ -1,7 +1,8 @@
 """The estimators against other methods on real tables: equal width, fixed splits, selection inside the training rows.
 
     python benchmarks/estimator_tables.py TABLES --out results.jsonl [--splits 0 1 2 3 4] [--jobs 2]
-    python benchmarks/estimator_tables.py TABLES --out results.jsonl --report [--csv benchmarks/estimator_tables.csv]
+    python benchmarks/estimator_tables.py TABLES --out results.jsonl --csv benchmarks/estimator_tables.csv
+    python benchmarks/estimator_report.py
 
 TABLES is a folder of .npz files with X, y and, where splits are fixed, test_mask (rows × splits). At most 4,000 training
 rows, width 512. Every result is one line of JSON, written when it is there; a second run continues the first. Regression:
@@ -24,7 +25,6 @@ for variable in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"):
 
 import numpy as np
 from scipy.linalg import eigh
-from scipy.stats import t as student
 
 from onestride.estimator import OneStepClassifier, OneStepRegressor
 from onestride.estimator._layer import Recipe, draw_layer
@@ -400,67 +400,6 @@ def write_csv(rows: list[dict], path: Path) -> None:
             writer.writerow([f"{cell:.5g}" if isinstance(cell, float) else cell for cell in cells])
 
 
-def report(rows: list[dict], base: str = "random features", rival: str = "Nystroem", ours: str = "one step") -> str:
-    """Markdown: mean error per table and method, CPU seconds, and the goals with paired t intervals over splits."""
-    methods = [m for m in METHODS if any(r["method"] == m for r in rows)]
-    tables = sorted({r["table"] for r in rows}, key=lambda t: (t in CLASSIFICATION, t not in DEVELOPMENT, t))
-    value = {(r["table"], r["method"], r["split"]): r for r in rows}
-    splits = sorted({r["split"] for r in rows})
-
-    def column(table, method, key="error"):
-        return np.array([value[table, method, s][key] if (table, method, s) in value else np.nan for s in splits])
-
-    lines = ["| table | n, d | " + " | ".join(methods) + " |", "|---|---|" + "---|" * len(methods)]
-    worse, verdicts = [], []
-    for table in tables:
-        sizes = next(r for r in rows if r["table"] == table)
-        means = [
-            float(np.mean([r["error"] for r in rows if r["table"] == table and r["method"] == m] or [np.nan]))
-            for m in methods
-        ]
-        equal = [m for m in methods if m not in OTHERS]
-        best = min(means[methods.index(m)] for m in equal)
-        cells = [
-            f"**{v:.3g}**" if m in equal and v == best else f"{v:.3g}" for m, v in zip(methods, means, strict=True)
-        ]
-        mark = " †" if table in DEVELOPMENT else ""
-        lines.append(f"| {table}{mark} | {sizes['rows']}, {sizes['inputs']} | " + " | ".join(cells) + " |")
-        difference = column(table, ours) - column(table, base)
-        gap, se = difference.mean(), difference.std(ddof=1) / np.sqrt(difference.size)
-        if gap > student.ppf(0.975, difference.size - 1) * se:
-            worse.append(table)
-        steps = [value[table, ours, s]["note"]["step"] for s in splits if (table, ours, s) in value]
-        cost = column(table, ours, "seconds").sum() / column(table, base, "seconds").sum()
-        verdicts.append(
-            f"| {table}{mark} | {gap / np.nanmean(column(table, base)):+.1%} ± {se / np.nanmean(column(table, base)):.1%} | "
-            f"{np.nanmean(column(table, ours)) / np.nanmean(column(table, rival)) - 1:+.1%} | {', '.join(f'{s:g}' for s in steps)} | {cost:.2f} |"
-        )  # fmt: skip
-    seconds = ["median CPU seconds of fit", ""] + [f"{np.nanmedian([r['seconds'] for r in rows if r['method'] == m]):.2f}" for m in methods]  # fmt: skip
-    lines += ["| " + " | ".join(seconds) + " |", ""]
-    lines += [f"| table | {ours} against {base} (± standard error) | against {rival} | steps chosen | cost ratio |", "|---|---|---|---|---|"]  # fmt: skip
-    lines += [*verdicts, ""]
-    lines.append(f"Worse than {base} beyond noise (95 % paired t over splits): {', '.join(worse) or 'none'}.")
-    for other in (rival, f"{rival} + skip", "AGOP", "boosting", "MLP", "xRFM"):
-        if other in methods:
-            gaps = {t: column(t, ours) - column(t, other) for t in tables}
-            sure = {
-                t: abs(g.mean()) > student.ppf(0.975, g.size - 1) * g.std(ddof=1) / np.sqrt(g.size)
-                for t, g in gaps.items()
-            }
-            better = [t for t in tables if gaps[t].mean() < 0]
-            worse = [t for t in tables if gaps[t].mean() > 0]
-            lines.append(
-                f"Against {other}: better on {len(better)} of {len(tables)}, beyond noise on {sum(sure[t] for t in better)} "
-                f"({', '.join(t for t in better if sure[t])}); worse on {len(worse)}, beyond noise on "
-                f"{sum(sure[t] for t in worse)} ({', '.join(t for t in worse if sure[t])})."
-            )
-    ratio = sum(column(t, ours, "seconds").sum() for t in tables) / sum(
-        column(t, base, "seconds").sum() for t in tables
-    )
-    lines.append(f"Cost: {ratio:.2f} times that of {base}, all fits together.")
-    return "\n".join(lines)
-
-
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder")
@@ -469,13 +408,9 @@ if __name__ == "__main__":
     parser.add_argument("--splits", nargs="*", type=int, default=[0, 1, 2, 3, 4])
     parser.add_argument("--methods", nargs="*", choices=list(METHODS), default=DEFAULT)
     parser.add_argument("--jobs", type=int, default=2)
-    parser.add_argument("--report", action="store_true")
-    parser.add_argument("--csv", help="with --report: write the results, one row per table, split and method")
+    parser.add_argument("--csv", help="do not run: write the results there, one row per table, split and method")
     arguments = parser.parse_args()
-    if arguments.report:
-        found = [row for row in read(Path(arguments.out)) if row["split"] in arguments.splits]
-        if arguments.csv:
-            write_csv(found, Path(arguments.csv))
-        print(report(found))
+    if arguments.csv:
+        write_csv([row for row in read(Path(arguments.out)) if row["split"] in arguments.splits], Path(arguments.csv))
     else:
         run(arguments)

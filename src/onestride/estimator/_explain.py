@@ -57,6 +57,8 @@ class Facts:
         Share of the target in the five leading directions of the features.
     kurtosis
         The largest of a standardised column; 3 for a normal one.
+    first_layer
+        The layer that held-out rows chose to start from: dense, ranks or sparse.
     sample
         Rows and layer that theory predicts from.
     """
@@ -81,6 +83,7 @@ class Facts:
     aligned: float
     untrained_aligned: float
     kurtosis: float
+    first_layer: str = "dense"
     sample: Sample | None = field(default=None, repr=False, compare=False)
 
     @property
@@ -160,12 +163,12 @@ class Explanation(Result):
 def measure(fit: FittedNetwork, rows: int, recipe: Recipe) -> Facts:
     """The facts of a fit to so many rows, measured on the sample that its choices were made with: the whole table when it is small."""
     Z, Y, w = fit.sample.Z, fit.sample.Y, fit.sample.w
-    n, d = Z.shape
-    share = w / w.sum()
-    rooted = Z * np.sqrt(share)[:, None]
+    n, d = len(Z), Z.shape[1] if fit.base.name == "dense" else Z.shape[1] // 2
+    share, plain = w / w.sum(), Z[:, :d]
+    rooted = plain * np.sqrt(share)[:, None]
     covariance = rooted.T @ rooted if d <= n else rooted @ rooted.T  # the same trace and norm
     size = float(np.square(covariance).sum())
-    _, linear = best_penalty(decompose(Z, Y, w), recipe.alphas)
+    _, linear = best_penalty(decompose(plain, Y, w), recipe.alphas)
     power = float(np.average(np.square(Y - share @ Y), axis=0, weights=w).mean()) or 1.0
     before, after = fit.untrained, fit.seen
     (values, aligned), (untrained_values, untrained_aligned) = _spectrum(after.path), _spectrum(before.path)
@@ -179,7 +182,7 @@ def measure(fit: FittedNetwork, rows: int, recipe: Recipe) -> Facts:
         held_out=fit.held_out, step_size=fit.step,
         eigenvalues=values, untrained_eigenvalues=untrained_values,
         spikes=int((after.path.eigenvalues > before.path.eigenvalues[-1] * (1 + 1e-9)).sum()),
-        aligned=aligned, untrained_aligned=untrained_aligned, kurtosis=_kurtosis(Z, share),
+        aligned=aligned, untrained_aligned=untrained_aligned, kurtosis=_kurtosis(plain, share), first_layer=fit.base.name,
         sample=Sample.of(before.layer, fit.move, before.alpha, Z, Y),
     )  # fmt: skip
 
@@ -276,7 +279,9 @@ def _problem(f: Facts, sample: Sample) -> Problem | None:
     """The table as a problem of its own: its plain network, without biases and skip connection, with the literal step."""
     try:
         step = Step(constant=1.0, exponent=0.5) if f.step_size else Step.none()
-        return from_data(sample.Z, sample.Y[:, 0], n=f.rows, N=f.width, activation=f.activation, step=step)
+        return from_data(
+            sample.Z[:, : f.inputs], sample.Y[:, 0], n=f.rows, N=f.width, activation=f.activation, step=step
+        )
     except InputError:
         return None
 
@@ -303,6 +308,14 @@ def _reasons(f: Facts, helps: bool | None) -> tuple[str, ...]:
     if f.constant:
         return ()
     said: list[str] = []
+    if f.first_layer == "ranks":
+        said.append(
+            "Held-out rows asked for the ranks of the columns beside the columns: some signal is a function of skewed columns."
+        )
+    elif f.first_layer == "sparse":
+        said.append(
+            "Held-out rows asked for neurons that see three columns at most: the signal is near a sum of functions of few columns."
+        )
     linear, features = f"linear regression explains {f.linear_share:.1%}", f"{1 - f.untrained_left_out:.1%}"
     if f.linear_share < _LITTLE:
         follows = "; what helps is the step of the fitted network, which follows the nonlinear part." if helps else "."

@@ -1,0 +1,140 @@
+"""The tables of docs/estimator.md from benchmarks/estimator_tables.csv: errors, ranks, goals, costs, calibration.
+
+    python benchmarks/estimator_report.py [--csv benchmarks/estimator_tables.csv] [--docs docs/estimator.md]
+
+With --docs the part between the two marks is written anew; else it is printed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+from pathlib import Path
+
+import numpy as np
+from estimator_tables import CLASSIFICATION, DEVELOPMENT, METHODS, OTHERS, TREES
+from scipy.stats import rankdata
+from scipy.stats import t as student
+
+HERE = Path(__file__).parent
+MARKS = "<!-- results: benchmarks/estimator_report.py -->", "<!-- end of results -->"
+OURS, BASE = "one step", "random features"
+
+
+class Results:
+    """Errors and the rest by table, method and split."""
+
+    def __init__(self, path: Path) -> None:
+        with path.open(newline="") as file:
+            self.rows = list(csv.DictReader(file))
+        self.by = {(r["table"], r["method"], int(r["split"])): r for r in self.rows}
+        self.methods = [m for m in METHODS if any(r["method"] == m for r in self.rows)]
+        names = {r["table"] for r in self.rows}
+        self.tables = sorted(names, key=lambda t: (t in CLASSIFICATION, t not in DEVELOPMENT, t))
+        self.splits = sorted({int(r["split"]) for r in self.rows})
+
+    def values(self, table: str, method: str, key: str = "error") -> np.ndarray:
+        """One per split, NaN where it was not measured."""
+        cells = (self.by.get((table, method, s), {}).get(key) for s in self.splits)
+        return np.array([float(cell) if cell not in (None, "") else np.nan for cell in cells])
+
+    def mean(self, table: str, method: str, key: str = "error") -> float:
+        found = self.values(table, method, key)
+        return float(np.nanmean(found)) if np.isfinite(found).any() else np.nan
+
+    def whole(self, method: str) -> bool:
+        """Whether the method was measured on every table and split."""
+        return all(np.isfinite(self.values(t, method)).all() for t in self.tables)
+
+
+def errors(r: Results) -> list[str]:
+    """Mean errors; bold the best of the methods of equal width."""
+    equal = [m for m in r.methods if m not in OTHERS]
+    lines = ["| table | n, d | " + " | ".join(r.methods) + " |", "|---|---|" + "---|" * len(r.methods)]
+    for table in r.tables:
+        any_row = next(row for row in r.rows if row["table"] == table)
+        means = {m: r.mean(table, m) for m in r.methods}
+        best = np.nanmin([means[m] for m in equal])
+        cells = [_cell(means[m], m in equal and means[m] == best) for m in r.methods]
+        mark = " †" if table in DEVELOPMENT else ""
+        lines.append(f"| {table}{mark} | {any_row['rows']}, {any_row['inputs']} | " + " | ".join(cells) + " |")
+    seconds = [f"{np.nanmedian([r.mean(t, m, 'seconds') for t in r.tables]):.2f}" for m in r.methods]
+    lines.append("| median CPU seconds of fit |  | " + " | ".join(seconds) + " |")
+    for name, kept in (
+        ("mean rank, all", r.methods),
+        ("mean rank, no trees", [m for m in r.methods if m not in TREES]),
+    ):
+        complete = [m for m in kept if r.whole(m)]
+        ranks = np.mean([rankdata([r.mean(t, m) for m in complete]) for t in r.tables], axis=0)
+        by = dict(zip(complete, ranks, strict=True))
+        lines.append(f"| {name} |  | " + " | ".join(f"{by[m]:.2f}" if m in by else "" for m in r.methods) + " |")
+    return lines
+
+
+def _cell(value: float, bold: bool) -> str:
+    return "" if np.isnan(value) else f"**{value:.3g}**" if bold else f"{value:.3g}"
+
+
+def against(r: Results, other: str, ours: str = OURS) -> str:
+    """A sentence: where it is better and worse, and where beyond noise (95 % paired t over splits)."""
+    gaps = {t: r.values(t, ours) - r.values(t, other) for t in r.tables}
+    gaps = {t: g[np.isfinite(g)] for t, g in gaps.items() if np.isfinite(g).any()}
+    sure = {t: g.size > 1 and abs(g.mean()) > student.ppf(0.975, g.size - 1) * g.std(ddof=1) / np.sqrt(g.size) for t, g in gaps.items()}  # fmt: skip
+    words = []
+    for name, sign in (("at or below", -1), ("above", 1)):
+        found = [t for t, g in gaps.items() if (g.mean() <= 0) == (sign < 0)]
+        beyond = [t for t in found if sure[t]]
+        words.append(f"{name} on {len(found)} of {len(gaps)}, beyond noise on {len(beyond)}" + (f" ({', '.join(beyond)})" if beyond else ""))  # fmt: skip
+    return f"- {ours} against {other}: {'; '.join(words)}."
+
+
+def gains(r: Results) -> list[str]:
+    """By table: change against random features, what was chosen, cost."""
+    lines = [
+        f"| table | {OURS} against {BASE} (± standard error) | chosen, by split | cost ratio |",
+        "|---|---|---|---|",
+    ]
+    for table in r.tables:
+        gap, base = r.values(table, OURS) - r.values(table, BASE), r.mean(table, BASE)
+        stderr = gap.std(ddof=1) / np.sqrt(gap.size) / base
+        chosen = ", ".join(r.by[table, OURS, s]["chosen"] for s in r.splits if (table, OURS, s) in r.by)
+        cost = np.nansum(r.values(table, OURS, "seconds")) / np.nansum(r.values(table, BASE, "seconds"))
+        lines.append(f"| {table} | {gap.mean() / base:+.1%} ± {stderr:.1%} | {chosen} | {cost:.2f} |")
+    total = [sum(np.nansum(r.values(t, m, "seconds")) for t in r.tables) for m in (OURS, BASE)]
+    return [*lines, "", f"- All fits together cost {total[0] / total[1]:.2f} times those of {BASE}."]
+
+
+def calibration(r: Results) -> list[str]:
+    """Log loss and expected calibration error beside the share of wrong labels."""
+    methods = [m for m in r.methods if any(np.isfinite(r.values(t, m, "log_loss")).any() for t in r.tables)]
+    lines = ["| table | " + " | ".join(methods) + " |", "|---|" + "---|" * len(methods)]
+    for table in (t for t in r.tables if t in CLASSIFICATION):
+        cells = [", ".join(f"{r.mean(table, m, key):.3f}" for key in ("error", "log_loss", "ece")) for m in methods]
+        lines.append(f"| {table} | " + " | ".join(cells) + " |")
+    return lines
+
+
+def report(r: Results) -> str:
+    others = [m for m in r.methods if m not in (OURS, "linear ridge") and not m.startswith("one step")]
+    parts = [*errors(r), "", *gains(r), *(against(r, other) for other in others), ""]
+    parts += [
+        "Share of wrong labels, log loss and expected calibration error (15 bins) of the classifiers:",
+        "",
+        *calibration(r),
+    ]
+    return "\n".join(parts)
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--csv", default=HERE / "estimator_tables.csv", type=Path)
+    parser.add_argument("--docs", type=Path)
+    arguments = parser.parse_args()
+    text = report(Results(arguments.csv))
+    if arguments.docs:
+        page = arguments.docs.read_text(encoding="utf-8")
+        before, rest = page.split(MARKS[0])
+        _, after = rest.split(MARKS[1])
+        arguments.docs.write_text(f"{before}{MARKS[0]}\n\n{text}\n\n{MARKS[1]}{after}", encoding="utf-8")
+    else:
+        print(text)
