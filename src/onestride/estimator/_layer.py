@@ -18,7 +18,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from onestride._backend import HOST, Backend, namespace
+from onestride._backend import HOST, Backend, namespace, on_host
 from onestride._numerics import Array
 from onestride.estimator._ridge import Readout
 from onestride.functions import Function, activation
@@ -53,8 +53,9 @@ class Layer:
 
     def design(self, Z: Array) -> Array:
         """Features of standardised rows, n × (N + d), in the precision of Z and where it lives."""
-        xp = namespace(Z)
-        hidden = xp.astype(self.sigma(Z @ self.W.T + self.bias), Z.dtype, copy=False)
+        hidden, xp = self.sigma(Z @ self.W.T + self.bias), namespace(Z)
+        if hidden.dtype != Z.dtype:
+            hidden = hidden.astype(Z.dtype) if on_host(hidden) else xp.astype(hidden, Z.dtype)
         return xp.concat([hidden, Z], axis=1) if self.skip else hidden
 
     def outputs(self, Z: Array, readout: Readout) -> Array:
@@ -78,7 +79,8 @@ class Layer:
 class Recipe:
     """What the estimators hand down; `scale` and `step` are None when they are to be chosen; `pull` in outlying targets.
 
-    `keep_rows`: the features of all rows are wanted after the fit, as far as there is room. Large tables are fitted on the `backend`. `ranks`: the second half of the columns are ranks of the first.
+    `keep_rows`: the features of all rows are wanted after the fit, as far as there is room. Large tables are fitted on the `backend`.
+    `ranks`: the second half of the columns are ranks of the first.
     """
 
     width: int

@@ -13,7 +13,8 @@ from onestride.estimator._categories import Categories
 from onestride.estimator._ranks import Ranks, read_ranks
 
 FAR = 4.0  # a row further than this many training ranges outside the training range is reported
-MANY_ROWS = 200_000  # enough to tell medians and ranges from
+MANY_ROWS = 200_000  # of more, some tell medians and ranges, and rows are standardised when they are asked for
+TELLING_ROWS = 50_000  # so many of them
 ENOUGH_FOR_A_RANGE = 12  # fewer distinct rows do not tell how far a column goes
 CLIP = 3.0  # of a clipped column, in units of its quantile range
 _NORMAL_RANGES = 2.4387  # (q₀.₉₅ − q₀.₀₅)/(q₀.₇₅ − q₀.₂₅) of a normal column
@@ -278,8 +279,8 @@ def read_table(
 ) -> tuple[Missing, Inputs, Any, Array, Array]:
     """How gaps are filled and columns scaled, the standardised rows, their targets and weights.
 
-    Equal rows are merged up to `MANY_ROWS`; of more rows, that many of them tell medians, ranges and scales, and rows are standardised
-    when they are asked for.
+    Equal rows are merged up to `MANY_ROWS`; of more, `TELLING_ROWS` tell medians, ranges and scales, and rows are standardised when they are
+    asked for.
     """
     if len(X) <= MANY_ROWS:
         X = categories.expanded(X)
@@ -288,7 +289,7 @@ def read_table(
         inputs = read_inputs(X, weights, whiten, clip)
         inputs = inputs.with_ranks(X, weights) if ranks else inputs
         return missing, inputs, inputs.standardised(X), Y, weights
-    rows = np.sort(np.random.default_rng(seed).choice(len(X), MANY_ROWS, replace=False))
+    rows = np.sort(np.random.default_rng(seed).choice(len(X), min(TELLING_ROWS, len(X)), replace=False))
     some = categories.expanded(X[rows])
     missing = read_missing(some, weights[rows])
     some = missing.filled(some)
