@@ -47,27 +47,26 @@ class Results:
         return all(np.isfinite(self.values(t, method)).all() for t in self.tables)
 
 
-def errors(r: Results) -> list[str]:
-    """Mean errors; bold the best of the methods of equal width."""
-    equal = [m for m in r.methods if m not in OTHERS]
-    lines = ["| table | n, d | " + " | ".join(r.methods) + " |", "|---|---|" + "---|" * len(r.methods)]
+def errors(r: Results, methods: list[str], splits: list[int]) -> list[str]:
+    """Mean errors over these splits; bold the best of the methods of equal width. Then CPU seconds and mean ranks of complete columns."""
+    equal = [m for m in methods if m not in OTHERS]
+    kept = [r.splits.index(s) for s in splits]
+    lines = ["| table | n, d | " + " | ".join(methods) + " |", "|---|---|" + "---|" * len(methods)]
+    means = {(t, m): float(np.mean(r.values(t, m)[kept])) for t in r.tables for m in methods}
     for table in r.tables:
         any_row = next(row for row in r.rows if row["table"] == table)
-        means = {m: r.mean(table, m) for m in r.methods}
-        best = np.nanmin([means[m] for m in equal])
-        cells = [_cell(means[m], m in equal and means[m] == best) for m in r.methods]
+        best = np.nanmin([means[table, m] for m in equal])
+        cells = [_cell(means[table, m], m in equal and means[table, m] == best) for m in methods]
         mark = " †" if table in DEVELOPMENT else ""
         lines.append(f"| {table}{mark} | {any_row['rows']}, {any_row['inputs']} | " + " | ".join(cells) + " |")
-    seconds = [f"{np.nanmedian([r.mean(t, m, 'seconds') for t in r.tables]):.2f}" for m in r.methods]
-    lines.append("| median CPU seconds of fit |  | " + " | ".join(seconds) + " |")
-    for name, kept in (
-        ("mean rank, all", r.methods),
-        ("mean rank, no trees", [m for m in r.methods if m not in TREES]),
-    ):
-        complete = [m for m in kept if r.whole(m)]
-        ranks = np.mean([rankdata([r.mean(t, m) for m in complete]) for t in r.tables], axis=0)
+    seconds = [[r.mean(t, m, "seconds") for t in r.tables] for m in methods]
+    medians = [f"{np.nanmedian(s):.2f}" if np.isfinite(s).any() else "" for s in seconds]
+    lines.append("| median CPU seconds of fit |  | " + " | ".join(medians) + " |")
+    for name, some in (("mean rank, all", methods), ("mean rank, no trees", [m for m in methods if m not in TREES])):
+        complete = [m for m in some if all(np.isfinite(means[t, m]) for t in r.tables)]
+        ranks = np.mean([rankdata([means[t, m] for m in complete]) for t in r.tables], axis=0)
         by = dict(zip(complete, ranks, strict=True))
-        lines.append(f"| {name} |  | " + " | ".join(f"{by[m]:.2f}" if m in by else "" for m in r.methods) + " |")
+        lines.append(f"| {name} |  | " + " | ".join(f"{by[m]:.2f}" if m in by else "" for m in methods) + " |")
     return lines
 
 
@@ -113,9 +112,9 @@ def gains(r: Results) -> list[str]:
     return [*lines, "", f"- All fits together cost {total[0] / total[1]:.2f} times those of {BASE}."]
 
 
-def calibration(r: Results) -> list[str]:
+def calibration(r: Results, kept: list[str]) -> list[str]:
     """Log loss and expected calibration error beside the share of wrong labels."""
-    methods = [m for m in r.methods if any(np.isfinite(r.values(t, m, "log_loss")).any() for t in r.tables)]
+    methods = [m for m in kept if any(np.isfinite(r.values(t, m, "log_loss")).any() for t in r.tables)]
     lines = ["| table | " + " | ".join(methods) + " |", "|---|" + "---|" * len(methods)]
     for table in (t for t in r.tables if t in CLASSIFICATION):
         cells = [", ".join(f"{r.mean(table, m, key):.3f}" for key in ("error", "log_loss", "ece")) for m in methods]
@@ -124,14 +123,18 @@ def calibration(r: Results) -> list[str]:
 
 
 def report(r: Results) -> str:
-    others = [m for m in r.methods if m not in (OURS, "linear ridge") and not m.startswith("one step")]
-    parts = [*errors(r), "", *gains(r), *(against(r, other) for other in others), ""]
-    parts += [
-        "Share of wrong labels, log loss and expected calibration error (15 bins) of the classifiers:",
-        "",
-        *calibration(r),
-    ]
-    return "\n".join(parts)
+    """All of it: methods with all splits, those with the first alone beside ours, the goals, calibration."""
+    whole = [m for m in r.methods if r.whole(m)]
+    some = [m for m in r.methods if m not in whole]
+    parts = [*errors(r, whole, r.splits), ""]
+    if some:
+        beside = [m for m in r.methods if m in some or m in (OURS, "boosting")]
+        parts += ["The first split alone, with methods that were measured on it, or on some of its tables, only:", ""]
+        parts += [*errors(r, beside, r.splits[:1]), ""]
+    others = [m for m in r.methods if m not in (OURS, "linear ridge")]
+    parts += [*gains(r), *(against(r, other) for other in others), ""]
+    parts += ["Share of wrong labels, log loss and expected calibration error (15 bins) of the classifiers:", ""]
+    return "\n".join([*parts, *calibration(r, whole)])
 
 
 if __name__ == "__main__":

@@ -251,7 +251,8 @@ def library(make):
         model.fit(X, codes)
 
         def predict(Z):
-            onehot = np.where(np.asarray(model.predict(Z)).astype(int)[:, None] == np.arange(labels.size), 1.0, -1.0)
+            found = np.asarray(model.predict(Z)).astype(int).reshape(len(Z), 1)
+            onehot = np.where(found == np.arange(labels.size), 1.0, -1.0)
             return onehot[:, 1:] if labels.size == 2 else onehot
 
         return _with_probabilities(predict, model), {}
