@@ -1,25 +1,27 @@
 """Seconds of a fit against the floor of its counted arithmetic, as n grows.
 
-    python benchmarks/estimator_speed.py [--rows 2000 8000 20000] [--width 512]
+    python benchmarks/estimator_speed.py [--rows 2000 8000 20000] [--width 512] [--threads 1]
 
-One thread. Every regression of the fit is counted from its shapes: Gram matrix n p², product for leave-one-out 2 n p², penalties
-4 n p per penalty, eigendecomposition 4 p³, Cholesky factors p³/3 each, the inputs of the neurons 2 n N d. The floor is their sum at the
-speed of a large matrix product in the same process.
+Every regression of the fit is counted from its shapes, a product of n × p and p × q as 2npq: Gram matrix n p² (it is symmetric), products for
+left-out residuals 2 m p² and 4 m p per penalty for m rows, eigendecomposition 4 p³, Cholesky factors p³/3 each, the inputs of the neurons
+2 n N d. The floor is their sum at the speed of the product FᵀG of two n × p matrices of this fit's size, measured beside it.
 """
 
 from __future__ import annotations
 
 import argparse
 import os
+import sys
 import time
 
-for variable in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"):
-    os.environ[variable] = "1"
+if "--threads" not in sys.argv:
+    for variable in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"):
+        os.environ[variable] = "1"
 
 import numpy as np
 from sklearn.datasets import make_friedman1
 
-from onestride.estimator import OneStepRegressor, _judge, _layer, _maps, _network
+from onestride.estimator import OneStepRegressor, _bases, _explain, _judge, _large, _layer, _maps, _network
 from onestride.estimator._ridge import decompose, ridge_solutions
 
 FLOPS = {"count": 0.0}
@@ -30,6 +32,13 @@ def counted_decompose(features, targets, weights):
     small = min(n, p)
     FLOPS["count"] += n * p * small + 2 * n * p * small + 4 * small**3 + 4 * n * small * 31
     return decompose(features, targets, weights)
+
+
+def counted_regression(layer, Z, Y, w, shown=None, backend=_large.HOST, plain=_large.regression):
+    if shown is not None:
+        n, p, m = len(Z), layer.W.shape[0] + Z.shape[1], len(shown)
+        FLOPS["count"] += n * p * p + 4 * p**3 + 2 * m * p * p + 4 * m * p * 31
+    return plain(layer, Z, Y, w, shown, backend)
 
 
 def counted_solutions(features, targets, weights, alphas):
@@ -43,31 +52,41 @@ def counted_design(self, Z, plain=_layer.Layer.design):
     return plain(self, Z)
 
 
-def speed() -> float:
-    """Flops per CPU second of a large product."""
-    A = np.random.default_rng(0).standard_normal((1500, 1500))
+def speed(n: int, p: int) -> float:
+    """Flops per second of FᵀG, n × p each, by the clock that the fit is measured with."""
+    F, G = np.random.default_rng(0).standard_normal((2, n, p))
     times = []
     for _ in range(3):
-        start = time.process_time()
-        A @ A
-        times.append(time.process_time() - start)
-    return 2 * 1500**3 / min(times)
+        start = clock()
+        F.T @ G
+        times.append(clock() - start)
+    return 2 * n * p * p / min(times)
 
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rows", type=int, nargs="*", default=[2000, 8000, 20000])
     parser.add_argument("--width", type=int, default=512)
+    parser.add_argument("--threads", type=int, default=1, help="1: CPU seconds; more: seconds by the clock")
     arguments = parser.parse_args()
-    _network.decompose = _maps.decompose = counted_decompose
-    _judge.ridge_solutions = counted_solutions
+    clock = time.process_time if arguments.threads == 1 else time.perf_counter
+    for module in (_network, _maps, _bases, _large, _explain):
+        module.decompose = counted_decompose
+    for module in (_judge, _network):
+        module.ridge_solutions = counted_solutions
+    _network.regression = counted_regression
     _layer.Layer.design = counted_design
-    print("| n | seconds | counted, Gflop | floor, s | ratio |\n|---|---|---|---|---|")
+    print(
+        "| n | width | random features, s | seconds | counted, Gflop | floor, s | ratio |\n|---|---|---|---|---|---|---|"
+    )
     for n in arguments.rows:
         X, y = make_friedman1(n, 20, noise=1.0, random_state=0)
+        start = clock()
+        OneStepRegressor(arguments.width, step_size=0, random_state=0).fit(X, y)
+        plain = clock() - start
         FLOPS["count"] = 0.0
-        start = time.process_time()
+        start = clock()
         OneStepRegressor(arguments.width, random_state=0).fit(X, y)
-        seconds = time.process_time() - start
-        floor = FLOPS["count"] / speed()
-        print(f"| {n} | {seconds:.2f} | {FLOPS['count'] / 1e9:.0f} | {floor:.2f} | {seconds / floor:.1f} |", flush=True)
+        seconds, count = clock() - start, FLOPS["count"]
+        floor = count / speed(min(n, 20_000), arguments.width + 20)
+        print(f"| {n} | {arguments.width} | {plain:.2f} | {seconds:.2f} | {count / 1e9:.0f} | {floor:.2f} | {seconds / floor:.1f} |", flush=True)  # fmt: skip

@@ -1,7 +1,8 @@
 """The estimators against other methods on real tables: equal width, fixed splits, selection inside the training rows.
 
     python benchmarks/estimator_tables.py TABLES --out results.jsonl [--splits 0 1 2 3 4] [--jobs 2]
-    python benchmarks/estimator_tables.py TABLES --out results.jsonl --report [--csv benchmarks/estimator_tables.csv]
+    python benchmarks/estimator_tables.py TABLES --out results.jsonl --csv benchmarks/estimator_tables.csv
+    python benchmarks/estimator_report.py
 
 TABLES is a folder of .npz files with X, y and, where splits are fixed, test_mask (rows × splits). At most 4,000 training
 rows, width 512. Every result is one line of JSON, written when it is there; a second run continues the first. Regression:
@@ -24,10 +25,10 @@ for variable in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"):
 
 import numpy as np
 from scipy.linalg import eigh
-from scipy.stats import t as student
 
 from onestride.estimator import OneStepClassifier, OneStepRegressor
-from onestride.estimator._network import SCALES, Recipe, draw_layer
+from onestride.estimator._layer import Recipe, draw_layer
+from onestride.estimator._network import SCALES
 from onestride.estimator._ridge import best_penalty, decompose
 
 WIDTH, MOST_ROWS = 512, 4000
@@ -103,7 +104,7 @@ def calibration(P, codes, bins: int = 15) -> dict:
 
 def _note(model) -> dict:
     note = {"step": model.step_size_, "scale": model.input_scale_, "alpha": model.alpha_}
-    return note | {"kind": f"{model.gradient_} {model.steps_}", "step_size": model.step_size_}
+    return note | {"kind": f"{model.first_layer_} {model.gradient_} {model.steps_}"}
 
 
 def one_step(**parameters):
@@ -186,6 +187,58 @@ def swim(X, Y, y, seed, classes):
     return predict, note
 
 
+def feature_boosting(X, Y, y, seed, classes, layers: int = 6, rate: float = 0.5):
+    """Random feature representation boosting (Zozoulenko, Cass and Gonon 2025), gradient version, written from the paper.
+
+    Φ₀ = tanh random features of x; Φ_{t+1} = Φ_t + ηα A_t F_t with F_t tanh random features of (Φ_t, x), A_t the ridge regression of the
+    functional gradient (y − ŷ_t)W_tᵀ on F_t, α by line search, and W_t the ridge readout of Φ_t. A fifth of the rows stops it.
+    """
+
+    held = np.random.default_rng(seed).permutation(len(X)) % 5 == 0
+    errors = [np.mean((p - Y[held]) ** 2) for p in _boosted(X[~held], Y[~held], seed, layers, rate)(X[held])]
+    best = int(np.argmin(errors))
+    predict = _boosted(X, Y, seed, best, rate)
+    return lambda Z: predict(Z)[-1], {"layers": best}
+
+
+def _boosted(X, Y, seed: int, layers: int, rate: float):
+    """Fit; returns a function that gives the predictions after every layer."""
+    rng, ones = np.random.default_rng(seed), np.ones(len(X))
+    drawn, readouts, steps = [], [], []
+
+    def features(A, t):
+        if t == len(drawn):
+            drawn.append((rng.standard_normal((A.shape[1], WIDTH)) / np.sqrt(A.shape[1]), rng.standard_normal(WIDTH)))
+        return np.tanh(A @ drawn[t][0] + drawn[t][1])
+
+    P = features(X, 0)
+    for t in range(layers + 1):
+        path = decompose(np.hstack([P, X]), Y, ones)
+        c, c0 = path.readout(best_penalty(path, ALPHAS)[0])
+        readouts.append((c, c0))
+        if t == layers:
+            break
+        residual, unit = Y - np.hstack([P, X]) @ c - c0, P.std() or 1.0
+        F, gradient = features(np.hstack([P / unit, X]), t + 1), residual @ c[:WIDTH].T
+        inner = decompose(F, gradient / (gradient.std() or 1.0), ones)
+        A, a0 = inner.readout(best_penalty(inner.of(inner.targets[:, :8]), ALPHAS[::3])[0])
+        change = (F @ A + a0) @ c[:WIDTH]
+        size = rate * float(np.sum(residual * change) / max(np.sum(change**2), 1e-300))
+        P = P + size * (F @ A + a0)
+        steps.append((unit, size * A, size * a0))
+
+    def predict(Z):
+        Q, out = features(Z, 0), []
+        for t, (c, c0) in enumerate(readouts):
+            out.append(np.hstack([Q, Z]) @ c + c0)
+            if t < len(steps):
+                unit, A, a0 = steps[t]
+                Q = Q + features(np.hstack([Q / unit, Z]), t + 1) @ A + a0
+        return out
+
+    return predict
+
+
 def library(make):
     """A scikit-learn style model on labels or standardised targets."""
 
@@ -198,7 +251,8 @@ def library(make):
         model.fit(X, codes)
 
         def predict(Z):
-            onehot = np.where(np.asarray(model.predict(Z)).astype(int)[:, None] == np.arange(labels.size), 1.0, -1.0)
+            found = np.asarray(model.predict(Z)).astype(int).reshape(len(Z), 1)
+            onehot = np.where(found == np.arange(labels.size), 1.0, -1.0)
             return onehot[:, 1:] if labels.size == 2 else onehot
 
         return _with_probabilities(predict, model), {}
@@ -220,6 +274,38 @@ def perceptron(classes, seed):
 
     warnings.simplefilter("ignore", ConvergenceWarning)
     return (MLPClassifier if classes else MLPRegressor)(hidden_layer_sizes=(WIDTH,), random_state=seed)
+
+
+def xgboost(classes, seed):
+    import xgboost
+
+    return (xgboost.XGBClassifier if classes else xgboost.XGBRegressor)(random_state=seed, n_jobs=1)
+
+
+def catboost(classes, seed):
+    import catboost
+
+    kind = catboost.CatBoostClassifier if classes else catboost.CatBoostRegressor
+    return kind(random_seed=seed, thread_count=1, verbose=False, allow_writing_files=False)
+
+
+def tabkit(name: str):
+    """RealMLP-TD or TabM-D of pytabkit at their published defaults, on the GPU where there is one."""
+
+    def make(classes, seed):
+        import logging
+        import warnings
+
+        import pytabkit
+        import torch
+
+        warnings.simplefilter("ignore")
+        logging.getLogger("lightning.pytorch").setLevel(logging.ERROR)
+        torch.set_num_threads(1)
+        device = "cuda" if torch.cuda.is_available() else "cpu"
+        return getattr(pytabkit, f"{name}_{'Classifier' if classes else 'Regressor'}")(device=device, random_state=seed)
+
+    return make
 
 
 def xrfm(classes, seed):
@@ -247,16 +333,27 @@ METHODS = {
     "random features": one_step(step_size=0),
     "one step": one_step(),
     "one step, neurons": one_step(gradient="neurons"),
+    "one step, high effort": one_step(effort="high"),
     "two steps": one_step(steps=2),
     "Nystroem": nystroem(False),
     "Nystroem + skip": nystroem(True),
     "AGOP": agop,
     "SWIM": swim,
+    "random-feature boosting": feature_boosting,
     "boosting": library(boosting),
+    "XGBoost": library(xgboost),
+    "CatBoost": library(catboost),
+    "RealMLP-TD": library(tabkit("RealMLP_TD")),
+    "TabM-D": library(tabkit("TabM_D")),
     "MLP": library(perceptron),
     "xRFM": library(xrfm),
 }
-DEFAULT = [name for name in METHODS if name != "xRFM"]
+DEFAULT = [
+    "linear ridge", "random features", "one step", "one step, high effort", "Nystroem", "Nystroem + skip",
+    "random-feature boosting", "boosting", "XGBoost",
+]  # fmt: skip
+TREES = ("boosting", "XGBoost", "CatBoost")
+OTHERS = (*TREES, "MLP", "xRFM", "RealMLP-TD", "TabM-D")  # methods without a width of 512
 
 
 def measure(folder: Path, name: str, split: int, method: str) -> dict:
@@ -304,67 +401,6 @@ def write_csv(rows: list[dict], path: Path) -> None:
             writer.writerow([f"{cell:.5g}" if isinstance(cell, float) else cell for cell in cells])
 
 
-def report(rows: list[dict], base: str = "random features", rival: str = "Nystroem", ours: str = "one step") -> str:
-    """Markdown: mean error per table and method, CPU seconds, and the goals with paired t intervals over splits."""
-    methods = [m for m in METHODS if any(r["method"] == m for r in rows)]
-    tables = sorted({r["table"] for r in rows}, key=lambda t: (t in CLASSIFICATION, t not in DEVELOPMENT, t))
-    value = {(r["table"], r["method"], r["split"]): r for r in rows}
-    splits = sorted({r["split"] for r in rows})
-
-    def column(table, method, key="error"):
-        return np.array([value[table, method, s][key] if (table, method, s) in value else np.nan for s in splits])
-
-    lines = ["| table | n, d | " + " | ".join(methods) + " |", "|---|---|" + "---|" * len(methods)]
-    worse, verdicts = [], []
-    for table in tables:
-        sizes = next(r for r in rows if r["table"] == table)
-        means = [
-            float(np.mean([r["error"] for r in rows if r["table"] == table and r["method"] == m] or [np.nan]))
-            for m in methods
-        ]
-        equal = [m for m in methods if m not in ("boosting", "MLP", "xRFM")]
-        best = min(means[methods.index(m)] for m in equal)
-        cells = [
-            f"**{v:.3g}**" if m in equal and v == best else f"{v:.3g}" for m, v in zip(methods, means, strict=True)
-        ]
-        mark = " †" if table in DEVELOPMENT else ""
-        lines.append(f"| {table}{mark} | {sizes['rows']}, {sizes['inputs']} | " + " | ".join(cells) + " |")
-        difference = column(table, ours) - column(table, base)
-        gap, se = difference.mean(), difference.std(ddof=1) / np.sqrt(difference.size)
-        if gap > student.ppf(0.975, difference.size - 1) * se:
-            worse.append(table)
-        steps = [value[table, ours, s]["note"]["step"] for s in splits if (table, ours, s) in value]
-        cost = column(table, ours, "seconds").sum() / column(table, base, "seconds").sum()
-        verdicts.append(
-            f"| {table}{mark} | {gap / np.nanmean(column(table, base)):+.1%} ± {se / np.nanmean(column(table, base)):.1%} | "
-            f"{np.nanmean(column(table, ours)) / np.nanmean(column(table, rival)) - 1:+.1%} | {', '.join(f'{s:g}' for s in steps)} | {cost:.2f} |"
-        )  # fmt: skip
-    seconds = ["median CPU seconds of fit", ""] + [f"{np.nanmedian([r['seconds'] for r in rows if r['method'] == m]):.2f}" for m in methods]  # fmt: skip
-    lines += ["| " + " | ".join(seconds) + " |", ""]
-    lines += [f"| table | {ours} against {base} (± standard error) | against {rival} | steps chosen | cost ratio |", "|---|---|---|---|---|"]  # fmt: skip
-    lines += [*verdicts, ""]
-    lines.append(f"Worse than {base} beyond noise (95 % paired t over splits): {', '.join(worse) or 'none'}.")
-    for other in (rival, f"{rival} + skip", "AGOP", "boosting", "MLP", "xRFM"):
-        if other in methods:
-            gaps = {t: column(t, ours) - column(t, other) for t in tables}
-            sure = {
-                t: abs(g.mean()) > student.ppf(0.975, g.size - 1) * g.std(ddof=1) / np.sqrt(g.size)
-                for t, g in gaps.items()
-            }
-            better = [t for t in tables if gaps[t].mean() < 0]
-            worse = [t for t in tables if gaps[t].mean() > 0]
-            lines.append(
-                f"Against {other}: better on {len(better)} of {len(tables)}, beyond noise on {sum(sure[t] for t in better)} "
-                f"({', '.join(t for t in better if sure[t])}); worse on {len(worse)}, beyond noise on "
-                f"{sum(sure[t] for t in worse)} ({', '.join(t for t in worse if sure[t])})."
-            )
-    ratio = sum(column(t, ours, "seconds").sum() for t in tables) / sum(
-        column(t, base, "seconds").sum() for t in tables
-    )
-    lines.append(f"Cost: {ratio:.2f} times that of {base}, all fits together.")
-    return "\n".join(lines)
-
-
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder")
@@ -373,13 +409,9 @@ if __name__ == "__main__":
     parser.add_argument("--splits", nargs="*", type=int, default=[0, 1, 2, 3, 4])
     parser.add_argument("--methods", nargs="*", choices=list(METHODS), default=DEFAULT)
     parser.add_argument("--jobs", type=int, default=2)
-    parser.add_argument("--report", action="store_true")
-    parser.add_argument("--csv", help="with --report: write the results, one row per table, split and method")
+    parser.add_argument("--csv", help="do not run: write the results there, one row per table, split and method")
     arguments = parser.parse_args()
-    if arguments.report:
-        found = [row for row in read(Path(arguments.out)) if row["split"] in arguments.splits]
-        if arguments.csv:
-            write_csv(found, Path(arguments.csv))
-        print(report(found))
+    if arguments.csv:
+        write_csv([row for row in read(Path(arguments.out)) if row["split"] in arguments.splits], Path(arguments.csv))
     else:
         run(arguments)

@@ -74,7 +74,7 @@ def test_held_out_errors_are_those_of_networks_that_never_saw_the_rows(kind, jud
     Z, Y, w = rng.standard_normal((n, 4)), rng.standard_normal((n, 2)), rng.uniform(0.2, 3, n)
     recipe = Recipe(7, "erf", True, kind, 2, None, None, np.ones(1))
     layer = draw_layer(np.ones(4, bool), recipe, rng, Z.dtype)
-    monkeypatch.setattr(_judge, "ENOUGH_ROWS", n if judged == 3 else n - 1)
+    monkeypatch.setattr(_judge, "ENOUGH_ROWS", (n, n if judged == 3 else n - 1))
     move = Move(kind, 2)
     held_out = judge_moves(layer, Z, Y, w, alpha, [move], EFFORTS["default"], draws(seed, 30))[move]
 

@@ -181,6 +181,23 @@ def test_wild_entries_move_nothing_and_say_nothing(seed):
     assert (np.abs(clean.standardised(np.stack([edge, beyond]))) < 4).all()
 
 
+def test_a_direction_in_which_no_row_varies_is_not_seen(seed):
+    """Of two near twins their mean is left; a spike in one of them counts half, and no slope reads their difference."""
+    rng = draws(seed, 42)
+    X = rng.standard_normal((200, 3))
+    twins = np.hstack([X, X[:, :1] + 1e-6 * rng.standard_normal((200, 1))])
+    inputs = read_inputs(twins, np.ones(200), whiten=False, clip=True)
+    Z = inputs.standardised(twins)
+    alone = read_inputs(X, np.ones(200), whiten=False, clip=True)
+    assert alone.rotation is None
+    np.testing.assert_allclose(Z[:, :3], alone.standardised(X), atol=1e-4)
+    np.testing.assert_allclose(Z[:, 3], Z[:, 0], atol=1e-5)
+    spiked = inputs.standardised(np.array([[2.0, 0, 0, 0], [0.0, 0, 0, 2], [0, 0, 0, 0]]))
+    np.testing.assert_allclose(spiked[0], spiked[1], atol=1e-3)
+    model = OneStepRegressor(SMALL, random_state=seed).fit(twins, X[:, 0] ** 2)
+    np.testing.assert_allclose(model.feature_importances_[0], model.feature_importances_[3], rtol=1e-3)
+
+
 def test_spread_of_a_column_that_is_mostly_one_value_is_that_of_the_others():
     column = np.zeros((100, 3))
     column[:3, 0], column[:8, 1], column[:30, 2] = 1.0, np.arange(10, 18), np.arange(30) / 30

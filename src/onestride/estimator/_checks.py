@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from numbers import Real
 from typing import Any
 
@@ -11,6 +12,7 @@ from array_api_compat import is_array_api_obj, is_cupy_array, is_numpy_array, is
 from numpy.typing import ArrayLike
 from sklearn.utils.validation import _check_sample_weight
 
+from onestride._backend import choose
 from onestride._errors import InputError, is_whole
 from onestride._numerics import Array
 from onestride.estimator._judge import EFFORTS
@@ -18,6 +20,7 @@ from onestride.estimator._layer import Recipe
 from onestride.functions import activation
 
 GRADIENTS = ("auto", "shared", "neurons", "full", "diagonal")
+FIRST_LAYERS = ("auto", "dense", "ranks", "sparse")
 DEFAULT_ALPHAS = np.logspace(-9, 6, 31)
 _LARGEST_PENALTY = 1e100
 _LARGEST_WEIGHT = 1e100  # of all rows together: its square is still a number
@@ -46,7 +49,14 @@ def read_recipe(given: Any) -> Recipe:
         if not isinstance(getattr(given, name), bool | np.bool_):
             raise InputError(f"{name} must be True or False, got {getattr(given, name)!r}")
     spec, alphas = _activation(given.activation), _penalties(given.alphas)
-    return Recipe(width, spec, bool(given.skip), given.gradient, steps, scale, step, alphas)
+    if not isinstance(given.device, str):
+        raise InputError(f"device must be 'cpu', 'cuda', 'cuda:0' or 'cupy', got {given.device!r}")
+    backend = choose(given.device)
+    if given.first_layer not in FIRST_LAYERS:
+        raise InputError(f"first_layer must be {', '.join(map(repr, FIRST_LAYERS))}, got {given.first_layer!r}")
+    ranks = given.first_layer in ("ranks", "sparse") or (given.first_layer == "auto" and step is None)
+    recipe = Recipe(width, spec, bool(given.skip), given.gradient, steps, scale, step, alphas, backend=backend)
+    return replace(recipe, first_layer=given.first_layer, ranks=ranks)
 
 
 def _whole(name: str, value: Any) -> int:

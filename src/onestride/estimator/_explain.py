@@ -35,6 +35,8 @@ class Facts:
 
     rows, inputs, width
         n (distinct rows), d, N.
+    judged_rows
+        How many of the rows the choices were made with, and what is below was measured on.
     constant
         Whether there is no target or it does not vary; the other numbers then say nothing.
     effective_dimension
@@ -55,11 +57,14 @@ class Facts:
         Share of the target in the five leading directions of the features.
     kurtosis
         The largest of a standardised column; 3 for a normal one.
+    first_layer
+        The layer that held-out rows chose to start from: dense, ranks or sparse.
     sample
         Rows and layer that theory predicts from.
     """
 
     rows: int
+    judged_rows: int
     inputs: int
     width: int
     activation: Any
@@ -78,6 +83,7 @@ class Facts:
     aligned: float
     untrained_aligned: float
     kurtosis: float
+    first_layer: str = "dense"
     sample: Sample | None = field(default=None, repr=False, compare=False)
 
     @property
@@ -154,28 +160,29 @@ class Explanation(Result):
         return "\n".join([*lines, *(f"  {words}" for words in self.theory_message.split("; "))])
 
 
-def measure(fit: FittedNetwork, Z: Array, Y: Array, w: Array, recipe: Recipe) -> Facts:
-    """The facts of a fit; Z standardised rows, Y targets of unit variance."""
-    n, d = Z.shape
-    share = w / w.sum()
-    rooted = Z * np.sqrt(share)[:, None]
+def measure(fit: FittedNetwork, rows: int, recipe: Recipe) -> Facts:
+    """The facts of a fit to so many rows, measured on the sample that its choices were made with: the whole table when it is small."""
+    Z, Y, w = fit.sample.Z, fit.sample.Y, fit.sample.w
+    n, d = len(Z), Z.shape[1] if fit.base.name == "dense" else Z.shape[1] // 2
+    share, plain = w / w.sum(), Z[:, :d]
+    rooted = plain * np.sqrt(share)[:, None]
     covariance = rooted.T @ rooted if d <= n else rooted @ rooted.T  # the same trace and norm
     size = float(np.square(covariance).sum())
-    _, linear = best_penalty(decompose(Z, Y, w), recipe.alphas)
+    _, linear = best_penalty(decompose(plain, Y, w), recipe.alphas)
     power = float(np.average(np.square(Y - share @ Y), axis=0, weights=w).mean()) or 1.0
-    before, after = fit.untrained, fit.trained
+    before, after = fit.untrained, fit.seen
     (values, aligned), (untrained_values, untrained_aligned) = _spectrum(after.path), _spectrum(before.path)
     return Facts(
-        rows=n, inputs=d, width=after.layer.W.shape[0], activation=recipe.activation, constant=not Y.any(),
+        rows=rows, judged_rows=n, inputs=d, width=recipe.width, activation=recipe.activation, constant=not Y.any(),
         effective_dimension=float(np.trace(covariance) ** 2 / size) if size else 0.0,
         linear_share=1 - linear / power,
         hermite=tuple(_hermite_profile(Z @ fit.direction, Y, share).tolist()),
         hermite_null=tuple((np.sqrt(min(d / n, 1)) / _ROOT_FACTORIALS).tolist()),
-        left_out=after.left_out_error / power, untrained_left_out=before.left_out_error / power,
+        left_out=fit.trained.left_out_error / power, untrained_left_out=before.left_out_error / power,
         held_out=fit.held_out, step_size=fit.step,
         eigenvalues=values, untrained_eigenvalues=untrained_values,
         spikes=int((after.path.eigenvalues > before.path.eigenvalues[-1] * (1 + 1e-9)).sum()),
-        aligned=aligned, untrained_aligned=untrained_aligned, kurtosis=_kurtosis(Z, share),
+        aligned=aligned, untrained_aligned=untrained_aligned, kurtosis=_kurtosis(plain, share), first_layer=fit.base.name,
         sample=Sample.of(before.layer, fit.move, before.alpha, Z, Y),
     )  # fmt: skip
 
@@ -234,7 +241,7 @@ def _theory(f: Facts) -> Theory:
     h = f.held_out
     step = f.step_size or (h.steps[int(np.argmin(h.errors[1:])) + 1] if h.steps else STEPS[1])
     found = outlook(sample, step)
-    n = round(f.rows * (FOLDS - 1) / FOLDS) if h.steps else f.rows
+    n = round(f.judged_rows * (FOLDS - 1) / FOLDS) if h.steps else f.judged_rows
     (before, after), spread = found.errors(n), found.stderr(n)
     measured = (h.errors[0], h.errors[h.steps.index(step)]) if h.steps else (f.untrained_left_out, None)
     chosen = int(bool(f.step_size))
@@ -272,7 +279,9 @@ def _problem(f: Facts, sample: Sample) -> Problem | None:
     """The table as a problem of its own: its plain network, without biases and skip connection, with the literal step."""
     try:
         step = Step(constant=1.0, exponent=0.5) if f.step_size else Step.none()
-        return from_data(sample.Z, sample.Y[:, 0], n=f.rows, N=f.width, activation=f.activation, step=step)
+        return from_data(
+            sample.Z[:, : f.inputs], sample.Y[:, 0], n=f.rows, N=f.width, activation=f.activation, step=step
+        )
     except InputError:
         return None
 
@@ -299,6 +308,14 @@ def _reasons(f: Facts, helps: bool | None) -> tuple[str, ...]:
     if f.constant:
         return ()
     said: list[str] = []
+    if f.first_layer == "ranks":
+        said.append(
+            "Held-out rows asked for the ranks of the columns beside the columns: some signal is a function of skewed columns."
+        )
+    elif f.first_layer == "sparse":
+        said.append(
+            "Held-out rows asked for neurons that see three columns at most: the signal is near a sum of functions of few columns."
+        )
     linear, features = f"linear regression explains {f.linear_share:.1%}", f"{1 - f.untrained_left_out:.1%}"
     if f.linear_share < _LITTLE:
         follows = "; what helps is the step of the fitted network, which follows the nonlinear part." if helps else "."

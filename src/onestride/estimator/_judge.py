@@ -1,6 +1,6 @@
 """Which move of the first layer helps, judged on rows that built neither the features nor the readout.
 
-Moves: a gradient step of the fitted network (`_layer`) at ρ = 1 or 3, or learned maps (`_maps`), two or four of them, full or
+Moves: a gradient step of the fitted network (`_layer`) at ρ = 1 or 3, or learned maps (`_maps`), four of them, full or
 diagonal. Every move has the penalty that suits it best on the held-out rows; all are compared with no move, row by row. The
 choice is made with at most `Effort.width` neurons on at most `Effort.rows` rows, whatever the size of the fit; the first fold
 rejects all moves but the two best.
@@ -16,8 +16,9 @@ import numpy as np
 
 from onestride._numerics import Array
 from onestride.estimator._layer import GradientKind, Layer, Recipe, step_direction, stepped
-from onestride.estimator._maps import MOST_INPUTS, LearnedMap, MapKind, learn_maps, start_maps
+from onestride.estimator._maps import LearnedMap, MapKind, learn_maps, start_maps
 from onestride.estimator._ridge import Readout, ridge_solutions
+from onestride.estimator._table import MOST_INPUTS
 
 STEPS = (0.0, 1.0, 3.0)  # relative sizes ρ of a gradient step that held-out rows choose from
 MAP_STEP = 10.0  # that of maps: one part in eleven of the layer stays as it was drawn
@@ -26,7 +27,7 @@ LIFT = 100.0  # the step is taken at this multiple of the chosen penalty: its re
 FOLDS = 3
 FEWEST_ROWS = 12  # with fewer distinct rows no step can be judged
 SURVIVORS = 2  # moves that go on after the first fold
-ENOUGH_ROWS = 2000  # with more, two of the three folds judge well enough
+ENOUGH_ROWS = (1500, 500)  # with more, one of the three folds judges well enough, or two
 
 
 class Effort(NamedTuple):
@@ -35,7 +36,7 @@ class Effort(NamedTuple):
     rows: int = 4000
     width: int = 512
     neurons: int = 128
-    maps: tuple[int, ...] = (2, 4)
+    maps: tuple[int, ...] = (4,)
 
 
 EFFORTS = {"default": Effort(), "high": Effort(16_000, 1024, 512, (1, 2, 4, 6))}
@@ -110,6 +111,9 @@ def learned_map(layer: Layer, Z: Array, Y: Array, w: Array, move: Move, step: fl
     return last
 
 
+Losses = dict[tuple[Move, float], Array]
+
+
 class Candidate(NamedTuple):
     """A moved layer, the penalty around which its readout is sought, and its readouts if they are known."""
 
@@ -143,6 +147,11 @@ def _candidates(
                 yield Candidate(Move(of, count), MAP_STEP, one.applied(layer, MAP_STEP), one.alpha)
 
 
+def split(n: int, generator: np.random.Generator) -> Array:
+    """The fold of every row."""
+    return generator.permutation(n) % FOLDS
+
+
 def judge_moves(
     layer: Layer,
     Z: Array,
@@ -157,12 +166,31 @@ def judge_moves(
 
     The input scale and α, the penalty without a step, come from all rows; they are the same for every move.
     """
-    n = Z.shape[0]
-    if n < FEWEST_ROWS or not Y.any():
+    if len(Z) < FEWEST_ROWS or not Y.any():
         return {}
-    fold = generator.permutation(n) % FOLDS
-    judged = range(FOLDS if n <= ENOUGH_ROWS else FOLDS - 1)
-    losses: dict[tuple[Move, float], Array] = {}
+    losses = fold_losses(layer, Z, Y, w, alpha, tried, effort, split(len(Z), generator))
+    assert losses is not None  # there was nothing to be behind
+    return held_out_errors(tried, losses, w)
+
+
+def fold_losses(
+    layer: Layer,
+    Z: Array,
+    Y: Array,
+    w: Array,
+    alpha: float,
+    tried: list[Move],
+    effort: Effort,
+    fold: Array,
+    to_beat: Array | None = None,
+) -> Losses | None:
+    """Squared errors of every move and size on held-out rows, one row per penalty; NaN where they were not measured.
+
+    None when the best of them is not below `to_beat` (n) in the first fold.
+    """
+    n = len(Z)
+    judged = range(1 + sum(n <= enough for enough in ENOUGH_ROWS))
+    losses: Losses = {}
     surviving = tried
     for k in judged:
         out = fold == k
@@ -176,10 +204,25 @@ def judge_moves(
         if k == 0:
             seen = {move: min((losses[move, s][:, out] @ w[out]).min() for s in move.steps) for move in tried}
             surviving = sorted(tried, key=lambda move: seen[move])[:SURVIVORS]
+            best = min(float((held[:, out] @ w[out]).min()) for held in losses.values())
+            if to_beat is not None and best >= float(to_beat[out] @ w[out]):
+                return None
+    return losses
+
+
+def held_out_errors(tried: list[Move], losses: Losses, w: Array) -> dict[Move, HeldOut]:
+    """What held-out rows say of every move."""
     return {move: _held_out(move, losses, w) for move in tried}
 
 
-def _held_out(move: Move, losses: dict[tuple[Move, float], Array], w: Array) -> HeldOut:
+def chosen_losses(losses: Losses, move: Move, step: float, w: Array) -> Array:
+    """Those of one choice (no move when ρ = 0) at its best penalty, n; NaN where rows were not judged."""
+    held = losses[move, step] if step else losses[Move("none", 0), 0.0]
+    rows = np.isfinite(held).all(axis=0)
+    return held[int(np.argmin(held[:, rows] @ w[rows]))]
+
+
+def _held_out(move: Move, losses: Losses, w: Array) -> HeldOut:
     """What the rows on which a move was judged say of it."""
     steps = (0.0, *move.steps)
     stack = np.stack([losses[Move("none", 0), 0.0], *(losses[move, s] for s in move.steps)])

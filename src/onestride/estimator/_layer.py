@@ -18,6 +18,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from onestride._backend import HOST, Backend, namespace, on_host
 from onestride._numerics import Array
 from onestride.estimator._ridge import Readout
 from onestride.functions import Function, activation
@@ -27,22 +28,35 @@ GradientKind = Literal["shared", "neurons"]
 
 @dataclass(frozen=True)
 class Layer:
-    """σ(WZᵀ + b) with rows w_j (N × d), followed by the inputs themselves when `skip`."""
+    """σ(w_jᵀ(z − a_j) + b_j) with rows w_j and anchors a_j (N × d; None: all 0), followed by the inputs themselves when `skip`."""
 
     W: Array
     b: Array
     activation: Any  # its name and not the function, which does not pickle
     skip: bool
+    anchors: Array | None = None
 
     @property
     def sigma(self) -> Function:
         """The activation σ, not centred: the intercept is fitted."""
         return activation(self.activation, centred=False)
 
+    @property
+    def bias(self) -> Array:
+        """b_j − w_jᵀa_j: a neuron stays where its anchor is when its weights move."""
+        return self.b if self.anchors is None else self.b - np.einsum("nd,nd->n", self.W, self.anchors)
+
+    def first(self, count: int) -> Layer:
+        """The layer of its first neurons."""
+        anchors = None if self.anchors is None else self.anchors[:count]
+        return replace(self, W=self.W[:count], b=self.b[:count], anchors=anchors)
+
     def design(self, Z: Array) -> Array:
-        """Features of standardised rows, n × (N + d), in the precision of Z."""
-        hidden = self.sigma(Z @ self.W.T + self.b).astype(Z.dtype, copy=False)
-        return np.hstack([hidden, Z]) if self.skip else hidden
+        """Features of standardised rows, n × (N + d), in the precision of Z and where it lives."""
+        hidden, xp = self.sigma(Z @ self.W.T + self.bias), namespace(Z)
+        if hidden.dtype != Z.dtype:
+            hidden = hidden.astype(Z.dtype) if on_host(hidden) else xp.astype(hidden, Z.dtype)
+        return xp.concat([hidden, Z], axis=1) if self.skip else hidden
 
     def outputs(self, Z: Array, readout: Readout) -> Array:
         """f(z), n × outputs, in the precision of Z."""
@@ -51,7 +65,7 @@ class Layer:
 
     def slopes(self, Z: Array) -> Array:
         """σ'(WZᵀ + b), n × N."""
-        return self.sigma.derivative(Z @ self.W.T + self.b)
+        return self.sigma.derivative(Z @ self.W.T + self.bias)
 
     def input_gradients(self, Z: Array, coefficients: Array) -> Iterator[Array]:
         """∇_z of each output in turn at every row, n × d."""
@@ -63,7 +77,11 @@ class Layer:
 
 @dataclass(frozen=True)
 class Recipe:
-    """What the estimators hand down; `scale` and `step` are None when they are to be chosen; `pull` in outlying targets."""
+    """What the estimators hand down; `scale` and `step` are None when they are to be chosen; `pull` in outlying targets.
+
+    `keep_rows`: the features of all rows are wanted after the fit, as far as there is room. Large tables are fitted on the `backend`.
+    `ranks`: the second half of the columns are ranks of the first.
+    """
 
     width: int
     activation: Any
@@ -74,6 +92,10 @@ class Recipe:
     step: float | None
     alphas: Array
     pull: bool = False
+    keep_rows: bool = False
+    backend: Backend = HOST
+    first_layer: Literal["auto", "dense", "ranks", "sparse"] = "dense"
+    ranks: bool = False
 
 
 def draw_layer(varies: Array, recipe: Recipe, generator: np.random.Generator, dtype: np.dtype) -> Layer:
@@ -86,20 +108,28 @@ def draw_layer(varies: Array, recipe: Recipe, generator: np.random.Generator, dt
     return Layer(W.astype(dtype), b.astype(dtype), recipe.activation, recipe.skip)
 
 
-def step_direction(layer: Layer, readout: Readout, Z: Array, Y: Array, w: Array, kind: GradientKind) -> Array:
+def step_direction(
+    layer: Layer, readout: Readout, Z: Array, Y: Array, w: Array, kind: GradientKind, of: Layer | None = None
+) -> Array:
     """The direction of the step, ΔW (N × d), scaled to |ΔW| = |W|; zero when there is nothing to follow.
 
-    G = ⟨[(r cᵀ) ∘ σ'(Wz + b)] zᵀ⟩ over rows; the shared map's gradient is WᵀG = ⟨r ∇f zᵀ⟩.
+    The shared map of one network may move the layer `of` another.
+
+    G = ⟨[(r cᵀ) ∘ σ'(Wz + b)] (z − a)ᵀ⟩ over rows; the shared map's gradient is WᵀG = ⟨r ∇f zᵀ⟩.
     """
     W, (c, c0) = layer.W, readout
     residual = Y - layer.design(Z) @ c - c0
     pull = layer.slopes(Z)
     pull *= (residual * w[:, None]) @ c[: W.shape[0]].T
-    change = G = pull.T @ Z
+    G = pull.T @ Z
+    if layer.anchors is not None:
+        G -= pull.sum(axis=0)[:, None] * layer.anchors
+    change = G
+    V = W if of is None else of.W
     if kind == "shared":
-        change = (W @ W.T) @ G + (W @ G.T) @ W  # W(P + Pᵀ) with P = WᵀG, without a d × d matrix
+        change = (V @ W.T) @ G + (V @ G.T) @ W  # V(P + Pᵀ) with P = WᵀG, without a d × d matrix
     size = np.linalg.norm(change)
-    return change * (np.linalg.norm(W) / size) if size > 0 else change
+    return change * (np.linalg.norm(V) / size) if size > 0 else change
 
 
 def stepped(layer: Layer, change: Array, step: float) -> Layer:

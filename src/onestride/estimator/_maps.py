@@ -22,7 +22,6 @@ from onestride.estimator._layer import Layer, stepped
 from onestride.estimator._ridge import Readout, best_penalty, decompose
 
 MapKind = Literal["full", "diagonal"]
-MOST_INPUTS = 500  # with more columns than this, d³ work on maps outweighs the rest of a fit
 MAP_ALPHAS = np.logspace(-9, 6, 16)
 _LIFT = 100.0  # the residual of the start is taken at this multiple of the penalty: it keeps more signal
 _SEEN = 1e-3  # directions with less than this share of the largest variance are not seen
@@ -57,7 +56,7 @@ class Narrow(NamedTuple):
 
 def start_maps(layer: Layer, Z: Array, Y: Array, w: Array, step: float, neurons: int) -> tuple[Layer, Narrow]:
     """The first `neurons` of the layer, and the same moved along the quadratic map."""
-    narrow = replace(layer, W=layer.W[:neurons], b=layer.b[:neurons])
+    narrow = layer.first(neurons)
     path = decompose(narrow.design(Z), Y, w)
     readout = path.readout(_LIFT * best_penalty(path, MAP_ALPHAS)[0])
     quadratic = LearnedMap(_root(quadratic_map(Z, Y - narrow.outputs(Z, readout), w)), 1.0, 1.0)

@@ -16,22 +16,18 @@ from sklearn.utils import check_random_state
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_feature_names_in, check_is_fitted, validate_data
 
-from onestride._backend import require_memory
+from onestride._backend import choose, require_memory
 from onestride._errors import InputError
 from onestride._numerics import Array
+from onestride.estimator._categories import read_categories
 from onestride.estimator._checks import as_numpy, finite, read_recipe, read_weights
 from onestride.estimator._explain import Explanation, explain_fit, measure
 from onestride.estimator._judge import EFFORTS
+from onestride.estimator._large import LEFT_OUT_ROWS, tiled_outputs
+from onestride.estimator._layer import Recipe
 from onestride.estimator._logistic import fit_logistic
-from onestride.estimator._network import FittedNetwork, Progress, fit_network
-from onestride.estimator._table import (
-    ENOUGH_FOR_A_RANGE,
-    location_and_scale,
-    magnitude,
-    merged,
-    read_inputs,
-    read_missing,
-)
+from onestride.estimator._network import MOST_NUMBERS, FittedNetwork, Progress, fit_network
+from onestride.estimator._table import ENOUGH_FOR_A_RANGE, MOST_INPUTS, location_and_scale, magnitude, read_table
 from onestride.estimator._targets import TargetRange
 
 
@@ -45,13 +41,16 @@ class _OneStep(BaseEstimator):
         step_size: float | str = "auto",
         steps: int = 1,
         gradient: str = "auto",
+        first_layer: str = "auto",
         activation: str | Sequence[float] = "erf",
         input_scale: float | str = "auto",
         alphas: ArrayLike | None = None,
         skip: bool = True,
         whiten: bool = False,
         robust: bool = True,
+        categorical_features: Any = "from_dtype",
         effort: str = "default",
+        device: str = "cpu",
         verbose: bool = False,
         random_state: Any = None,
     ) -> None:
@@ -59,66 +58,87 @@ class _OneStep(BaseEstimator):
         self.step_size = step_size
         self.steps = steps
         self.gradient = gradient
+        self.first_layer = first_layer
         self.activation = activation
         self.input_scale = input_scale
         self.alphas = alphas
         self.skip = skip
         self.whiten = whiten
         self.robust = robust
+        self.categorical_features = categorical_features
         self.effort = effort
+        self.device = device
         self.verbose = verbose
         self.random_state = random_state
 
-    def _fit_table(
-        self, X: Array, Y: Array, sample_weight: ArrayLike | None, pull: bool = True
-    ) -> tuple[FittedNetwork, Array, Array]:
-        """Merge equal rows, standardise, fit; returns the fit with its (merged) targets and weights.
-
-        `pull` in outlying targets, where targets are numbers and not codes of classes.
-        """
-        recipe = replace(read_recipe(self), pull=bool(self.robust) and pull)
+    def _fit_table(self, X: Array, Y: Array, sample_weight: ArrayLike | None) -> FittedNetwork:
+        """Merge equal rows, standardise, fit. Outlying targets are pulled in where they are numbers and not codes of classes."""
+        keeps = isinstance(self, ClassifierMixin)
+        recipe = replace(read_recipe(self), pull=bool(self.robust) and not keeps, keep_rows=keeps)
+        ranks = recipe.ranks and (recipe.first_layer != "auto" or (bool(Y.any()) and X.shape[1] <= MOST_INPUTS // 2))
         weights = read_weights(sample_weight, X)
         kept, unit = weights > 0, magnitude(Y)
-        X, Y, weights = X[kept], np.ldexp(Y[kept], -unit), weights[kept]
-        self._missing = read_missing(X, weights)
-        X, Y, weights = merged(self._missing.filled(X), Y, weights)
-        n, p = X.shape[0], recipe.width + X.shape[1]
-        require_memory(8.0 * (5 * n * p + 3 * min(n, p) ** 2), f"width {recipe.width} on {n} distinct rows")
-        self._inputs = read_inputs(X, weights, bool(self.whiten), bool(self.robust))
-        Z = self._inputs.standardised(X)
+        if not kept.all():
+            X, Y, weights = X[kept], Y[kept], weights[kept]
+        self._seed = seed = check_random_state(self.random_state).randint(np.iinfo(np.int32).max)
+        self._missing, self._inputs, Z, Y, weights = read_table(
+            X, np.ldexp(Y, -unit), weights, self._categories, bool(self.whiten), bool(self.robust), ranks, seed
+        )
+        self._require_memory(Z, recipe)
         mean, scale = location_and_scale(Y, weights)
         Y = (Y - mean) / scale
         self._target_mean = np.ldexp(mean, unit)
         self._target_scale = np.where(np.isfinite(scale), np.ldexp(scale, unit), 1.0)
-        self._seed = seed = check_random_state(self.random_state).randint(np.iinfo(np.int32).max)
         fit = fit_network(
-            Z, Y, weights, recipe, np.random.default_rng(seed), EFFORTS[self.effort], Progress(bool(self.verbose))
+            Z,
+            Y,
+            weights,
+            replace(recipe, ranks=ranks),
+            np.random.default_rng(seed),
+            EFFORTS[self.effort],
+            Progress(bool(self.verbose)),
         )
-        self._layer, self._readout = fit.trained.layer, fit.trained.path.readout(fit.trained.alpha)
+        self._layer, self._readout, self.first_layer_ = fit.trained.layer, fit.trained.readout, fit.base.name
+        if fit.base.name == "dense":
+            self._inputs = replace(self._inputs, ranks=None)
         Y, holds = fit.targets, recipe.pull and len(fit.targets) >= ENOUGH_FOR_A_RANGE
         self._range = TargetRange(Y.min(axis=0), Y.max(axis=0)) if holds else None
-        self._facts = measure(fit, Z, Y, weights, recipe)
+        self._facts = measure(fit, len(Y), recipe)
         self.step_size_, self.alpha_, self.input_scale_ = fit.step, fit.trained.alpha, fit.scale
         self.gradient_, self.steps_ = (fit.move.kind, fit.move.repeats) if fit.step else ("none", 0)
         self.held_out_, self.n_outlying_targets_ = fit.held_out, int(fit.outlying.sum())
-        direction = self._inputs.to_columns(fit.direction)[: self._missing.told.size]
+        owners = self._categories.owners(X.shape[1])
+        direction = self._inputs.to_columns(fit.direction)[: owners.size]
+        if self._categories.levels:
+            direction = np.sqrt(np.bincount(owners, np.square(direction)))
         self.direction_ = direction / (np.linalg.norm(direction) or 1.0)
-        gradients = self._layer.input_gradients(Z, self._readout.coefficients)
-        influence = np.sum([weights @ np.square(self._inputs.to_columns(g)) for g in gradients], axis=0)
-        influence = self._missing.folded(influence)
+        gradients = self._layer.input_gradients(fit.sample.Z, self._readout.coefficients)
+        influence = np.sum([fit.sample.w @ np.square(self._inputs.to_columns(g)) for g in gradients], axis=0)
+        influence = np.bincount(owners, self._missing.folded(influence))
         self.feature_importances_ = influence / (influence.sum() or 1.0)
-        return fit, Y, weights
+        return fit
+
+    def _require_memory(self, Z: Any, recipe: Recipe) -> None:
+        """A few n × p arrays of doubles for small tables; tiles, some rows and a few p × p arrays for large ones."""
+        n, p = len(Z), recipe.width + Z.shape[1]
+        rows = min(n, EFFORTS[self.effort].rows)
+        needed = 5.0 * rows * min(p, EFFORTS[self.effort].width + Z.shape[1]) + 3.0 * min(n, p) ** 2
+        shown = min(n, max(LEFT_OUT_ROWS, MOST_NUMBERS // p)) if recipe.keep_rows else LEFT_OUT_ROWS
+        needed += 5.0 * n * p if n <= LEFT_OUT_ROWS or n < p else 4.0 * shown * p
+        require_memory(8.0 * needed, f"width {recipe.width} on {n} distinct rows")
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.allow_nan = True
         return tags
 
-    def _validated(self, *arrays: Any, **options: Any) -> Any:
-        """X, or X and y, as scikit-learn checks them."""
-        return validate_data(
-            self, *map(as_numpy, arrays), dtype=[np.float64, np.float32], ensure_all_finite="allow-nan", **options
-        )
+    def _validated(self, X: Any, *y: Any, **options: Any) -> Any:
+        """X, or X and y, as scikit-learn checks them; categories as numbers."""
+        X = as_numpy(X)
+        if options.get("reset", True):
+            self._categories = read_categories(X, self.categorical_features)
+        X, kinds = self._categories.coded(X), [np.float64, np.float32]
+        return validate_data(self, X, *map(as_numpy, y), dtype=kinds, ensure_all_finite="allow-nan", **options)
 
     def _table(self, X: Any, y: Any) -> tuple[Array, Array]:
         """X and numeric targets, n × outputs, of a regression."""
@@ -139,14 +159,15 @@ class _OneStep(BaseEstimator):
 
     def _rows(self, X: Any) -> Array:
         check_is_fitted(self)
-        X = self._missing.filled(np.asarray(self._validated(X, reset=False)))
-        self._inputs.warn_of_far_rows(X, getattr(self, "feature_names_in_", None))
+        X = self._missing.filled(self._categories.expanded(np.asarray(self._validated(X, reset=False))))
+        names = getattr(self, "feature_names_in_", None)
+        self._inputs.warn_of_far_rows(X, None if names is None else np.array(self._categories.names(names), object))
         return self._inputs.standardised(X)
 
     def _outputs(self, X: Any) -> Array:
         Z = self._rows(X)
         with np.errstate(over="ignore", invalid="ignore"):
-            outputs = self._layer.outputs(Z, self._readout)
+            outputs = tiled_outputs(self._layer, Z, self._readout, choose(self.device))
             outputs = (
                 outputs if self._range is None else self._range.held(outputs, self._target_mean, self._target_scale)
             )
@@ -181,6 +202,9 @@ class OneStepRegressor(RegressorMixin, _OneStep):
         takes its own, the literal gradient with respect to W. ``"full"``, ``"diagonal"``: maps learned from the quadratic part
         of the residual and its square, then from outer products of gradients, or their diagonals. ``"auto"``: a shared step, or
         two or four maps of either kind, by held-out rows.
+    first_layer
+        ``"dense"``: W₀ on the standardised columns. ``"ranks"``: on these and their normal scores. ``"sparse"``: neurons that see one, two
+        or three of both, each standing at a training row. ``"auto"``: by held-out rows where ``step_size="auto"``, else dense.
     activation
         A name from `onestride functions`, or a list of Hermite coefficients.
     input_scale
@@ -194,8 +218,14 @@ class OneStepRegressor(RegressorMixin, _OneStep):
     robust
         Survive outliers: columns are scaled by quantiles and clipped smoothly, targets that left-out predictions miss by
         more than eight robust standard deviations are pulled in, predictions end a tenth of the targets' range beyond it.
+    categorical_features
+        ``"from_dtype"``: the columns of a data frame with a categorical dtype; or names, numbers or a mask of columns, or None. Each level is a
+        column of 0 and 1 (the 255 most frequent); missing is a level of its own, and so counts what training rows did not have.
     effort
         ``"high"`` chooses with four times the rows, twice the neurons, wider networks for maps and more maps: several times the cost.
+    device
+        Where the regression on a table of more rows than choices are made with, and its predictions, are computed: ``"cpu"``, or ``"cuda"``,
+        ``"cuda:1"``, ``"cupy"``.
     verbose
         Tell on stderr what a fit is doing once it has taken ten seconds.
     random_state
@@ -203,14 +233,14 @@ class OneStepRegressor(RegressorMixin, _OneStep):
 
     Attributes
     ----------
-    step_size_, alpha_, input_scale_, gradient_, steps_
+    step_size_, alpha_, input_scale_, gradient_, steps_, first_layer_
         What was chosen.
     held_out_
         Errors by step size on held-out rows, with paired gains and standard errors.
     n_outlying_targets_
         How many targets were pulled in. Errors are measured on the targets after that.
     direction_
-        Unit vector of standardised inputs along which the step moves the first layer most.
+        Unit vector of standardised inputs along which the step moves the first layer most; lengths alone where there are categories.
     feature_importances_
         Mean squared slope of the prediction in each standardised input, as shares.
     loo_error_
@@ -227,7 +257,7 @@ class OneStepRegressor(RegressorMixin, _OneStep):
 
     def fit(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> Self:
         """Fit; X n × d, y n or n × outputs. A weight counts as that many copies of the row."""
-        fit, _, _ = self._fit_table(*self._table(X, y), sample_weight)
+        fit = self._fit_table(*self._table(X, y), sample_weight)
         with np.errstate(over="ignore"):
             self.loo_error_ = float(fit.trained.left_out_error * np.mean(self._target_scale**2))
         return self
@@ -274,7 +304,8 @@ class OneStepClassifier(ClassifierMixin, _OneStep):
             raise InputError(f"y must have 2 classes or more, got 1 class: {self.classes_.tolist()}")
         onehot = np.where(codes[:, None] == np.arange(self.classes_.size), 1.0, -1.0)
         targets = onehot[:, 1:] if self.classes_.size == 2 else onehot
-        fit, Y, _ = self._fit_table(X, targets, sample_weight, pull=False)
+        fit = self._fit_table(X, targets, sample_weight)
+        Y = fit.targets if fit.shown is None else fit.targets[fit.shown]
         # merged rows may hold several labels: their share of each class, from the mean of ±1 targets
         targets = (Y * self._target_scale + self._target_mean + 1) / 2
         shares = np.hstack([1 - targets, targets]) if self.classes_.size == 2 else targets
@@ -285,7 +316,7 @@ class OneStepClassifier(ClassifierMixin, _OneStep):
     def _logits(self, X: Any) -> Array:
         """One column per class."""
         Z = self._rows(X)
-        return finite(self._layer.outputs(Z, self._logistic), "prediction")
+        return finite(tiled_outputs(self._layer, Z, self._logistic, choose(self.device)), "prediction")
 
     def decision_function(self, X: Any) -> Array:
         """Logits per class, n × classes; for two classes n, the log-odds of the second."""
@@ -339,9 +370,10 @@ class OneStepFeatures(TransformerMixin, _OneStep):
     def get_feature_names_out(self, input_features: Any = None) -> Array:
         """onestep0 … for the neurons, then the names of the inputs."""
         check_is_fitted(self)
-        names = np.asarray(_check_feature_names_in(self, input_features))
+        names = np.array(self._categories.names(np.asarray(_check_feature_names_in(self, input_features))), object)
         neurons = [f"onestep{j}" for j in range(self._layer.W.shape[0])]
         inputs = [*names, *(f"missing_{name}" for name in names[self._missing.told])] if self._layer.skip else []
+        inputs += [f"rank_{name}" for name in inputs] if self._inputs.ranks is not None else []
         return np.array([*neurons, *inputs], dtype=object)
 
     def __sklearn_tags__(self) -> Any:

@@ -2,7 +2,7 @@
 
 Leave-one-out is honest for the untrained layer, which saw no target; for a moved one it is not, because the left-out row has
 already shaped the features. What is chosen is chosen with few neurons and some of the rows (`_judge.Effort`); at full size there are
-two regressions, before and after the move, each with one Gram matrix, one eigendecomposition and one product for leave-one-out.
+one regression after the move, with one Gram matrix and one eigendecomposition, and left-out residuals of some of the rows (`_large`).
 """
 
 from __future__ import annotations
@@ -10,21 +10,46 @@ from __future__ import annotations
 import sys
 import time
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
 from onestride._numerics import Array
-from onestride.estimator._judge import EFFORTS, LIFT, Effort, best_move, judge_moves, learned_map, moves, take_steps
+from onestride.estimator._bases import (
+    Base,
+    Choice,
+    Scaled,
+    at_scale,
+    base_names,
+    choose_base,
+    draw_base,
+    scaled,
+    shortlist,
+)
+from onestride.estimator._judge import EFFORTS, LIFT, Effort, learned_map, moves
 from onestride.estimator._judge import FEWEST_ROWS as FEWEST_ROWS
 from onestride.estimator._judge import STEPS as STEPS
 from onestride.estimator._judge import HeldOut as HeldOut
 from onestride.estimator._judge import Move as Move
-from onestride.estimator._layer import Layer, Recipe, draw_layer, step_direction
-from onestride.estimator._ridge import Decomposition, best_penalty, decompose
-from onestride.estimator._targets import pulled_in
+from onestride.estimator._large import LEFT_OUT_ROWS, regression, tiled_outputs
+from onestride.estimator._layer import Layer, Recipe, step_direction, stepped
+from onestride.estimator._ridge import Decomposition, Readout, best_penalty, decompose, ridge_solutions
+from onestride.estimator._table import narrowed
+from onestride.estimator._targets import pulled_by, pulled_in
 
+MOST_NUMBERS = 2 * 10**8  # of features that a logistic readout is fitted to; of more rows a part
 QUIET_SECONDS = 10.0  # progress is told after this long
 SCALES = (0.25, 0.5, 1.0, 2.0, 4.0)  # input scales that leave-one-out chooses from
+
+
+@dataclass(frozen=True)
+class Sample:
+    """The rows that choices are made with, and which of the table they are (None: all of them)."""
+
+    Z: Array
+    Y: Array
+    w: Array
+    rows: Array | None
 
 
 @dataclass(frozen=True)
@@ -36,16 +61,24 @@ class Stage:
     alpha: float
     left_out_error: float
 
+    @property
+    def readout(self) -> Readout:
+        """At the chosen penalty."""
+        return self.path.readout(self.alpha)
+
 
 @dataclass(frozen=True)
 class FittedNetwork:
     """The fit before and after the step (the same when ρ = 0), and what chose the step.
 
-    `targets` are those it was fitted to, `outlying` tells which of them were pulled in (n × outputs). `judged` has the
-    held-out errors of every move that was tried, `held_out` those of the one taken.
+    `untrained` and `seen` are before and after on the `sample`, `trained` is the fit to all rows, the same as `seen` where the sample is the
+    table. `targets` are those it was fitted to, `outlying` tells which of them were pulled in (n × outputs). `judged` has the held-out
+    errors of every move that was tried, `held_out` those of the one taken. `shown` are the rows of `trained.path` (None: all).
     """
 
+    base: Base
     untrained: Stage
+    seen: Stage
     trained: Stage
     scale: float
     step: float
@@ -55,6 +88,8 @@ class FittedNetwork:
     outlying: Array
     move: Move
     judged: dict[Move, HeldOut]
+    sample: Sample
+    shown: Array | None = None
 
 
 class Progress:
@@ -70,19 +105,8 @@ class Progress:
             print(f"onestride: {seconds:.0f} s, now {what}", file=sys.stderr, flush=True)
 
 
-@dataclass(frozen=True)
-class Sample:
-    """The rows and neurons that choices are made with; all of them when there are few."""
-
-    Z: Array
-    Y: Array
-    w: Array
-    unit: Layer
-    whole: bool
-
-
 def fit_network(
-    Z: Array,
+    Z: Any,
     Y: Array,
     w: Array,
     recipe: Recipe,
@@ -90,63 +114,88 @@ def fit_network(
     effort: Effort = EFFORTS["default"],
     progress: Progress | None = None,
 ) -> FittedNetwork:
-    """Choose on a sample, fit on all rows; Z n × d standardised, Y n × outputs of unit variance, w n."""
+    """Choose on a sample, fit on all rows; Z n × d standardised, Y n × outputs of unit variance, w n.
+
+    Of a large table Z need only give rows by index.
+    """
     tell = (progress or Progress()).tell
-    unit = draw_layer(np.abs(Z).max(axis=0) > 0, recipe, generator, Z.dtype)
-    sample = _sample(unit, Z, Y, w, recipe, effort, generator)
-    small, scale, chosen_targets, outlying = _untrained(sample, recipe)
-    untrained = small
-    if not sample.whole:
-        tell(f"regression before the step, {len(Z)} rows, {len(unit.W)} neurons")
-        layer = replace(unit, W=unit.W * unit.W.dtype.type(scale))
-        path = decompose(layer.design(Z), Y, w)
-        path, outlying = _pulled(path, Y, recipe)
-        untrained = _stage(layer, path, recipe)
-    if outlying.any():
-        Y = untrained.path.targets
-    sample = replace(sample, Y=chosen_targets)
-    tell(f"choice of the step on {len(sample.Z)} rows, {len(sample.unit.W)} neurons")
-    move, step, judged = _chosen_move(sample, small, recipe, effort, generator)
-    layer, direction = _moved(untrained, sample, small, Z, Y, w, move, step, effort)
-    tell(f"regression after the step, {len(Z)} rows, {len(unit.W)} neurons" if step else "the last numbers")
-    trained = _stage(layer, decompose(layer.design(Z), Y, w), recipe) if step else untrained
-    held_out = judged.get(move, HeldOut())
-    return FittedNetwork(untrained, trained, scale, step, held_out, direction, Y, outlying, move, judged)
+    sample = _sample(Z, Y, w, effort, generator)
+    bases, targets, outlying = _untrained(sample, recipe, effort, generator)
+    sample = replace(sample, Y=targets)
+    tell(f"choice of the step on {len(sample.Z)} rows, {len(bases[0].layer.W)} neurons")
+    chosen, move, step, judged = _chosen(sample, bases, recipe, effort, generator)
+    base, scale = chosen.base, chosen.scale
+    small = Stage(chosen.layer, chosen.path, chosen.alpha, chosen.left_out_error)
+    Z, sample = narrowed(Z, base.columns), replace(sample, Z=sample.Z[:, : base.columns])
+    unit, held_out = base.unit, judged.get(move, HeldOut())
+    whole = sample.rows is None and recipe.width <= effort.width
+    if whole:
+        layer, direction = _moved(small.layer, small, sample, move, step, effort, (Z, Y, w))
+        trained = _stage(layer, decompose(layer.design(sample.Z), sample.Y, w), recipe) if step else small
+        return FittedNetwork(
+            base, small, trained, trained, scale, step, held_out, direction, sample.Y, outlying, move, judged, sample
+        )
+    if sample.rows is None:
+        Y = sample.Y
+    elif recipe.pull:
+        Y, outlying = pulled_by(
+            tiled_outputs(small.layer, Z, small.readout, recipe.backend), Y, w, small.path, recipe.alphas
+        )
+    full = at_scale(unit, scale)
+    tell(f"regression on {len(Z)} rows, {len(unit.W)} neurons")
+    layer, direction = _moved(full, small, sample, move, step, effort, (Z, Y, w))
+    shown = None if sample.rows is None else _shown(sample.rows, len(Z), recipe, layer, generator)
+    trained = _stage(layer, regression(layer, Z, Y, w, shown, recipe.backend), recipe)
+    narrow = layer.first(effort.width)
+    seen = _stage(narrow, decompose(narrow.design(sample.Z), sample.Y, sample.w), recipe) if step else small
+    return FittedNetwork(
+        base, small, seen, trained, scale, step, held_out, direction, Y, outlying, move, judged, sample, shown
+    )
 
 
-def _sample(
-    unit: Layer, Z: Array, Y: Array, w: Array, recipe: Recipe, effort: Effort, generator: np.random.Generator
-) -> Sample:
-    n, N = len(Z), len(unit.W)
-    whole = (n <= effort.rows and effort.width >= N) or not Y.any()
-    if whole or (recipe.scale is not None and recipe.step == 0):  # nothing to choose
-        return Sample(Z, Y, w, unit, True)
-    rows = np.sort(generator.choice(n, effort.rows, replace=False)) if n > effort.rows else slice(None)
-    narrow = replace(unit, W=unit.W[: effort.width], b=unit.b[: effort.width])
-    return Sample(Z[rows], Y[rows], w[rows], narrow, False)
+def _sample(Z: Any, Y: Array, w: Array, effort: Effort, generator: np.random.Generator) -> Sample:
+    n = len(Z)
+    if n <= effort.rows:
+        return Sample(Z[:], Y, w, None)
+    rows = np.sort(generator.choice(n, effort.rows, replace=False))
+    return Sample(Z[rows], Y[rows], w[rows], rows)
 
 
-def _untrained(sample: Sample, recipe: Recipe) -> tuple[Stage, float, Array, Array]:
-    """The layer at the scale with the smallest leave-one-out error, that scale, the targets, and which were pulled in.
+def _shown(taken: Array, n: int, recipe: Recipe, layer: Layer, generator: np.random.Generator) -> Array:
+    """Rows whose left-out residuals choose the penalty: first those that no choice was made with."""
+    most = max(LEFT_OUT_ROWS, MOST_NUMBERS // len(layer.W)) if recipe.keep_rows else LEFT_OUT_ROWS
+    fresh = np.ones(n, bool)
+    fresh[taken] = False
+    order = np.concatenate([generator.permutation(np.flatnonzero(fresh))[:most], taken])
+    return np.sort(order[:most])
+
+
+def _untrained(
+    sample: Sample, recipe: Recipe, effort: Effort, generator: np.random.Generator
+) -> tuple[list[Scaled], Array, Array]:
+    """The layers to start from, each at the scale with the smallest leave-one-out error; the targets, and which were pulled in.
 
     Outlying targets are told by the middle scale, before any of them is asked to choose.
     """
     scales = SCALES if recipe.scale is None else (recipe.scale,)
-    middle = scales[len(scales) // 2]
-    unit, Y = sample.unit, sample.Y
-    outlying = np.zeros(Y.shape, bool)
-    best = None
-    for scale in sorted(scales, key=lambda s: s != middle):
-        layer = replace(unit, W=unit.W * unit.W.dtype.type(scale))
-        path = decompose(layer.design(sample.Z), Y, sample.w)
-        if scale == middle:
-            path, outlying = _pulled(path, Y, recipe)
-            Y = path.targets if outlying.any() else Y
-        stage = _stage(layer, path, recipe)
-        if best is None or stage.left_out_error < best[0].left_out_error:
-            best = stage, scale
-    assert best is not None
-    return *best, Y, outlying
+    middle = (scales[len(scales) // 2],)
+    names = base_names(recipe, len(sample.Z))
+    base = draw_base(names[0], sample.Z, recipe, generator)
+    Z, Y, w, alphas, width = sample.Z, sample.Y, sample.w, recipe.alphas, effort.width
+    first = scaled(base, middle, Z, Y, w, alphas, width)
+    path, outlying = _pulled(first.path, Y, recipe)
+    if outlying.any():
+        Y = path.targets
+        first = Scaled(base, first.layer, first.scale, path, *best_penalty(path, alphas))
+    rest = shortlist(base, scales, Z, Y, w, alphas) if len(names) > 1 else scales
+    rest = tuple(s for s in rest if s not in middle)
+    if rest:
+        first = min(first, scaled(base, rest, Z, Y, w, alphas, width), key=lambda one: one.left_out_error)
+    others = []
+    for name, part in zip(names[1:], generator.spawn(len(names) - 1), strict=True):
+        other = draw_base(name, Z, recipe, part)
+        others.append(scaled(other, shortlist(other, scales, Z, Y, w, alphas), Z, Y, w, alphas, width))
+    return [first, *others], Y, outlying
 
 
 def _pulled(path: Decomposition, Y: Array, recipe: Recipe) -> tuple[Decomposition, Array]:
@@ -162,40 +211,53 @@ def _stage(layer: Layer, path: Decomposition, recipe: Recipe) -> Stage:
     return Stage(layer, path, *best_penalty(path, recipe.alphas))
 
 
-def _chosen_move(
-    sample: Sample, small: Stage, recipe: Recipe, effort: Effort, generator: np.random.Generator
-) -> tuple[Move, float, dict[Move, HeldOut]]:
-    """The move, its size ρ (0 for none) and what held-out rows said of all that were tried."""
-    tried = moves(recipe, sample.Z.shape[1], effort)
+def _chosen(
+    sample: Sample, bases: list[Scaled], recipe: Recipe, effort: Effort, generator: np.random.Generator
+) -> Choice:
+    """The layer to start from, its move and size ρ (0 for none) and what held-out rows said of its moves."""
+    tried = [moves(recipe, which.base.columns, effort) if which.base.name != "sparse" else [] for which in bases]
+    asked = moves(recipe, bases[0].base.columns, effort)[0]
     if recipe.step is not None:
-        return tried[0], recipe.step, {}
-    judged = judge_moves(small.layer, sample.Z, sample.Y, sample.w, small.alpha, tried, effort, generator)
-    if not judged:
-        return tried[0], 0.0, {}
-    move = best_move(judged)
-    return move, judged[move].choice(), judged
+        return Choice(bases[0], asked, recipe.step, {})
+    if recipe.first_layer == "sparse":
+        tried = [moves(recipe, bases[0].base.columns, effort)]
+    found = choose_base(list(zip(bases, tried, strict=True)), sample.Z, sample.Y, sample.w, effort, generator)
+    return found or Choice(bases[0], asked, 0.0, {})
 
 
 def _moved(
-    untrained: Stage,
-    sample: Sample,
+    layer: Layer,
     small: Stage,
-    Z: Array,
-    Y: Array,
-    w: Array,
+    sample: Sample,
     move: Move,
     step: float,
     effort: Effort,
+    whole: tuple[Any, Array, Array],
 ) -> tuple[Layer, Array]:
-    """The layer after the move, and the unit direction of input space along which it goes most."""
-    layer, alpha = untrained.layer, LIFT * untrained.alpha
+    """The layer after the move, and the unit direction of input space along which it goes most.
+
+    Maps and shared steps have d² numbers at most, which the sample and its network `small` give; where every neuron takes a step of its own,
+    the regression on the `whole` table does.
+    """
+    Z, Y, w, alpha, narrow = sample.Z, sample.Y, sample.w, LIFT * small.alpha, small.layer
     if move.is_map and step:
-        learned = learned_map(small.layer, sample.Z, sample.Y, sample.w, move, step, effort)
+        learned = learned_map(narrow, Z, Y, w, move, step, effort)
         return learned.applied(layer, step), _leading(learned.root)
-    kind = "neurons" if move.kind == "neurons" else "shared"
-    change = step_direction(layer, untrained.path.readout(alpha), Z, Y, w, kind)
-    moved = take_steps(layer, change, step, Z, Y, w, alpha, kind, move.repeats) if step else layer
-    return moved, _leading(change)
+    kind, readout = "shared", small.path.readout(alpha)
+    if move.kind == "neurons":
+        kind = "neurons"
+        if layer is not narrow:
+            narrow, (Z, Y, w) = layer, (whole[0][:], *whole[1:])
+            (readout,) = ridge_solutions(layer.design(Z), Y, w, np.array([alpha]))
+    first = step_direction(narrow, readout, Z, Y, w, kind, layer)
+    change, same = first, narrow is layer
+    for k in range(move.repeats if step else 0):
+        if k:
+            (readout,) = ridge_solutions(narrow.design(Z), Y, w, np.array([alpha]))
+            change = step_direction(narrow, readout, Z, Y, w, kind, layer)
+        layer = stepped(layer, change, step)
+        narrow = layer if same else stepped(narrow, step_direction(narrow, readout, Z, Y, w, kind), step)
+    return layer, _leading(first)
 
 
 def _leading(change: Array) -> Array:

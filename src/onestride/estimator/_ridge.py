@@ -29,6 +29,7 @@ class Decomposition:
     """The decomposition of one regression; primal (of K) for n ≥ p rows, dual (of √w FFᵀ√w) for fewer.
 
     `rows` are the centred rows √w F (n × p), in the basis of the eigenvectors when primal; `projected` is the target there.
+    Rows, weights and centred targets may be those of some rows; `total` is then the weight of all.
     """
 
     feature_mean: Array
@@ -40,6 +41,12 @@ class Decomposition:
     vectors: Array
     projected: Array
     primal: bool
+    total: float = 0.0
+
+    @property
+    def mass(self) -> float:
+        """Σw over all rows."""
+        return self.total or float(self.weights.sum())
 
     @property
     def targets(self) -> Array:
@@ -59,7 +66,7 @@ class Decomposition:
         dual     residual √w⁻¹ Σ_k u_k α/(e_k + α) u_kᵀ√w y,  1 − w_i h_i = Σ_k u_ik² α/(e_k + α) − w_i/Σw
         """
         alphas, root = np.asarray(alphas, float), np.sqrt(self.weights)[:, None]
-        share = self.weights[:, None] / self.weights.sum()
+        share = self.weights[:, None] / self.mass
         shrink = 1 / (self.eigenvalues[:, None] + alphas)
         shrink = shrink if self.primal else shrink * alphas
         basis = self.rows if self.primal else self.vectors

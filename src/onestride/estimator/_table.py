@@ -4,23 +4,36 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
 from onestride._numerics import Array
+from onestride.estimator._categories import Categories
+from onestride.estimator._ranks import Ranks, read_ranks
 
 FAR = 4.0  # a row further than this many training ranges outside the training range is reported
+MANY_ROWS = 200_000  # of more, some tell medians and ranges, and rows are standardised when they are asked for
+TELLING_ROWS = 50_000  # so many of them
 ENOUGH_FOR_A_RANGE = 12  # fewer distinct rows do not tell how far a column goes
 CLIP = 3.0  # of a clipped column, in units of its quantile range
 _NORMAL_RANGES = 2.4387  # (q₀.₉₅ − q₀.₀₅)/(q₀.₇₅ − q₀.₂₅) of a normal column
 _QUANTILE = "inverted_cdf"  # an entry of the column: the one rule that weights as repetition
 _ROUNDING = 8  # a column whose range is within this many roundings of its largest entry is constant
+MOST_INPUTS = 500  # with more columns than this, d³ work outweighs the rest of a fit
+_UNSEEN = (
+    1e-6  # of the variance of a column: no row varies along a direction with less, as the difference of near twins
+)
+_RARE_GAPS = 0.01  # of a column: with fewer no column says where they are
 _WHITEN_FLOOR = 1e-3  # principal components below this share of the largest variance are not blown up further
 
 
 @dataclass(frozen=True)
 class Inputs:
     """z = (u − mean)/scale of u = v/√(1 + (v/3)²)/(1 + r²), v = (x − centre)/spread by column, then rotated when whitened.
+
+    `rotation` also takes out the directions along which no training row varies, as the difference of two nearly equal columns:
+    a slope along them is not told by any row, and a new row in which one of the two is wild would be read by it.
 
     `centre` and `spread` are the median and a range of quantiles: a few wild entries move neither, and after the smooth clip
     to ±3 none of them is wild. r counts how many training ranges x lies outside the training range: nothing was seen there, so
@@ -37,16 +50,32 @@ class Inputs:
     mean: Array | float = 0.0
     scale: Array | float = 1.0
     rotation: Array | None = None
+    ranks: Ranks | None = None
 
     def standardised(self, X: Array) -> Array:
-        """Every row's z, in the precision of X; inf where it overflows, which no clipped one does."""
+        """Every row's z, followed by its ranks if they are wanted, in the precision of X; inf where z overflows, which no clipped one does."""
         with np.errstate(over="ignore", invalid="ignore"):
-            U = (X / 2 - self.centre / 2) / (self.spread / 2)  # halves: a difference of the largest numbers is one too
-            if self.clip:
-                beyond = np.minimum(np.maximum(self._outside(X), 0.0), 1e100)
-                U = smooth_clip(U) / (1 + np.square(beyond))
+            V, trust = self.scaled(X), self._trust(X)
+            U = smooth_clip(V) * trust if self.clip else V
             Z = ((U - self.mean) / self.scale).astype(X.dtype)
-            return Z if self.rotation is None else Z @ self.rotation.astype(X.dtype)
+            Z = Z if self.rotation is None else Z @ self.rotation.astype(X.dtype)
+            return Z if self.ranks is None else np.hstack([Z, self.ranks.scores(V, trust).astype(X.dtype)])
+
+    def scaled(self, X: Array) -> Array:
+        """The columns in units of their spread, by halves: a difference of the largest numbers is a number too."""
+        return (X / 2 - self.centre / 2) / (self.spread / 2)
+
+    def _trust(self, X: Array) -> Array | float:
+        """1/(1 + r²), 1 when nothing is clipped."""
+        if not self.clip:
+            return 1.0
+        return 1 / (1 + np.square(np.minimum(np.maximum(self._outside(X), 0.0), 1e100)))
+
+    def with_ranks(self, X: Array, weights: Array) -> Inputs:
+        """The same with the ranks of the training rows X, n × d, by weight."""
+        with np.errstate(over="ignore", invalid="ignore"):
+            plain = replace(self, rotation=None, ranks=None)
+            return replace(self, ranks=read_ranks(self.scaled(X), plain.standardised(X), self._trust(X), weights))
 
     def _outside(self, X: Array) -> Array:
         """How many training ranges every entry lies outside the training range, below 0 inside; 0 for constant columns."""
@@ -55,7 +84,11 @@ class Inputs:
 
     def to_columns(self, vectors: Array) -> Array:
         """From the network's coordinates to standardised columns, along the last axis; 0 for constant columns."""
-        return (vectors if self.rotation is None else vectors @ self.rotation.T) * np.isfinite(self.spread)
+        plain, d = vectors[..., : self.spread.size], self.spread.size
+        plain = plain if self.rotation is None else plain @ self.rotation.T
+        if vectors.shape[-1] > d:  # columns and ranks rise together
+            plain = plain + vectors[..., d:]
+        return plain * np.isfinite(self.spread)
 
     def warn_of_far_rows(self, X: Array, names: Array | None) -> None:
         """One warning when rows lie more than `FAR` training ranges outside the training range of some column."""
@@ -85,13 +118,19 @@ def read_inputs(X: Array, weights: Array, whiten: bool, clip: bool) -> Inputs:
     if clip:
         mean, scale = location_and_scale(inputs.standardised(X.astype(np.float64)), weights)
         inputs = replace(inputs, mean=mean, scale=scale)
-    if not whiten:
+    told_apart = clip and X.shape[1] <= min(MOST_INPUTS, len(X) - 1)
+    if not (whiten or told_apart):
         return inputs
     Z = inputs.standardised(X)
-    variances, axes = np.linalg.eigh((Z * (weights / weights.sum())[:, None].astype(Z.dtype)).T @ Z)
-    floor = _WHITEN_FLOOR * variances[-1] if variances[-1] > 0 else 1.0
-    rotation = (axes / np.sqrt(np.maximum(variances, floor))).astype(Z.dtype)
-    return replace(inputs, rotation=rotation)
+    wide = Z.astype(np.float64)
+    variances, axes = np.linalg.eigh((wide * (weights / weights.sum())[:, None]).T @ wide)
+    seen = variances > _UNSEEN if told_apart else np.ones(variances.size, bool)
+    if whiten:
+        floor = _WHITEN_FLOOR * variances[-1] if variances[-1] > 0 else 1.0
+        return replace(inputs, rotation=(axes * seen / np.sqrt(np.maximum(variances, floor))).astype(Z.dtype))
+    if seen.sum() == np.isfinite(inputs.spread).sum():  # only constant columns do not vary, and they are 0 already
+        return inputs
+    return replace(inputs, rotation=((axes * seen) @ axes.T).astype(Z.dtype))
 
 
 def smooth_clip(V: Array) -> Array:
@@ -141,7 +180,10 @@ def connected_range(A: Array, centre: Array, spread: Array) -> tuple[Array, Arra
 
 @dataclass(frozen=True)
 class Missing:
-    """Missing entries (NaN): replaced by the median of their column; one column more, 0 or 1, for each that had some."""
+    """Missing entries (NaN): replaced by the median of their column; one column more, 0 or 1, for each that had some.
+
+    Fewer than one in a hundred have none: a column that is 1 in a row or two tells nothing of what it means.
+    """
 
     medians: Array
     told: Array
@@ -161,14 +203,15 @@ class Missing:
 
 
 def read_missing(X: Array, weights: Array) -> Missing:
-    """Medians by weight of what is there, and which columns of X have gaps."""
+    """Medians by weight of what is there, and which columns of X have gaps, more than a few."""
     gaps = np.isnan(X)
-    told = np.asarray(gaps.any(axis=0))
+    some = np.asarray(gaps.any(axis=0))
+    told = some & (weights @ gaps >= _RARE_GAPS * weights.sum())
     medians = np.zeros(X.shape[1])
-    for j in np.flatnonzero(told & ~gaps.all(axis=0)):
+    for j in np.flatnonzero(some & ~gaps.all(axis=0)):
         there = ~gaps[:, j]
         medians[j] = np.quantile(X[there, j].astype(np.float64), 0.5, weights=weights[there], method=_QUANTILE)
-    untouched = np.flatnonzero(~told)
+    untouched = np.flatnonzero(~some)
     medians[untouched] = np.quantile(X[:, untouched].astype(np.float64), 0.5, axis=0, weights=weights, method=_QUANTILE)
     return Missing(medians, told)
 
@@ -204,3 +247,52 @@ def merged(X: Array, Y: Array, weights: Array) -> tuple[Array, Array, Array]:
     part = weights / total[group]
     means = [low + np.bincount(group, part * (column - low)) for low, column in zip(Y.min(axis=0), Y.T, strict=True)]
     return distinct, np.stack(means, axis=1), total
+
+
+class StandardRows:
+    """The rows of a large table, standardised when they are asked for; X may be a memory-mapped file."""
+
+    def __init__(self, X: Array, categories: Categories, missing: Missing, inputs: Inputs) -> None:
+        self.X, self.categories, self.missing, self.inputs = X, categories, missing, inputs
+        self.shape, self.dtype = (len(X), inputs.spread.size * (1 + (inputs.ranks is not None))), X.dtype
+
+    def __len__(self) -> int:
+        return len(self.X)
+
+    def plain(self) -> StandardRows:
+        """Without ranks."""
+        return StandardRows(self.X, self.categories, self.missing, replace(self.inputs, ranks=None))
+
+    def __getitem__(self, rows: Any) -> Array:
+        return self.inputs.standardised(self.missing.filled(self.categories.expanded(self.X[rows])))
+
+
+def narrowed(Z: Any, columns: int) -> Any:
+    """The rows with their leading columns alone."""
+    if Z.shape[1] == columns:
+        return Z
+    return Z[:, :columns] if isinstance(Z, np.ndarray) else Z.plain()
+
+
+def read_table(
+    X: Array, Y: Array, weights: Array, categories: Categories, whiten: bool, clip: bool, ranks: bool, seed: int
+) -> tuple[Missing, Inputs, Any, Array, Array]:
+    """How gaps are filled and columns scaled, the standardised rows, their targets and weights.
+
+    Equal rows are merged up to `MANY_ROWS`; of more, `TELLING_ROWS` tell medians, ranges and scales, and rows are standardised when they are
+    asked for.
+    """
+    if len(X) <= MANY_ROWS:
+        X = categories.expanded(X)
+        missing = read_missing(X, weights)
+        X, Y, weights = merged(missing.filled(X), Y, weights)
+        inputs = read_inputs(X, weights, whiten, clip)
+        inputs = inputs.with_ranks(X, weights) if ranks else inputs
+        return missing, inputs, inputs.standardised(X), Y, weights
+    rows = np.sort(np.random.default_rng(seed).choice(len(X), min(TELLING_ROWS, len(X)), replace=False))
+    some = categories.expanded(X[rows])
+    missing = read_missing(some, weights[rows])
+    some = missing.filled(some)
+    inputs = read_inputs(some, weights[rows], whiten, clip)
+    inputs = inputs.with_ranks(some, weights[rows]) if ranks else inputs
+    return missing, inputs, StandardRows(X, categories, missing, inputs), Y, weights

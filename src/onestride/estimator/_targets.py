@@ -43,10 +43,28 @@ def pulled_in(path: Decomposition, Y: Array, alphas: Array) -> tuple[Array, Arra
     out = pulled != Y
     if out.any():
         left_out = path.left_out(np.array([best_penalty(path, alphas)[0]]))[0]
-        squares = [(path.weights[:, None] * np.square(A) * out).sum(0) for A in (left_out, path.centred)]
-        signal = (squares[0] < _EXPLAINED * squares[1]) | (limit == 0)
-        out &= ~signal
+        out &= ~(_explained(left_out, path.centred, path.weights, out) | (limit == 0))
     return np.where(out, pulled, Y), out
+
+
+def pulled_by(predicted: Array, Y: Array, w: Array, path: Decomposition, alphas: Array) -> tuple[Array, Array]:
+    """The same for the targets of a large table, of which a sample was fitted: `path` is that of the sample's targets, pulled in already.
+
+    `predicted` (n × outputs) by that fit, which has not seen most of the rows.
+    """
+    missed = path.left_out(np.array([best_penalty(path, alphas)[0]]))[0]
+    limit = FAR_OFF * _median(np.abs(missed), path.weights) / _NORMAL_MEDIAN
+    residual = Y - predicted
+    out = np.abs(residual) > limit
+    if out.any():
+        out &= ~(_explained(residual, Y - w @ Y / w.sum(), w, out) | (limit == 0))
+    return np.where(out, predicted + np.clip(residual, -limit, limit), Y), out
+
+
+def _explained(residual: Array, centred: Array, w: Array, out: Array) -> Array:
+    """Of which outputs the outliers are signal: predictions come nearer to them than the mean does."""
+    missed, power = ((w[:, None] * np.square(A) * out).sum(0) for A in (residual, centred))
+    return missed < _EXPLAINED * power
 
 
 def _median(A: Array, weights: Array) -> Array:
