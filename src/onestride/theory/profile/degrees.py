@@ -105,7 +105,8 @@ def kinds_of(
 ) -> Kinds:
     """Nodes of a neuron's readout, of its weight along the learned direction and, for Gaussian rows, of its length."""
     d = problem.d
-    A, weight = readout_rule(problem, nodes, shift=shift)
+    # neurons with a small readout differ most after a strong step: nodes crowd where θ is of order one
+    A, weight = readout_rule(problem, nodes, 1 / max(1.0, learned.amplitude), shift=shift)
     if problem.weights == "sphere":
         omega, wo = sphere_rule(d, _OFFSETS)
         omega, aside = omega / np.sqrt(d), np.ones_like(omega)
