@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Literal, cast
 
 import numpy as np
@@ -26,6 +27,7 @@ from onestride.result import Prediction, Result, Status, TheoryError
 from onestride.theory.predict import grid_by, predict
 from onestride.theory.profile.strength import Level
 from onestride.theory.registry import Method, choose
+from onestride.theory.reliability import known_off
 from onestride.theory.threads import one_thread
 
 VARIABLES = ("step", "ridge", "split")
@@ -115,7 +117,7 @@ def optimum(
     written with the problem's own exponent. `TheoryError` where no cell of the scan has a number that may be trusted.
     """
     names = _checked(over)
-    search = _Search(problem, method, level)
+    search = _Search(problem, names, method, level)
     best, at_boundary = search.over(names)
     alone = {} if len(names) == 1 else {name: search.error(search.over((name,))[0]) for name in names}
     prediction = predict(best, method=method, level=level)
@@ -137,6 +139,7 @@ class _Search:
     """Problems as points: η, λ and the share of the samples that go to the step."""
 
     problem: Problem
+    names: tuple[str, ...]
     method: Method
     level: Level | None
 
@@ -188,37 +191,38 @@ class _Search:
 
     def _scan(self, names: tuple[str, ...]) -> dict[str, tuple[float, tuple[float, float]]]:
         """By variable, in the order of `names`: where to start, and the ends of the search."""
-        root: float = np.sqrt(self.problem.n)
-        etas = np.array([self.problem.eta])
-        ridges = _PENALTIES if "ridge" in names else np.array([self.problem.ridge])
-        if "step" in names:
-            etas = np.append(np.geomspace(1 / 30, 30 * root, _STEPS), 0.0)
-        share = None
-        table = self._table(etas, ridges, share)
-        i, j = _smallest(table, self._why)
-        if "split" in names:
-            splits = [self._table(etas[i : i + 1], ridges[j : j + 1], s)[0, 0] for s in _SPLITS]
-            share = _SPLITS[_smallest(np.array(splits)[:, None], self._why)[0]]
+        etas, ridges, table = self._scanned
+        tried, penalties = (
+            np.arange(x.size - 1) if name in names else np.array([x.size - 1])
+            for name, x in (("step", etas), ("ridge", ridges))
+        )
+        some = table[np.ix_(tried, penalties)]
+        i, j = _smallest(some, self._why)
         out: dict[str, tuple[float, tuple[float, float]]] = {}
         if "step" in names:
-            trusted = etas[np.isfinite(table).any(1) & (etas > 0)]
-            out["eta"] = float(etas[i]), (1e-3, float(trusted.max(initial=1e-3)))
+            trusted = etas[tried][np.isfinite(some).any(1) & (etas[tried] > 0)]
+            out["eta"] = float(etas[tried[i]]), (1e-3, float(trusted.max(initial=1e-3)))
         if "ridge" in names:
-            out["ridge"] = float(ridges[j]), RIDGES
-        if share is not None:
-            out["share"] = share, SHARES
+            out["ridge"] = float(ridges[penalties[j]]), RIDGES
+        if "split" in names:
+            at = {"eta": float(etas[tried[i]]), "ridge": float(ridges[penalties[j]])}
+            splits = np.array([[self.error(self.at(**at, share=share))] for share in _SPLITS])
+            out["share"] = _SPLITS[_smallest(splits, self._why)[0]], SHARES
         return out
 
-    def _table(self, etas: Array, ridges: Array, share: float | None) -> Array:
-        """Test errors, η × λ; infinite where they are unknown or known to be off."""
-        out = np.full((etas.size, ridges.size), np.inf)
-        for i, eta in enumerate(etas):
-            out[i] = self._errors(self.at(eta=float(eta), share=share), ridges)
-        return out
+    @cached_property
+    def _scanned(self) -> tuple[Array, Array, Array]:
+        """Steps (the last one as given), penalties (the same) and test errors, for every search: models are what takes time."""
+        steps = np.append(np.geomspace(1 / 30, 30 * float(np.sqrt(self.problem.n)), _STEPS), 0.0)
+        etas = np.append(steps if "step" in self.names else [], self.problem.eta)
+        ridges = np.append(_PENALTIES if "ridge" in self.names else [], self.problem.ridge)
+        return etas, ridges, np.array([self._errors(self.at(eta=float(eta)), ridges) for eta in etas])
 
     def _errors(self, at: Problem, ridges: Array) -> Array:
         """Test errors at these penalties; infinite where they are unknown or known to be off."""
         theory = choose(at, self.method, self.level).searching
+        if not (theory.limit or theory.of_tables) and theory.domain(at) is None and known_off(at) is not None:
+            return np.full(ridges.size, np.inf)
         grid = grid_by(theory, at, [at.step.exponent], ridges).trained
         return np.where([status is Status.SOLVED for status in grid.status[0]], grid.test_error[0], np.inf)
 

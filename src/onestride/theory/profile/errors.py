@@ -27,7 +27,7 @@ from onestride.theory.registry import Theory
 
 STRONG = 3.1  # of a row's length: for weaker steps the default nodes are accurate to 1e-4 or much better
 NODE_TOLERANCE = 0.01
-_SEARCHING = 29  # nodes of a search
+_SEARCHING = 21  # nodes of a search: errors to 3e-4
 _ROUNDING = 1e-3  # what it may do to errors of very different sizes
 
 
