@@ -13,8 +13,8 @@ problems of other inputs; that of degrees is where a block of dimension B_l visi
                matters when M moves neurons by 2|c₂|η√(φ₀E r²/N) > 0.7 √(n_step/500) of their length
     output     with a_j = 1/√N the neurons' quadratic parts add up, and the network's own output in the literal gradient has
                more than twice the power of the labels, or 2c₂²N/d more than 0.3 of it and θ > 0.5: the step follows it, not them
-    exact      labels that are a linear function of x, a step, and a test error below 1 % of their power (4 % for inputs with a covariance
-               and no step: 11 % too high at 3 %, 36 % at 0.5 %, 1.5 % at 7 %): all that is left of it is small terms
+    exact      labels that are a linear function of x, a step, and a test error below 1 % of their power (with a covariance and no step 4 %:
+               11 % too high at 3 %, 36 % at 0.5 %, 1.5 % at 7 %): all that is left of it is small terms
     alike      a readout of one size (constant, ±1), min(n, N) from 0.3 to 3 times d²/2, M moves neurons by 2|c₂|η/√N > 0.25, λ below a
                tenth of E σ²: test errors 5 to 10 % low in four of eleven such problems (of 320 simulated)
     growth     with several steps of the literal gradient, a residual whose power grows more than 30-fold from step to step (6-fold on
@@ -70,11 +70,7 @@ _FEW_SAMPLES, _FOR_INPUTS, _MOVED = 500, 0.8, 0.7
 _OUTPUT, _ADDED, _FAR = 2.0, 0.3, 0.5
 _AMPLIFIED, _FAR_BY_STEPS = 0.15, 1.5
 _FIRST_ORDER = 0.25  # first order is off by 0.2 % at 0.05, and by the square of that
-_EXACT, _LITTLE, _BY_LENGTH = (
-    0.02,
-    0.01,
-    0.04,
-)  # shares of the labels' power: what is not linear in it, and the test error
+_EXACT, _LITTLE, _BY_LENGTH = 0.02, 0.01, 0.04  # of the labels' power: what is not linear, and test errors
 _AT_INTERPOLATION, _MOVED_ALIKE, _SMALL_PENALTY = (0.3, 3.0), 0.25, 0.1
 _CHANCE = 5.0  # of the standard deviations of c⋆₁ in a batch: their square is 4 % of its own then
 _GROWTH = {"fresh": 30.0, "reused": 6.0}
@@ -371,29 +367,21 @@ def _amplitude(problem: Problem) -> float:
 
 def _by_degrees(problem: Problem, plain: Array, resolved: Array) -> str | None:
     """Why a level of one degree is off: δ(1 + 2θ) > 5 %, δ = max |plain/resolved − 1| over the three errors."""
-    gap = relative_gap(plain, resolved)
+    gap, sizes = relative_gap(plain, resolved), f"n = {problem.n}, N = {problem.N}, d²/2 = {problem.d**2 / 2:.3g}"
     if not np.isfinite(gap).all():
         few = 2 * max(problem.n, problem.N) > _UNCHECKED * problem.d**2
-        return (
-            f"it treats degree two of the inputs as noise, and n or N is of order d²/2 ({_sizes(problem)})"
-            if few
-            else None
-        )
+        return f"it treats degree two of the inputs as noise, and n or N is of order d²/2 ({sizes})" if few else None
     worst = int(np.argmax(gap))
     if not gap[worst] * (1 + _WITH_STEP * (amplitude := _amplitude(problem))) > KNOWN_OFF:
         return None
     name = ("ridge objective", "training error", "test error")[worst]
     text = (
         f"without a step its {name} is {plain[worst]:.3g}, and {resolved[worst]:.3g} when degree two and higher of the "
-        f"inputs and their length are resolved ({_sizes(problem)})"
+        f"inputs and their length are resolved ({sizes})"
     )
     if gap[worst] > KNOWN_OFF:
         return text
     return f"{text}; a step that moves neurons by {amplitude:.2g} of their length makes such parts weigh more"
-
-
-def _sizes(problem: Problem) -> str:
-    return f"n = {problem.n}, N = {problem.N}, d²/2 = {problem.d**2 / 2:.3g}"
 
 
 def fluctuation(problem: Problem) -> float:
