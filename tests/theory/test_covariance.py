@@ -9,7 +9,7 @@ import onestride as one
 from onestride import Covariance, Problem, Step
 from onestride.theory.direction import direction
 from onestride.theory.profile import covariance
-from onestride.theory.profile.anisotropy import directions, sigma_of, teachers
+from onestride.theory.profile.anisotropy import directions, mean_energy, sigma_of, teachers
 from onestride.theory.profile.build import build_model
 from onestride.theory.profile.coupled import coupled_carrier, resolved
 from onestride.theory.profile.equations import newton, solve
@@ -55,6 +55,30 @@ def test_the_identity_gives_the_theory_of_several_directions(changes):
     p = problem(**({"n": 300, "d": 150, "N": 300, "directions": 2} | changes))
     same = covariance.build(p.replace(inputs=Covariance((1.0,) * p.d)))
     assert_close(errors_of(same, 0.03), errors_of(build_model(p), 0.03), rel=0.01)
+
+
+@pytest.mark.parametrize("d", [4, 40])
+def test_a_normalised_direction_has_the_energies_of_drawn_ones(d):
+    """E[b_p²/Σ_q λ_q b_q²]: drawn, 6e4 of them, within four standard errors; Σ λ_p E_p = 1, and 1/d for the identity."""
+    values = np.geomspace(0.2, 3.0, d)
+    b = np.random.default_rng(3).standard_normal((60_000, d)) ** 2
+    drawn = b / (b @ values)[:, None]
+    assert_close((mean_energy(values) - drawn.mean(0)) / (drawn.std(0) / np.sqrt(len(b))), np.zeros(d), rel=0, abs_=4.0)
+    assert_close(mean_energy(values) @ values, 1.0, rel=1e-12)
+    assert_close(mean_energy(np.ones(d)), np.full(d, 1 / d), rel=1e-12)
+
+
+def test_degree_two_loses_to_the_length_what_lies_along_sigma():
+    """Energies of e ⊗ e − ⟨e ⊗ e, Σ⟩Σ/tr Σ² in bins, for a given e, against the tensor itself."""
+    sigma = sigma_of(problem(d=40, inputs=two(40)))
+    e2 = np.random.default_rng(0).dirichlet(np.ones(40))
+    nodes, lam = sigma.nodes(7), sigma.eigenvalues
+    seen = covariance.seen_by(e2[None], sigma, nodes)
+    e = np.sqrt(e2)
+    tensor = np.outer(e, e) - np.diag(lam) * (e2 @ lam) / (lam @ lam)
+    bins = [nodes.index == b for b in range(nodes.value.size)]
+    drawn = np.array([[np.sum(tensor[np.ix_(a, b)] ** 2) for b in bins] for a in bins])
+    assert_close(np.outer(seen.energy[0], seen.energy[0]) + np.diag(seen.beside_length[0]), drawn, rel=1e-10)
 
 
 def test_turned_directions_of_a_spike_have_the_energies_given():

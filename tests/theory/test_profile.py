@@ -396,7 +396,6 @@ def test_gaussian_rows_are_a_mixture_of_lengths(gradient, activation):
         ({"centred": False, "gradient": "full", "step": Step(exponent=0.3)}, "centred"),
         ({"n": 8, "step": Step(exponent=0.3)}, "at least 10"),
         ({"n_step": 9, "step": Step(exponent=0.3)}, "n_step = 9"),
-        ({"activation": "tanh", "step": Step(constant=100.0, exponent=0.5)}, "quadrature nodes"),
         ({"step": Step(constant=1e4, exponent=0.5)}, "pre-activations"),
     ],
 )
@@ -408,6 +407,14 @@ def test_what_cannot_be_predicted_is_nan_with_a_sentence(changes, words):
     assert words in got.message
     with pytest.raises(TheoryError, match="the"):
         one.predict(p)
+
+
+def test_too_few_nodes_for_a_strong_step_are_told():
+    p = problem(activation="tanh", step=Step(constant=20.0, exponent=0.5))
+    few = profile_errors(p, [p.step], [0.1], nodes=9)
+    assert "quadrature nodes" in few.message[0, 0]
+    assert np.isnan(few.test_error).all()
+    assert profile_errors(p, [p.step], [0.1]).status[0, 0] is Status.SOLVED
 
 
 def test_uncentred_labels_gradient_needs_no_assumption():

@@ -411,3 +411,22 @@ def test_extreme_problems_end_in_a_result_or_a_sentence(name, ask):
         ask(problem, density=False) if ask is one.spectrum else ask(problem)
     except (one.TheoryError, one.InputError) as error:
         assert str(error)  # noqa: PT017
+
+
+def test_readouts_of_one_size_are_marked_where_degree_two_is_just_being_learned():
+    p = one.Problem(
+        n=200, d=20, N=300, activation="silu", teacher=QUADRATIC, readout="rademacher", step=Step(constant=2.0)
+    )
+    grid = one.predict_grid(p, [0.1, 0.5], [0.01, 1.0])
+    marked = grid.trained.status == Status.INACCURATE
+    assert marked.tolist() == [[False, False], [True, False]]
+    assert "degree two of the inputs" in grid.trained.message[1, 0]
+    assert one.predict_grid(p.replace(readout="gaussian"), [0.5], [0.01]).trained.status[0, 0] is Status.SOLVED
+
+
+def test_exact_labels_under_a_covariance_are_marked_without_a_step():
+    """ar1, d = 152, tanh, y = β⋆ᵀx: small test errors of the untrained network are 10 % high (20 seeds of another simulator)."""
+    p = one.Problem(n=1736, d=152, N=932, activation="tanh", teacher=[0, 1], inputs="ar1")
+    found = one.predict_grid(p, [0.0], [0.001, 1.0]).untrained
+    assert found.status[0].tolist() == [Status.INACCURATE, Status.SOLVED]
+    assert (one.predict_grid(p.replace(inputs="gaussian"), [0.0], [0.001]).untrained.status == Status.SOLVED).all()

@@ -86,10 +86,12 @@ def _place(model: Model, above: Solution, below: Solution, k: int) -> float:
         last = newton(model, -E, last.rho, last.q, cap=0.3)
         return float(strengths_at(model, last)[k]) - 1
 
+    ends = energy(below), energy(above)
     with np.errstate(all="ignore"):
-        if not excess(energy(below)) * excess(energy(above)) <= 0:
-            raise TheoryError(f"an outlier was lost between E = {energy(below):.4g} and {energy(above):.4g}")
-        return cast("float", brentq(excess, energy(below), energy(above), xtol=1e-6 * energy(above)))
+        if not excess(ends[1]) < 0 < excess(ends[0]):  # it meets another: between two steps of the path all the same
+            return float(np.sqrt(ends[0] * ends[1]))
+        last = above
+        return cast("float", brentq(excess, *ends, xtol=1e-6 * ends[1]))
 
 
 def _far(model: Model) -> float:

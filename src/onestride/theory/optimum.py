@@ -19,6 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Literal, cast
 
 import numpy as np
@@ -125,7 +126,7 @@ def optimum(
     written with the problem's own exponent. `TheoryError` where no cell of the scan has a number that may be trusted.
     """
     names = _checked(over)
-    search = _Search(problem, method, level)
+    search = _Search(problem, names, method, level)
     best, at_boundary = search.over(names)
     alone = {} if len(names) == 1 or not each else {name: search.alone(name) for name in names}
     prediction = predict(best, method=method, level=level)
@@ -147,6 +148,7 @@ class _Search:
     """Problems as points: η, λ and the share of the samples that go to the step."""
 
     problem: Problem
+    names: tuple[str, ...]
     method: Method
     level: Level | None
 
@@ -205,24 +207,23 @@ class _Search:
 
     def _scan(self, names: tuple[str, ...]) -> dict[str, tuple[float, tuple[float, float]]]:
         """By variable, in the order of `names`: where to start, and the ends of the search."""
-        etas = np.array([self.problem.eta])
-        ridges = _PENALTIES if "ridge" in names else np.array([self.problem.ridge])
-        if "step" in names:
-            etas = np.append(self._steps(), 0.0)
-        share = None
-        table = self._table(etas, ridges, share)
-        i, j = _smallest(table, self._why)
-        if "split" in names:
-            splits = [self._table(etas[i : i + 1], ridges[j : j + 1], s)[0, 0] for s in _SPLITS]
-            share = _SPLITS[_smallest(np.array(splits)[:, None], self._why)[0]]
+        etas, ridges, table = self._scanned
+        tried, penalties = (
+            np.arange(x.size - 1) if name in names else np.array([x.size - 1])
+            for name, x in (("step", etas), ("ridge", ridges))
+        )
+        some = table[np.ix_(tried, penalties)]
+        i, j = _smallest(some, self._why)
         out: dict[str, tuple[float, tuple[float, float]]] = {}
         if "step" in names:
-            trusted = etas[np.isfinite(table).any(1) & (etas > 0)]
-            out["eta"] = float(etas[i]), (1e-3, float(trusted.max(initial=1e-3)))
+            trusted = etas[tried][np.isfinite(some).any(1) & (etas[tried] > 0)]
+            out["eta"] = float(etas[tried[i]]), (1e-3, float(trusted.max(initial=1e-3)))
         if "ridge" in names:
-            out["ridge"] = float(ridges[j]), RIDGES
-        if share is not None:
-            out["share"] = share, SHARES
+            out["ridge"] = float(ridges[penalties[j]]), RIDGES
+        if "split" in names:
+            at = {"eta": float(etas[tried[i]]), "ridge": float(ridges[penalties[j]])}
+            splits = np.array([[self.error(self.at(**at, share=share))] for share in _SPLITS])
+            out["share"] = _SPLITS[_smallest(splits, self._why)[0]], SHARES
         return out
 
     def _steps(self) -> Array:
@@ -231,12 +232,12 @@ class _Search:
             return float(np.sqrt(self.problem.N)) * 2.0 ** np.arange(-6, 5, 2)
         return np.asarray(np.geomspace(1 / 30, 30 * float(np.sqrt(self.problem.n)), _STEPS), float)
 
-    def _table(self, etas: Array, ridges: Array, share: float | None) -> Array:
-        """Test errors, η × λ; infinite where they are unknown or known to be off."""
-        out = np.full((etas.size, ridges.size), np.inf)
-        for i, eta in enumerate(etas):
-            out[i] = self._errors(self.at(eta=float(eta), share=share), ridges)
-        return out
+    @cached_property
+    def _scanned(self) -> tuple[Array, Array, Array]:
+        """Steps (the last one as given), penalties (the same) and test errors, for every search: models are what takes time."""
+        etas = np.append(np.append(self._steps(), 0.0) if "step" in self.names else [], self.problem.eta)
+        ridges = np.append(_PENALTIES if "ridge" in self.names else [], self.problem.ridge)
+        return etas, ridges, np.array([self._errors(self.at(eta=float(eta)), ridges) for eta in etas])
 
     def _errors(self, at: Problem, ridges: Array) -> Array:
         """Test errors at these penalties; infinite where they are unknown or known to be off."""

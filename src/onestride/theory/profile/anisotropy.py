@@ -5,6 +5,7 @@ p = W₀ᵀa and the noise ν of β = Xᵀr/n. They are independent, so sums ove
 
     E β⋆_p² as the law of the inputs says,   E p_p² = 1/d,   E ν_p² = φ₀ E r² λ_p/d.
 
+A direction without preference is b/√(bᵀΣb), b isotropic, and has less energy where λ_p is large than 1/d (`mean_energy`).
 By Stein's formula the mean gradient of neuron j is c₁a_j Σg, g = c⋆₁β⋆ − c₁p (labels: without p), and with degree three of σ
 
     t = Wᵀa = p + η(c₁(Σg + ν) + c₃(6Σ²g + 18(c⋆₃ β⋆ᵀΣ²β⋆ Σβ⋆ − c₃Σp))/d)                          (tr Σ = d)
@@ -93,14 +94,26 @@ class Sigma:
         return binned(self.eigenvalues, weight / weight.sum(), count)
 
 
+def mean_energy(eigenvalues: Float[Array, "d"]) -> Float[Array, "d"]:
+    """E[b_p²/Σ_q λ_q b_q²] for b of independent N(0, 1), about (1 + 2(S₂ − λ_p)/d)/d; with λ_p their sum is 1.
+
+    1/Q = ∫e^{−sQ}ds makes it ∫ ds (1 + 2sλ_p)⁻¹ Π_q(1 + 2sλ_q)^{−1/2}; by the trapezoidal rule in log s.
+    """
+    s = np.exp(np.arange(-23.0, 40.0, 0.25)) / eigenvalues.sum()  # to 1e-9 from three eigenvalues on
+    spread = 1 + 2 * s[:, None] * eigenvalues
+    energy = (s * np.exp(-0.5 * np.log(spread).sum(1))) @ (1 / spread)
+    return energy / (energy @ eigenvalues)
+
+
 def sigma_of(problem: Problem) -> Sigma:
     """Σ of the problem's inputs."""
     law, d = problem.law, problem.d
     assert law.eigenvalues is not None
-    energy, turn = np.full((problem.directions, d), 1 / d), np.eye(problem.directions)
+    values = np.asarray(law.eigenvalues(d), float)
+    energy, turn = np.tile(mean_energy(values), (problem.directions, 1)), np.eye(problem.directions)
     if law.teacher is not None:
         energy[0] = law.teacher
-    sigma = Sigma(np.asarray(law.eigenvalues(d), float), energy, turn)
+    sigma = Sigma(values, energy, turn)
     if sigma.spike is not None and problem.directions > 1:  # off the first they have no value there to speak of
         energy[1:, sigma.spike] = 0.0
         energy[1:] /= (energy[1:] @ sigma.eigenvalues)[:, None]

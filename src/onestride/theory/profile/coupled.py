@@ -138,14 +138,18 @@ class _Gram(NamedTuple):
     applied: Inexact[Array, "r m"]
 
 
-def _gram(
-    model: Model, b: Float[Array, "k m"], rho: Inexact[Array, "i"], q: Inexact[Array, "k"], at: Resolved
-) -> _Gram:
+def _of_neurons_alone(model: Model, q: Inexact[Array, "k"]) -> Inexact[Array, "m m"]:
+    """N Σ_k w_k q_k of the parts that are independent from neuron to neuron: most of the work, and the same for all cases."""
+    independent, less = model.means.independent, coupled_of(model).less
+    many = np.concatenate([model.means.cases[0][1][:0], *independent, *less])
+    signs = np.repeat([1.0, -1.0], [len(independent), len(less)])
+    return (many.T * np.outer(signs, model.problem.N * model.weight * q).ravel()) @ many
+
+
+def _gram(model: Model, b: Float[Array, "k m"], q: Inexact[Array, "k"], at: Resolved, alone: Array) -> _Gram:
     """N Σ_k w_k q_k b_k b_kᵀ with the independent parts, and what t = Wᵀa adds as in `quadratic_form`: xᵀ P answer."""
-    N, wq, independent, less = model.problem.N, model.weight * q, model.means.independent, coupled_of(model).less
-    many = np.concatenate([b, *independent, *less])
-    signs = np.repeat([1.0, -1.0], [1 + len(independent), len(less)])
-    M = (many.T * np.outer(signs, N * wq).ravel()) @ many
+    N, wq = model.problem.N, model.weight * q
+    M = alone + (b.T * (N * wq)) @ b
     x = (model.sectors[0].factors[0].T * (np.sqrt(N) * wq * model.A)) @ b
     answer, applied = without_output(model, x, q, at)
     return _Gram(b, M + x.T @ (at.P @ answer), answer, applied)
@@ -166,11 +170,11 @@ def coupled_form(
 ) -> tuple[Any, list[Any]]:
     """What the special sector adds to Y = yᵀRy, and its derivatives."""
     at, h = resolved(model, rho, q), model.means.h
-    wide = coupled_carrier(model, rho, at)
+    wide, alone = coupled_carrier(model, rho, at), _of_neurons_alone(model, q)
     Y: Any = 0.0
     derivatives: list[Any] = [0.0 for _ in tangents]
     for probability, b in model.means.cases:
-        gram = _gram(model, b, rho, q, at)
+        gram = _gram(model, b, q, at, alone)
         x = wide @ solve(np.eye(h.size) + gram.M @ wide, h)
         Y += probability * (h @ x)
         for j, along in enumerate(tangents):
@@ -184,7 +188,7 @@ def coupled_special(
 ) -> tuple[Inexact[Array, "m m"], Inexact[Array, "m m"]]:
     """D̃ and M of the special sector."""
     at = resolved(model, rho, q)
-    return coupled_carrier(model, rho, at), _gram(model, b, rho, q, at).M
+    return coupled_carrier(model, rho, at), _gram(model, b, q, at, _of_neurons_alone(model, q)).M
 
 
 def coupled_answers(
@@ -192,9 +196,10 @@ def coupled_answers(
 ) -> tuple[Inexact[Array, "i"], Inexact[Array, "i k"]]:
     """R y on functions of the row, and in sector 1 along the teacher's directions."""
     at, h = resolved(model, rho, q), model.means.h
-    wide, out = coupled_carrier(model, rho, at), np.zeros((rho.size, 1 + model.problem.directions))
+    wide, alone = coupled_carrier(model, rho, at), _of_neurons_alone(model, q)
+    out = np.zeros((rho.size, 1 + model.problem.directions))
     for probability, b in model.means.cases:
-        M = _gram(model, b, rho, q, at).M
+        M = _gram(model, b, q, at, alone).M
         x = wide @ solve(np.eye(h.size) + M @ wide, h)
         out = out + probability * np.column_stack(_answer(model, rho, at, h - M @ x))
     return out[:, 0], out[:, 1:]

@@ -59,6 +59,7 @@ _EIGENVALUES = 10  # bins of log λ in sector 1
 _HIGHER = 7  # and in the factors of higher degrees
 _PRODUCTS = 12  # bins of their products
 _OFFSETS = {1: (5,), 2: (3, 3)}  # nodes of ω along u, along u and a spike
+_ALIKE = 9  # along u, where readouts are alike and nothing else tells neurons apart: 5 would be off by 1.7 % after strong steps
 _ACROSS = 5  # nodes of z along a spike
 _RADII = 3  # nodes of the length of x
 _NOISE = 60.0  # a degree is noise when its multiplicity over S₂^l is above this many times max(n, N)
@@ -93,21 +94,51 @@ def degrees_resolved(D: int, largest: int, second: float) -> int:
     return L
 
 
+class Seen(NamedTuple):
+    """Energies of the teacher's directions in every bin, and by how much those of e ⊗ e on its diagonal differ from their squares."""
+
+    energy: Float[Array, "k p"]
+    beside_length: Float[Array, "k p"]
+
+
+def seen_by(along: Float[Array, "k d"], sigma: Sigma, nodes: Nodes) -> Seen:
+    """Energies e_p² in bins. Of degree two the length of x, a function of the row, holds e ⊗ e's part along Σ: κΣ/tr Σ², κ = eᵀΣe,
+    which lies where λ_p is large; Σ_p (e_p² − κλ_p/tr Σ²)² is left on the diagonal.
+    """
+    lam = sigma.eigenvalues.copy()
+    if sigma.spike is not None:  # not in the length of the rest
+        lam[sigma.spike] = 0.0
+    length = (along @ lam / (lam @ lam))[:, None]
+    beside = length**2 * nodes.sum(lam**2) - 2 * length * nodes.sum(along * lam)
+    return Seen(nodes.sum(along), beside)
+
+
 def higher_sector(
-    l: int, D: int, K: Array, h: Array, strength: Array, nodes: Nodes, teacher: Float[Array, "k p"], weight: Array
+    l: int, D: int, K: Array, h: Array, strength: Array, nodes: Nodes, teacher: Seen, weight: Array
 ) -> Sector:
     """Degree l: strengths are products of l of those of degree one, in bins, and so is what each product of the teacher's
     directions sees of them (they are taken for orthogonal in every bin).
     """
-    G, share, along, count = strength, nodes.share, teacher, len(teacher)
+    G, share, along, count = strength, nodes.share, teacher.energy, len(teacher.energy)
     for degree in range(2, l + 1):
         before = {product: j for j, product in enumerate(products(count, degree - 1))}
         G = (G[:, :, None] * strength[:, None, :]).reshape(G.shape[0], -1)
         share = np.outer(share, nodes.share).ravel()
-        along = np.stack([np.outer(along[before[at[:-1]]], teacher[at[-1]]).ravel() for at in products(count, degree)])
+        pairs = [np.outer(along[before[at[:-1]]], teacher.energy[at[-1]]) for at in products(count, degree)]
+        if degree == 2:
+            pairs = [_off_length(pair, teacher, *at) for pair, at in zip(pairs, products(count, 2), strict=True)]
+        along = np.stack([pair.ravel() for pair in pairs])
         bins = binned(weight @ G, share, _PRODUCTS)
         G, along, share = bins.sum(share * G) / bins.share, bins.sum(along), bins.share
     return _sector(multiplicity(D, l), K, G, share, h, np.sqrt(along.T)[:, :, None] * np.eye(len(along)))
+
+
+def _off_length(pair: Float[Array, "p p"], teacher: Seen, a: int, b: int) -> Float[Array, "p p"]:
+    """Energies of e_a ⊗ e_b without its part along Σ, which has none for two different directions."""
+    if a != b:
+        return pair
+    left = np.maximum(pair + np.diag(teacher.beside_length[a]), 0.0)
+    return left * (pair.sum() / left.sum())
 
 
 def teacher_length(d: int, second: float, along: float, r2: Array) -> tuple[Array, float]:
@@ -145,8 +176,9 @@ def build_untrained(problem: Problem, sigma: Sigma) -> Model:
     nodes, few = (sigma.nodes(count, spike=False) for count in (_EIGENVALUES, _HIGHER))
     strength, frames = np.tile(nodes.value * D0 / d / off, (weight.size, 1)), _roots(nodes.sum(along))
     sectors = [_sector(float(D0), parts[1], strength, nodes.share, teacher[1], frames)]
+    factors = np.tile(few.value * D0 / d / off, (weight.size, 1))
+    each = seen_by(np.einsum("aap->ap", along), sigma, few)
     for l in range(2, L + 1):
-        factors, each = np.tile(few.value * D0 / d / off, (weight.size, 1)), few.sum(np.einsum("aap->ap", along))
         sectors.append(higher_sector(l, D0, parts[l], teacher[l], factors, few, each, weight))
     spread = np.sqrt(max(2 * (second * D0 / d - sphere) / d, 0.0))
     means = Means(((1.0, parts[0]),), (spread * parts[-1],) if spread > 1e-9 else (), teacher[0])
@@ -197,7 +229,8 @@ class Builder:
         """Nodes (A, ξ) of the neurons."""
         problem, sphere = self.problem, self.problem.weights == "sphere"
         axes = [(np.arange(self.moves.A.size), self.moves.weight)]
-        axes += [sphere_rule(problem.d if sphere else 10**12, count) for count in _OFFSETS[len(self.at.rows)]]
+        offsets = _OFFSETS[len(self.at.rows)] if len(self.at.rows) > 1 or self.moves.A.size > 2 else (_ALIKE,)
+        axes += [sphere_rule(problem.d if sphere else 10**12, count) for count in offsets]
         values, weight = _grid(axes)
         kept = weight > self.min_weight
         which, xi, weight = values[0, kept].astype(int), values[1:, kept].T, weight[kept] / weight[kept].sum()
@@ -234,9 +267,9 @@ class Builder:
         seen, length = _seen(at.teacher, z, scale), length * scale
         teacher = _split(problem, seen, length, w, sphere, L)
         few, along = self.nodes_off(_HIGHER), np.stack([at.frame.dot(e, e) for e in at.teacher.e])
-        factors = self.strengths(few, None)[0]
+        factors, each = self.strengths(few, None)[0], seen_by(along, at.sigma, few)
         higher = [
-            _in_columns(higher_sector(l, D, parts[l], teacher[l], factors, few, few.sum(along), kinds.weight), w)
+            _in_columns(higher_sector(l, D, parts[l], teacher[l], factors, few, each, kinds.weight), w)
             for l in range(2, L + 1)
         ]
         columns = in_few_columns(parts[1], w)

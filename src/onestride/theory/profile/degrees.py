@@ -6,13 +6,16 @@ B_l, rows are nodes (z, r), neurons nodes (A, ω), ω the weight along the learn
 B_l ≫ n, N stay noise: with L = 1 this is the level "full" of `classic`, up to O(1/d). Without a step nothing is learned:
 z goes, D = d, and this is the random-features theory with every degree (Defilippis, Loureiro and Misiakiewicz 2024).
 
-In the linear sector the neurons' covariance follows the spectrum of M (`strength`), in degree 2 pairs of its nodes.
+In the linear sector the neurons' covariance follows the spectrum of M (`strength`), in degree 2 pairs of its nodes. Along the teacher
+M stretches neurons from G to E, and what they see of its degree l by (E/G)^l: that counts even where B_l ≫ n, N.
 
 What the step's own batch, the network's output and the length of the rows leave in the means is in `memory`.
 """
 
 # pyright: reportConstantRedefinition=false
 from __future__ import annotations
+
+from dataclasses import replace
 
 import numpy as np
 
@@ -28,7 +31,6 @@ from onestride.theory.profile.strength import Strength, strength
 
 _OFFSETS = 5  # nodes of ω
 _SPECTRUM = 4  # nodes of M's laws
-_PAIRS = 6.0  # degree 2 follows pairs of them while its multiplicity is below this many times max(n, N)
 
 
 def build(
@@ -46,12 +48,15 @@ def build(
     if problem.eta == 0:
         return build_untrained(problem, radii=radii, degrees=degrees)
     D = problem.d - 1
-    L = degrees or degrees_resolved(D, max(problem.n, problem.N))
     # t = Wᵀa is right for both gradients and for η → 0; where only spikes are asked for, labels are nearer to β
     learned = learned_direction(problem, through_output=True if memory else None)
     law = strength(problem, level, learned)
     z, r, w = _rows(learned, D, nodes, radii or radii_of(problem.d))
     neurons = kinds_of(problem, learned, law, nodes, min_weight, shift)
+    L = degrees or degrees_resolved(D, max(problem.n, problem.N))
+    if memory and not degrees and L == 1:
+        stretched = max(problem.n, problem.N) * float(neurons.weight @ _stretch(neurons) ** 2)
+        L = degrees_resolved(D, stretched, most=2)
     scale = np.sqrt(neurons.v)[:, None] * r
     parts = resolve(problem.sigma, neurons.theta[:, None] * z, scale, D, L)
     teacher = split_teacher(problem.target, learned.overlap, z, r, w, D, L)
@@ -105,7 +110,8 @@ def kinds_of(
 ) -> Kinds:
     """Nodes of a neuron's readout, of its weight along the learned direction and, for Gaussian rows, of its length."""
     d = problem.d
-    A, weight = readout_rule(problem, nodes, shift=shift)
+    # neurons with a small readout differ most after a strong step: nodes crowd where θ is of order one
+    A, weight = readout_rule(problem, nodes, 1 / max(1.0, learned.amplitude), shift=shift)
     if problem.weights == "sphere":
         omega, wo = sphere_rule(d, _OFFSETS)
         omega, aside = omega / np.sqrt(d), np.ones_like(omega)
@@ -172,27 +178,30 @@ def linear_sector(D: int, K: Array, h: Array, neurons: Kinds) -> Sector:
 
 
 def higher_sectors(problem: Problem, D: int, parts: Array, teacher: list[Array], neurons: Kinds) -> list[Sector]:
-    """Degrees 2 … L."""
+    """Degrees 2 … L; degree two on pairs (p, p') of M's nodes, √(g_p g_p'), higher ones as if M were isotropic off the teacher."""
     sectors: list[Sector] = []
     for l in range(2, parts.shape[0] - 2):
-        paired = l == 2 and multiplicity(D, 2) < _PAIRS * max(problem.n, problem.N)
-        sectors.append(_higher(multiplicity(D, l), parts[l], teacher[l], neurons, paired=paired))
+        sector = _isotropic(multiplicity(D, l), parts[l], teacher[l])
+        if l == 2:
+            i, j = np.tril_indices(neurons.share.size)
+            share = neurons.share[i] * neurons.share[j] * np.where(i == j, 1, 2)
+            law = neurons.bulk[:, i] * neurons.bulk[:, j], share
+            sector = Sector(sector.dim, sector.K, *law, sector.h, *_pairs(neurons.teacher, neurons.teacher_frame))
+        elif problem.directions == 1:
+            sector = replace(sector, teacher_strength=_stretch(neurons)[:, None] ** l)
+        sectors.append(sector)
     return sectors
+
+
+def _stretch(neurons: Kinds) -> Float[Array, "k"]:
+    """E/G: the variance of a neuron's weights along the teacher's unlearned directions (their mean) relative to that of others."""
+    frame = neurons.teacher_frame
+    return neurons.teacher @ np.square(frame).sum((1, 2)) / frame.shape[2]
 
 
 def _isotropic(dim: float, K: Array, h: Array) -> Sector:
     one = np.ones((K.shape[0], 1))
     return Sector(dim, K, one, np.ones(1), h, one, np.eye(h.shape[1])[None])
-
-
-def _higher(dim: float, K: Array, h: Array, neurons: Kinds, *, paired: bool) -> Sector:
-    """Degree two on pairs (p, p') of M's nodes, √(g_p g_p'); higher degrees as if M were isotropic."""
-    if not paired:
-        return _isotropic(dim, K, h)
-    i, j = np.tril_indices(neurons.share.size)
-    share = neurons.share[i] * neurons.share[j] * np.where(i == j, 1, 2)
-    law = neurons.bulk[:, i] * neurons.bulk[:, j], share
-    return Sector(dim, K, *law, h, *_pairs(neurons.teacher, neurons.teacher_frame))
 
 
 def _pairs(strength: Array, frame: Float[Array, "t c k"]) -> tuple[Array, Array]:

@@ -39,7 +39,7 @@ def multiplicity(D: int, l: int) -> float:
     return float(comb(D + l - 1, l) - (comb(D + l - 3, l - 2) if l >= 2 else 0))
 
 
-def degrees_resolved(D: int, largest: int, *, most: int = HIGHEST_DEGREE, factor: float = 60.0) -> int:
+def degrees_resolved(D: int, largest: float, *, most: int = HIGHEST_DEGREE, factor: float = 60.0) -> int:
     """The last degree whose multiplicity is below 60 max(n, N); higher ones are noise to the features."""
     L = 1
     while most > L and multiplicity(D, L + 1) < factor * largest:

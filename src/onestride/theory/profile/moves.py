@@ -57,7 +57,8 @@ class Moves(NamedTuple):
 def one_step(problem: Problem, at: Directions, nodes: int) -> Moves:
     """Of a single step."""
     law, phi0 = step_law(problem), problem.d / problem.step_samples
-    A, weight = readout_rule(problem, nodes)
+    # neurons with a small readout differ most after a strong step: nodes crowd where θ is of order one
+    A, weight = readout_rule(problem, nodes, 1 / max(1.0, at.length / np.sqrt(problem.N)))
     tau = problem.eta * A / np.sqrt(problem.N)
     nu, learned = law.quadratic * tau, np.zeros((A.size, len(at.rows)))
     learned[:, 0] = at.length * A / np.sqrt(problem.N)
