@@ -22,13 +22,14 @@ of the theory for fresh samples are multiplied by the ratio of the two, both of 
 # pyright: reportConstantRedefinition=false, reportMissingTypeStubs=false
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.linalg import block_diag
 
 from onestride._numerics import Array, Float, Inexact, solve
-from onestride.problem import Problem
+from onestride.problem import Problem, Step
 from onestride.theory.bulk import bulk_of
 from onestride.theory.direction import direction
 from onestride.theory.profile.batch_rows import GroupedRows, batch_rows, own_share, with_test_rows
@@ -40,7 +41,7 @@ from onestride.theory.profile.sectors import Means, Model, Sector, split_teacher
 from onestride.theory.profile.strength import strength
 
 _NODES = 31  # of z on the rows of the second kind, and of A
-_SEEN, _UNSEEN = (21, 13), (21, 3)  # groups of z and of r; on fresh rows r is not in the features
+_GROUPS = (21, 9)  # of z and of r, of the samples of the step and of fresh ones alike
 _DEGREES = 4  # resolved at most
 _JUDGED = 1e9  # penalty of the rows of the second kind, in units of λ
 _STEP = 1e-30  # imaginary, for derivatives
@@ -61,10 +62,14 @@ def ratio(problem: Problem, lam: Float[Array, "lam"]) -> Float[Array, "3 lam"]:
     if direction(problem).residual_power == 0 or problem.eta == 0:
         return np.ones((3, lam.size))
     with np.errstate(all="ignore"):
-        return _errors(_build(problem, seen=True), lam) / _errors(_build(problem, seen=False), lam)
+        after, before = (
+            _errors(_build(problem, seen=True, moved=moved), lam) / _errors(_build(problem, seen=False, moved=moved), lam)
+            for moved in (True, False)
+        )
+        return after / before
 
 
-def _build(problem: Problem, *, seen: bool) -> Batch:
+def _build(problem: Problem, *, seen: bool, moved: bool) -> Batch:
     D = problem.d - 1
     L = min(degrees_resolved(D, max(problem.n, problem.N)), _DEGREES)
     learned = learned_direction(problem)
@@ -72,9 +77,12 @@ def _build(problem: Problem, *, seen: bool) -> Batch:
     z, w = normal_rule(*resolution(learned.amplitude, _NODES))
     z, w = z[w > 1e-9], w[w > 1e-9] / w[w > 1e-9].sum()
     teacher = split_teacher(problem.target, learned.overlap, z, np.full(z.size, np.sqrt(D)), w, D, 1)
-    rows = batch_rows(problem, learned, seen=seen, groups=_SEEN if seen else _UNSEEN)
+    rows = batch_rows(problem, learned, seen=seen, groups=_GROUPS)
     fitted = np.arange(rows.w.size + z.size) < rows.w.size
     rows = with_test_rows(rows, z, w, teacher, problem.noise)
+    if not moved:  # w_j = a_j p + …, of which t̂ has its cosine with p
+        problem, law = problem.replace(step=Step.none()), None
+        learned = replace(learned, amplitude=learned.tilt / np.sqrt(problem.N))
     kinds = kinds_of(problem, learned, law, _NODES)
     parts = resolve(problem.sigma, kinds.theta[:, None] * rows.z, np.sqrt(kinds.v * D)[:, None], D, L)
     kappa = np.zeros_like(parts[0])
