@@ -45,9 +45,11 @@ from onestride.theory.profile.one_neuron import (
     Path,
     Seen,
     State,
+    by_chance,
     common,
     look,
     lost,
+    luck,
     moved,
     own_growth,
     residual_law,
@@ -90,22 +92,23 @@ def travel_correlated(problem: Problem, nodes: int, sigma: Sigma | None = None) 
     """Follow the neurons through steps on fresh batches of inputs with covariance Σ."""
     sigma = sigma_of(problem) if sigma is None else sigma
     frame, walk = _start(problem, sigma, nodes)
-    seen, powers = list[Seen](), list[float]()
+    seen, powers, chance = list[Seen](), list[float](), 0.0
     for step, eta in enumerate(problem.etas):
         seen.append(look(problem, walk.state))
         powers.append(float(seen[-1].w @ seen[-1].power))
         if not powers[-1] <= DIVERGED * powers[0]:
             return lost(problem, walk.state, powers)
+        chance = by_chance(problem, walk.state, seen[-1], eta, chance)
         walk = _advance(problem, sigma, frame, walk, seen[-1], eta, step)
     state, etas = walk.state, problem.etas
-    bends = np.stack([eta * s.bending for eta, s in zip(etas, seen, strict=True)], axis=1)
+    bends = np.stack([eta * s.bending(state)[0] for eta, s in zip(etas, seen, strict=True)], axis=1)
     shares = np.array([eta * common(state, s) for eta, s in zip(etas, seen, strict=True)])
     total, shares = shares.sum(), shares / shares.sum()
-    residual = residual_law(problem, shares, seen) if max(powers) > 0 else None
+    residual = residual_law(problem, state, shares, seen) if max(powers) > 0 else None
     phi = problem.d / problem.step_samples / problem.steps
     power, own = (float(np.square(x) @ powers) for x in (shares, etas))
     bends *= state.A[:, None] / np.sqrt(problem.N)
-    path = (state, etas, tuple(powers), bends, own, power, phi, residual)
+    path = (state, etas, tuple(powers), bends, own, power, phi, residual, luck(problem, state, chance))
     return Course(
         *path, sigma, frame, tuple(walk.units), walk.shared / total, walk.noise, np.stack(walk.grows, axis=1), walk.pull
     )
@@ -162,8 +165,9 @@ def _advance(problem: Problem, sigma: Sigma, frame: Frame, walk: _Walk, seen: Se
     noise = walk.noise * (1 + tau * B) ** 2 + private + dropped / sigma.moment(2)
     grows = [*walk.grows, tau * B]
     known = walk.shared.copy()
-    known[first : first + len(turn)] += (eta * common(state, seen) * (turn @ root))[:, None]
-    left = (eta * common(state, seen)) ** 2 * (root @ root - np.square(turn @ root).sum())
+    known_by = root * seen.bending(state)[1]
+    known[first : first + len(turn)] += (eta * common(state, seen) * (turn @ known_by))[:, None]
+    left = (eta * common(state, seen)) ** 2 * (known_by @ known_by - np.square(turn @ known_by).sum())
     known[-2] = np.sqrt(known[-2] ** 2 + max(left, 0.0))
     after = moved(problem, state, seen, eta)
     kept = np.prod(1 + np.stack(grows, axis=1)[:, None] * lam[:, None], axis=2)

@@ -79,7 +79,8 @@ class Weights(NamedTuple):
         grown = (kept @ lam / d)[which] + noise * at.sigma.moment(2)
         m, B = moves.mean, np.pad(at.star_moved, (0, 1))
         B[-1, -1] = moves.noise_length
-        F = np.multiply.outer(2 * nu, m) + np.multiply.outer(nu**2, m @ B @ m)
+        left = np.stack([moves.left(lam, at.frame.dot(b, b)) for b in at.batch], axis=1)[which]
+        F = nu[:, None, None] * (left[:, :, None] + left[:, None, :]) * m + np.multiply.outer(nu**2, m @ B @ m)
         F = F + np.multiply.outer(noise / (moves.power or 1.0), moves.square)
         to_batch = at.frame.gram(at.batch, at.rows)
         towards = F @ to_batch

@@ -112,26 +112,16 @@ class Seen(NamedTuple):
     power: Float[Array, "u"]
     lengths: int = 1
 
-    @property
-    def by_length(self) -> tuple[Float[Array, "a l"], Float[Array, "l"]]:
-        """K' averaged over r² at each length, and shares of E r²."""
-        power = (self.w * self.power).reshape(self.lengths, -1)
-        each = np.maximum(power.sum(1), 1e-300)
-        bent = self.response.bent.reshape(-1, *power.shape)
-        return np.einsum("alu,lu->al", bent, power / each[:, None]), each / each.sum()
-
-    @property
-    def bending(self) -> Float[Array, "a"]:
-        """K' averaged over r², at random lengths root mean square over them."""
-        each, share = self.by_length
-        return each[:, 0] if self.lengths == 1 else np.sign(each @ share) * np.sqrt(each**2 @ share)
-
-    @property
-    def relative(self) -> Float[Array, "u"]:
-        """By how much more a sample of this length bends neurons than samples do on average."""
-        each, _ = self.by_length
-        ratio = self.bending @ each / max(float(self.bending @ self.bending), 1e-300)
-        return np.repeat(ratio if ratio.any() else np.ones_like(ratio), self.w.size // self.lengths)
+    def bending(self, state: State) -> tuple[Float[Array, "a"], Float[Array, "u"]]:
+        """K' as bends × ψ(u), E[r²ψ²] = E r²: the leading one of its functions over the neurons."""
+        share, bent = self.w * self.power, self.response.bent
+        root = np.sqrt(share / max(float(share.sum()), 1e-300))
+        left, values, right = np.linalg.svd((np.sqrt(state.weight) * state.A)[:, None] * bent * root, full_matrices=False)
+        if not values[0] > 1e-9:
+            return np.zeros_like(state.A), np.ones_like(root)
+        psi = np.where(root > 0, right[0] / np.maximum(root, 1e-300), 0.0)
+        psi = psi * (np.sign(root @ right[0]) or 1.0)
+        return bent @ (root**2 * psi), psi
 
 
 @dataclass(frozen=True)
@@ -142,6 +132,7 @@ class Path:
     own_power: Σ_t η_t² E r_t². What all M_t do together is M̂ = Σ η_tκ_t M_t/Σ ηκ, κ² = E_A[A² k'²]: one M of T n_step samples
     with d over their number phi and the residuals T η_tκ_t r_t/Σ ηκ, whose law is `residual` (None where there is nothing to learn from,
     or where descent has diverged and the neurons were followed no further); shared_power/n_step is the variance of their mean.
+    luck: standard deviation of the neurons' common weight along β⋆, √N E_A[A L⋆], by the chance of the batches, over that weight.
     """
 
     end: State
@@ -152,6 +143,7 @@ class Path:
     shared_power: float
     phi: float
     residual: ResidualLaw | None
+    luck: float
 
     @property
     def steepness(self) -> float:
@@ -171,21 +163,22 @@ class Path:
 
 def travel_fresh(problem: Problem, nodes: int, scale: float = 1.0) -> Path:
     """Follow the neurons through steps on fresh batches; `scale` is that of the nodes of A."""
-    state, seen, powers = untrained(problem, nodes, scale), list[Seen](), list[float]()
+    state, seen, powers, chance = untrained(problem, nodes, scale), list[Seen](), list[float](), 0.0
     for eta in problem.etas:
         seen.append(look(problem, state))
         powers.append(float(seen[-1].w @ seen[-1].power))
         if not powers[-1] <= DIVERGED * powers[0]:
             return lost(problem, state, powers)
+        chance = by_chance(problem, state, seen[-1], eta, chance)
         state = advance(problem, state, seen[-1], eta, first=len(seen) == 1)
-    bends = np.stack([eta * s.bending for eta, s in zip(problem.etas, seen, strict=True)], axis=1)
+    bends = np.stack([eta * s.bending(state)[0] for eta, s in zip(problem.etas, seen, strict=True)], axis=1)
     shares = np.array([eta * common(state, s) for eta, s in zip(problem.etas, seen, strict=True)])
     state, shares = replace(state, noise=state.noise / shares.sum()), shares / shares.sum()
-    residual = residual_law(problem, shares, seen) if max(powers) > 0 else None
+    residual = residual_law(problem, state, shares, seen) if max(powers) > 0 else None
     phi = problem.d / problem.step_samples / problem.steps
     shared, own = (float(np.square(x) @ powers) for x in (shares, problem.etas))
     bends *= state.A[:, None] / np.sqrt(problem.N)
-    return Path(state, problem.etas, tuple(powers), bends, own, shared, phi, residual)
+    return Path(state, problem.etas, tuple(powers), bends, own, shared, phi, residual, luck(problem, state, chance))
 
 
 def untrained(problem: Problem, nodes: int, scale: float = 1.0) -> State:
@@ -201,12 +194,25 @@ def untrained(problem: Problem, nodes: int, scale: float = 1.0) -> State:
 
 def lost(problem: Problem, state: State, powers: list[float]) -> Path:
     """The path of a descent that diverges, as far as it was followed."""
-    return Path(state, problem.etas, (*powers, np.inf), np.zeros((state.A.size, 0)), 0.0, 0.0, 1.0, None)
+    return Path(state, problem.etas, (*powers, np.inf), np.zeros((state.A.size, 0)), 0.0, 0.0, 1.0, None, np.inf)
+
+
+def by_chance(problem: Problem, state: State, seen: Seen, eta: float, before: float) -> float:
+    """Variance of √N E_A[A L⋆] over batches after a step: κ = E_A[A²k] turns it by 1 − ηE[κ²u⋆²] and adds η²E[r²κ²u⋆²]/n_step."""
+    along = ((state.weight * state.A**2) @ seen.response.k * seen.u[:, 0]) ** 2
+    kept = 1 - eta * float(seen.w @ along) if problem.gradient == "full" else 1.0
+    return kept**2 * before + eta**2 * float((seen.w * seen.power) @ along) / problem.step_samples
+
+
+def luck(problem: Problem, state: State, chance: float) -> float:
+    """By how much of itself what was learned of β⋆ varies from draw to draw."""
+    weight = np.sqrt(problem.N) * abs(float((state.weight * state.A) @ state.L[:, 0]))
+    return float(np.sqrt(chance) / max(weight, 1e-300))
 
 
 def common(state: State, seen: Seen) -> float:
     """κ, the size of k' over the neurons; steps count alike where it vanishes."""
-    return max(float(np.sqrt(state.weight @ (state.A * seen.bending) ** 2)), 1e-9)
+    return max(float(np.sqrt(state.weight @ (state.A * seen.bending(state)[0]) ** 2)), 1e-9)
 
 
 def respond(problem: Problem, state: State, u: Float[Array, "u dirs"], length: float = 1.0) -> Response:
@@ -301,7 +307,7 @@ def advance(problem: Problem, state: State, seen: Seen, eta: float, *, first: bo
         L=L,
         v=v + (noises**2).sum(1) - (L[:, k:] ** 2).sum(1),
         output=np.concatenate([state.output[:k], old @ state.output[k:]]),
-        noise=np.concatenate([state.noise[:k], old @ state.noise[k:] + eta * common(state, seen) * (new @ root)]),
+        noise=np.concatenate([state.noise[:k], old @ state.noise[k:] + eta * common(state, seen) * (new @ (root * seen.bending(state)[1]))]),
         pull=np.concatenate([after.pull[:, :k], after.pull[:, k:] @ old.T + own @ new.T], axis=1),
     )
 
@@ -359,32 +365,19 @@ def _own_share(problem: Problem, a: Array) -> Array | float:
     return a * (mean - c[1] ** 2 - 6 * c[1] * c[3])
 
 
-def residual_law(problem: Problem, shares: Float[Array, "t"], seen: list[Seen]) -> ResidualLaw:
-    """The law of T η_tκ_t r_t/Σ ηκ, every step with the same probability."""
+def residual_law(problem: Problem, state: State, shares: Float[Array, "t"], seen: list[Seen]) -> ResidualLaw:
+    """The law of T η_tκ_t r_tψ_t/Σ ηκ, every step with the same probability."""
     T, pieces = problem.steps, list[Signal]()
-    known = problem.gradient == "labels" and problem.law.freedom is None
-    same = noisy(signal_of(problem.target), problem.noise**2) if known else None
     for share, s in zip(shares, seen, strict=True):
-        law = same or (_of_residuals if s.lengths == 1 else _of_lengths)(s, problem.directions)
+        law = _of_residuals(s, s.bending(state)[1], problem.directions)
         pieces.append(law._replace(g=T * share * law.g, weight=law.weight / T))
     return compressed(Signal(*(np.concatenate(part) for part in zip(*pieces, strict=True))))
 
 
-def _of_residuals(seen: Seen, k: int) -> Signal:
-    """R and the teacher's coordinates, with what varies around R."""
+def _of_residuals(seen: Seen, psi: Float[Array, "u"], k: int) -> Signal:
+    """r ψ and the teacher's coordinates, r with what varies around R."""
+    g, extra = seen.R * psi, (seen.power - seen.R**2) * psi**2
     if k == 1:
-        return noisy(one_direction(seen.R, seen.u[:, 0], seen.w), seen.power - seen.R**2, 12)
+        return noisy(one_direction(g, seen.u[:, 0], seen.w), extra, 12)
     u = seen.u[:, :k]
-    signal = grouped(Signal(seen.R, u, u[:, :, None] * u[:, None, :], seen.w))
-    return noisy(signal, float(seen.w @ (seen.power - seen.R**2)), 12)
-
-
-def _of_lengths(seen: Seen, k: int) -> Signal:
-    """The same of r times what its length makes of it."""
-    size, parts, relative = seen.w.size // seen.lengths, list[Signal](), seen.relative
-    for at in (slice(j * size, (j + 1) * size) for j in range(seen.lengths)):
-        chance = float(seen.w[at].sum())
-        one = seen._replace(u=seen.u[at], w=seen.w[at] / chance, R=seen.R[at], power=seen.power[at], lengths=1)
-        law = _of_residuals(one, k)
-        parts.append(law._replace(g=float(relative[at][0]) * law.g, weight=chance * law.weight))
-    return Signal(*(np.concatenate(part) for part in zip(*parts, strict=True)))
+    return noisy(grouped(Signal(g, u, u[:, :, None] * u[:, None, :], seen.w)), float(seen.w @ extra), 12)

@@ -19,6 +19,7 @@ v and b from the map. With T = 1 this is `degrees.build` but for the neuron's ow
 # pyright: reportConstantRedefinition=false
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
@@ -57,6 +58,7 @@ class Spectrum:
         self._star, self._taught = n.star, k
         self._star_noise = (n.cross - n.star @ rho) / across
         self._noise_noise = (n.beta - 2 * across * self._star_noise @ rho - n.star @ rho @ rho) / across**2
+        self._mean = float(law.weight @ law.r)
         self._unit = path.end.noise[k:] / np.sqrt(problem.d / problem.step_samples * path.shared_power)
 
     def between(self, a: Float[Array, "dirs"], b: Float[Array, "dirs"]) -> Complex[Array, "x"]:
@@ -69,7 +71,11 @@ class Spectrum:
 
     def along(self, a: Float[Array, "dirs"]) -> SpectralNodes:
         """The law that a direction sees."""
-        return self.noise.nodes(self.between(a, a)[:, None, None])
+        return self._centred(self.noise.nodes(self.between(a, a)[:, None, None]))
+
+    def _centred(self, law: SpectralNodes) -> SpectralNodes:
+        """E r in M̂ moves all weights alike, and is in b."""
+        return replace(law, eigenvalue=law.eigenvalue - self._mean)
 
     def among(self, e: Float[Array, "k dirs"]) -> SpectralNodes:
         """The law that orthonormal directions see together; the bulk's for those that are 0."""
@@ -77,12 +83,13 @@ class Spectrum:
             return self.noise.bulk_law()
         seen = np.stack([np.stack([self.between(a, b) for b in e], axis=1) for a in e], axis=1)
         seen[:, np.arange(len(e)), np.arange(len(e))] += np.outer(self.noise.bulk, ~e.any(1))
-        return self.noise.nodes(seen)
+        return self._centred(self.noise.nodes(seen))
 
     def moments(self, a: Float[Array, "dirs"], b: Float[Array, "dirs"]) -> tuple[float, float]:
         """aᵀM̂b and aᵀM̂²b."""
         density = np.imag(self.between(a, b)) * np.gradient(self.noise.x) / np.pi
-        return float(density @ self.noise.x), float(density @ self.noise.x**2)
+        x = self.noise.x - self._mean
+        return float(density @ x), float(density @ x**2)
 
 
 class Growth:
