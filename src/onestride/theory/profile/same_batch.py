@@ -48,13 +48,16 @@ _STEP = 1e-30  # imaginary, for derivatives
 
 
 class Batch(NamedTuple):
-    """The model on the rows of both kinds, these rows, κ, what xᵀMx/d adds to mean features, and which rows are of the first kind."""
+    """The model on the rows of both kinds, these rows, κ, what xᵀMx/d adds to mean features, which rows are of the first kind,
+    and p in the plane off t̂ where t is not all of Wᵀa.
+    """
 
     model: Model
     rows: GroupedRows
     kappa: Float[Array, "k i"]
     remembered: Float[Array, "k i"]
     fitted: Array
+    output: Float[Array, "e"]
 
 
 def ratio(problem: Problem, lam: Float[Array, "lam"]) -> Float[Array, "3 lam"]:
@@ -97,7 +100,8 @@ def _build(problem: Problem, *, seen: bool, moved: bool) -> Batch:
     model = Model(problem, "degrees", learned, D, rows.z, radius, rows.w, *each, sectors, parts[-2], means, rows.tail)
     tau, power = problem.eta * kinds.A / np.sqrt(problem.N), direction(problem).residual_power
     bent = 4 * problem.sigma.coefficients[2] * tau * kinds.aside / kinds.v * np.sqrt(2 * power / problem.n)
-    return Batch(model, rows, kappa, parts[-1] * bent[:, None], fitted)
+    output = np.zeros(len(rows.plane)) if moved else rows.on_output
+    return Batch(model, rows, kappa, parts[-1] * bent[:, None], fitted, output)
 
 
 def _errors(batch: Batch, lam: Float[Array, "lam"]) -> Float[Array, "3 lam"]:
@@ -155,6 +159,8 @@ def quadratic_form(batch: Batch, rho: Inexact[Array, "i"], q: Inexact[Array, "k"
     if problem.gradient == "full":
         with_a = (model.A / np.sqrt(N))[:, None]
         B[0] = B[0] + _on(batch.kappa * with_a, np.append(rows.output, nothing, axis=1))
+        for x, on_output in zip(rows.plane, batch.output, strict=True):
+            B[0] = B[0] + _on(linear.K / np.sqrt(model.v)[:, None] * with_a * on_output, np.append(x, nothing, axis=1))
         S[0] = _without_a(batch, D, S[0], with_a)
     known = [(linear, np.append(x, nothing, axis=1), at == 0) for at, x in enumerate(rows.plane)]
     if len(model.sectors) > 1:

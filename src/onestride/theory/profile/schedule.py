@@ -34,7 +34,7 @@ from onestride.theory.profile.memory import Kinds
 from onestride.theory.profile.neurons import LearnedDirection, normal_rule, resolution
 from onestride.theory.profile.one_neuron import Path
 from onestride.theory.profile.schedule_memory import Movement, remembered
-from onestride.theory.profile.sectors import Model, split_teacher
+from onestride.theory.profile.sectors import Model, in_columns, split_teacher
 from onestride.theory.profile.several import Sight
 from onestride.theory.profile.travel import travel
 
@@ -141,7 +141,7 @@ def build(problem: Problem, *, nodes: int = 31, min_weight: float = 1e-7) -> Mod
     means, linear = remembered(
         problem, movement, neurons, parts, teacher, linear_sector(D, parts[1], teacher[1], neurons)
     )
-    sectors = (linear, *higher_sectors(problem, D, parts, teacher, neurons))
+    sectors = tuple(in_columns(x, rows.w) for x in (linear, *higher_sectors(problem, D, parts, teacher, neurons)))
     learned = LearnedDirection(amplitude, overlap, True, float(E[0] @ path.end.output))
     kinds = (neurons.A, neurons.theta, neurons.weight, neurons.v)
     return Model(
