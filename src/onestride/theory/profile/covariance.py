@@ -244,11 +244,12 @@ class Builder:
         teacher = _split(problem, seen, length, w, sphere, L)
         few, along = self.nodes_off(_HIGHER), np.stack([at.frame.dot(e, e) for e in at.teacher.e])
         factors = self.strengths(few, None)[0]
+        columns = in_few_columns(parts[1], w)
+        largest = float(np.linalg.norm(columns[0][:, 0]))
         higher = [
-            in_columns(higher_sector(l, D, parts[l], teacher[l], factors, few, few.sum(along), kinds.weight), w)
+            in_columns(higher_sector(l, D, parts[l], teacher[l], factors, few, few.sum(along), kinds.weight), w, largest)
             for l in range(2, L + 1)
         ]
-        columns = in_few_columns(parts[1], w)
         means, carried, bases, less = moved_means(
             problem, at, self.moves, kinds, parts, (teacher[0], teacher[1]), w, columns
         )
@@ -263,7 +264,7 @@ class Builder:
             coupled = Coupled(len(at.rows), np.kron(mass, repeat), norm, bases, less)
             frames = np.sqrt(share)[:, None, None] * np.eye(problem.directions)  # `coupled` knows better
             linear = _sector(float(D), parts[1], strength, share, teacher[1], frames)
-            linear = in_columns(linear, w, columns)
+            linear.__dict__["factors"] = columns
             return replace(model, sectors=(linear, *higher), means=replace(means, coupled=coupled), adapted=None)
 
         learned, shown = LearnedDirection(self.amplitude, seen.overlap, True, 0.0), (kinds.A, kinds.theta[:, 0])

@@ -141,7 +141,9 @@ def build(problem: Problem, *, nodes: int = 31, min_weight: float = 1e-7) -> Mod
     means, linear = remembered(
         problem, movement, neurons, parts, teacher, linear_sector(D, parts[1], teacher[1], neurons)
     )
-    sectors = tuple(in_columns(x, rows.w) for x in (linear, *higher_sectors(problem, D, parts, teacher, neurons)))
+    largest = float(np.linalg.norm(linear.K * np.sqrt(rows.w), 2)) if np.isfinite(linear.K).all() else 0.0
+    higher = higher_sectors(problem, D, parts, teacher, neurons)
+    sectors = tuple(in_columns(sector, rows.w, largest) for sector in (linear, *higher))
     learned = LearnedDirection(amplitude, overlap, True, float(E[0] @ path.end.output))
     kinds = (neurons.A, neurons.theta, neurons.weight, neurons.v)
     return Model(

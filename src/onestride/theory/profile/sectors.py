@@ -87,19 +87,22 @@ class Sector:
         return self.strength @ self.share
 
 
-def in_few_columns(part: Float[Array, "k i"], w: Float[Array, "i"]) -> tuple[Float[Array, "k r"], Float[Array, "r i"]]:
-    """Part = X Y with few columns, to `_COLUMNS` in the norm of the samples."""
+def in_few_columns(
+    part: Float[Array, "k i"], w: Float[Array, "i"], largest: float = 0.0
+) -> tuple[Float[Array, "k r"], Float[Array, "r i"]]:
+    """Part = X Y with few columns, to `_COLUMNS` of the largest singular value, its own or the one given, in the norm of the samples."""
     if not np.isfinite(part).all():  # the model will say why
         return part, np.eye(part.shape[1])
     root = np.sqrt(w)
     left, values, right = np.linalg.svd(part * root, full_matrices=False)
-    kept = values > _COLUMNS * values[:1]
+    kept = values > _COLUMNS * max(values[0], largest)
+    kept[0] = True
     return left[:, kept] * values[kept], right[kept] / root
 
 
-def in_columns(sector: Sector, w: Float[Array, "i"], columns: tuple[Array, Array] | None = None) -> Sector:
+def in_columns(sector: Sector, w: Float[Array, "i"], largest: float = 0.0) -> Sector:
     """The sector with K in as few columns as the samples see."""
-    sector.__dict__["factors"] = columns or in_few_columns(sector.K, w)
+    sector.__dict__["factors"] = in_few_columns(sector.K, w, largest)
     return sector
 
 
