@@ -99,7 +99,17 @@ def _grouped(group: Array, z: Array, r: Array, unit: Array, known: list[Array], 
     full = len(known) == 4
     output = coordinates[2] if full else np.zeros_like(coordinates[0])
     plane = coordinates[:2] if full else coordinates
-    return GroupedRows(count / ROWS, mean(z), mean(r), mean(unit), plane, output, label[:, :-1], label[:, -1] ** 2, np.zeros(len(plane)))
+    return GroupedRows(
+        count / ROWS,
+        mean(z),
+        mean(r),
+        mean(unit),
+        plane,
+        output,
+        label[:, :-1],
+        label[:, -1] ** 2,
+        np.zeros(len(plane)),
+    )
 
 
 def with_test_rows(rows: GroupedRows, z: Array, w: Array, h: list[Array], noise: float) -> GroupedRows:
@@ -112,9 +122,9 @@ def with_test_rows(rows: GroupedRows, z: Array, w: Array, h: list[Array], noise:
     if c > 1 + e:
         output[:, -1] = 1.0
     label[:, 0], label[:, 1] = h[0], h[1][:, 0]
-    more = (w, z, none, none, plane, output, label, h[-1] + noise**2)
-    both = (np.concatenate([a, b], axis=a.ndim - 2 if a.ndim > 1 else 0) for a, b in zip(rows, more, strict=False))
-    return GroupedRows(*both, rows.on_output)
+    more = GroupedRows(w, z, none, none, plane, output, label, h[-1] + noise**2, rows.on_output)
+    both = (np.concatenate([a, b], axis=a.ndim - 2 if a.ndim > 1 else 0) for a, b in zip(rows, more, strict=True))
+    return GroupedRows(*both)._replace(on_output=rows.on_output)
 
 
 def own_share(

@@ -75,6 +75,12 @@ class Course(Path):
     grows: Float[Array, "a t"]
     pull: Vector
 
+    @property
+    def turned(self) -> float:
+        """|Π_t(1 + g_tλ) − 1| along the largest eigenvector, root mean square over the neurons."""
+        change = np.prod(1 + self.grows * self.sigma.eigenvalues.max(), axis=1) - 1
+        return float(np.sqrt(self.end.weight @ change**2))
+
 
 @dataclass(frozen=True)
 class _Walk:

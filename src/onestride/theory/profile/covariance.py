@@ -247,7 +247,9 @@ class Builder:
         columns = in_few_columns(parts[1], w)
         largest = float(np.linalg.norm(columns[0][:, 0]))
         higher = [
-            in_columns(higher_sector(l, D, parts[l], teacher[l], factors, few, few.sum(along), kinds.weight), w, largest)
+            in_columns(
+                higher_sector(l, D, parts[l], teacher[l], factors, few, few.sum(along), kinds.weight), w, largest
+            )
             for l in range(2, L + 1)
         ]
         means, carried, bases, less = moved_means(

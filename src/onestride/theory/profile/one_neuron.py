@@ -40,7 +40,6 @@ from onestride.theory.profile.gradient_noise import (
     grouped,
     noisy,
     one_direction,
-    signal_of,
 )
 from onestride.theory.profile.lengths import length_rule
 from onestride.theory.profile.neurons import normal_rule, readout_rule
@@ -116,7 +115,9 @@ class Seen(NamedTuple):
         """K' as bends × ψ(u), E[r²ψ²] = E r²: the leading one of its functions over the neurons."""
         share, bent = self.w * self.power, self.response.bent
         root = np.sqrt(share / max(float(share.sum()), 1e-300))
-        left, values, right = np.linalg.svd((np.sqrt(state.weight) * state.A)[:, None] * bent * root, full_matrices=False)
+        left, values, right = np.linalg.svd(
+            (np.sqrt(state.weight) * state.A)[:, None] * bent * root, full_matrices=False
+        )
         if not values[0] > 1e-9:
             return np.zeros_like(state.A), np.ones_like(root)
         psi = np.where(root > 0, right[0] / np.maximum(root, 1e-300), 0.0)
@@ -307,7 +308,12 @@ def advance(problem: Problem, state: State, seen: Seen, eta: float, *, first: bo
         L=L,
         v=v + (noises**2).sum(1) - (L[:, k:] ** 2).sum(1),
         output=np.concatenate([state.output[:k], old @ state.output[k:]]),
-        noise=np.concatenate([state.noise[:k], old @ state.noise[k:] + eta * common(state, seen) * (new @ (root * seen.bending(state)[1]))]),
+        noise=np.concatenate(
+            [
+                state.noise[:k],
+                old @ state.noise[k:] + eta * common(state, seen) * (new @ (root * seen.bending(state)[1])),
+            ]
+        ),
         pull=np.concatenate([after.pull[:, :k], after.pull[:, k:] @ old.T + own @ new.T], axis=1),
     )
 
@@ -375,7 +381,7 @@ def residual_law(problem: Problem, state: State, shares: Float[Array, "t"], seen
 
 
 def _of_residuals(seen: Seen, psi: Float[Array, "u"], k: int) -> Signal:
-    """r ψ and the teacher's coordinates, r with what varies around R."""
+    """R ψ and the teacher's coordinates, r with what varies around R."""
     g, extra = seen.R * psi, (seen.power - seen.R**2) * psi**2
     if k == 1:
         return noisy(one_direction(g, seen.u[:, 0], seen.w), extra, 12)

@@ -66,7 +66,8 @@ def ratio(problem: Problem, lam: Float[Array, "lam"]) -> Float[Array, "3 lam"]:
         return np.ones((3, lam.size))
     with np.errstate(all="ignore"):
         after, before = (
-            _errors(_build(problem, seen=True, moved=moved), lam) / _errors(_build(problem, seen=False, moved=moved), lam)
+            _errors(_build(problem, seen=True, moved=moved), lam)
+            / _errors(_build(problem, seen=False, moved=moved), lam)
             for moved in (True, False)
         )
         return after / before

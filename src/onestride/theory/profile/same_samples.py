@@ -101,7 +101,17 @@ def travel_again(problem: Problem, nodes: int, scale: float = 1.0) -> Path:
     signal = Signal(mean, u, u[:, :, None] * u[:, None, :], np.full(ROWS, 1 / ROWS))
     law = compressed(signal) if max(powers) > 0 else None
     own, shared = float(np.mean(rows.followed**2)), float(np.mean(mean**2))
-    return Path(replace(state, noise=noise), problem.etas, tuple(powers), each, own, shared, phi0, law, luck(problem, state, chance))
+    return Path(
+        replace(state, noise=noise),
+        problem.etas,
+        tuple(powers),
+        each,
+        own,
+        shared,
+        phi0,
+        law,
+        luck(problem, state, chance),
+    )
 
 
 def look_again(problem: Problem, state: State, rows: BatchRows) -> Seen:
