@@ -42,11 +42,11 @@ from onestride.theory.profile.lengths import step_law
 from onestride.theory.profile.moves import Moves
 from onestride.theory.profile.one_neuron import (
     DIVERGED,
+    Bend,
     Path,
     Seen,
     State,
     by_chance,
-    common,
     look,
     lost,
     luck,
@@ -98,19 +98,20 @@ def travel_correlated(problem: Problem, nodes: int, sigma: Sigma | None = None) 
     """Follow the neurons through steps on fresh batches of inputs with covariance Σ."""
     sigma = sigma_of(problem) if sigma is None else sigma
     frame, walk = _start(problem, sigma, nodes)
-    seen, powers, chance = list[Seen](), list[float](), 0.0
+    seen, bent, powers, chance = list[Seen](), list[Bend](), list[float](), 0.0
     for step, eta in enumerate(problem.etas):
         seen.append(look(problem, walk.state))
         powers.append(float(seen[-1].w @ seen[-1].power))
         if not powers[-1] <= DIVERGED * powers[0]:
             return lost(problem, walk.state, powers)
         chance = by_chance(problem, walk.state, seen[-1], eta, chance)
-        walk = _advance(problem, sigma, frame, walk, seen[-1], eta, step)
+        bent.append(Bend.of(walk.state, seen[-1]))
+        walk = _advance(problem, sigma, frame, walk, seen[-1], bent[-1], eta, step)
     state, etas = walk.state, problem.etas
-    bends = np.stack([eta * s.bending(state)[0] for eta, s in zip(etas, seen, strict=True)], axis=1)
-    shares = np.array([eta * common(state, s) for eta, s in zip(etas, seen, strict=True)])
+    bends = np.stack([eta * bend.by for eta, bend in zip(etas, bent, strict=True)], axis=1)
+    shares = np.array([eta * bend.common(state) for eta, bend in zip(etas, bent, strict=True)])
     total, shares = shares.sum(), shares / shares.sum()
-    residual = residual_law(problem, state, shares, seen) if max(powers) > 0 else None
+    residual = residual_law(problem, shares, seen, bent) if max(powers) > 0 else None
     phi = problem.d / problem.step_samples / problem.steps
     power, own = (float(np.square(x) @ powers) for x in (shares, etas))
     bends *= state.A[:, None] / np.sqrt(problem.N)
@@ -151,7 +152,9 @@ def _at_spike(problem: Problem, sigma: Sigma) -> Float[Array, "vectors"] | None:
     return out
 
 
-def _advance(problem: Problem, sigma: Sigma, frame: Frame, walk: _Walk, seen: Seen, eta: float, step: int) -> _Walk:
+def _advance(
+    problem: Problem, sigma: Sigma, frame: Frame, walk: _Walk, seen: Seen, bend: Bend, eta: float, step: int
+) -> _Walk:
     """A step of size η on the fresh batch seen."""
     state, lam, k = walk.state, sigma.eigenvalues, problem.directions
     phi0, tau = problem.d / problem.step_samples, eta * state.A / np.sqrt(problem.N)
@@ -171,9 +174,9 @@ def _advance(problem: Problem, sigma: Sigma, frame: Frame, walk: _Walk, seen: Se
     noise = walk.noise * (1 + tau * B) ** 2 + private + dropped / sigma.moment(2)
     grows = [*walk.grows, tau * B]
     known = walk.shared.copy()
-    known_by = root * seen.bending(state)[1]
-    known[first : first + len(turn)] += (eta * common(state, seen) * (turn @ known_by))[:, None]
-    left = (eta * common(state, seen)) ** 2 * (known_by @ known_by - np.square(turn @ known_by).sum())
+    known_by = eta * bend.common(state) * root * bend.psi
+    known[first : first + len(turn)] += (turn @ known_by)[:, None]
+    left = known_by @ known_by - np.square(turn @ known_by).sum()
     known[-2] = np.sqrt(known[-2] ** 2 + max(left, 0.0))
     after = moved(problem, state, seen, eta)
     kept = np.prod(1 + np.stack(grows, axis=1)[:, None] * lam[:, None], axis=2)

@@ -99,8 +99,8 @@ class Response(NamedTuple):
 
 
 class Seen(NamedTuple):
-    """What a batch shows at nodes u of probabilities w: the response, R, g and E[r²|u]; at random lengths their number, each with the
-    same nodes u.
+    """What a batch shows at nodes u of probabilities w: the response, R, g and E[r²|u]; at random lengths every
+    length with the same nodes u.
     """
 
     u: Float[Array, "u dirs"]
@@ -109,29 +109,38 @@ class Seen(NamedTuple):
     R: Float[Array, "u"]
     longer: Float[Array, "u"]
     power: Float[Array, "u"]
-    lengths: int = 1
 
-    def bending(self, state: State) -> tuple[Float[Array, "a"], Float[Array, "u"]]:
-        """K' as bends × ψ(u), E[r²ψ²] = E r²: the leading one of its functions over the neurons."""
-        share, bent = self.w * self.power, self.response.bent
+
+class Bend(NamedTuple):
+    """K' of a step as k'_A(u) = by_A ψ(u), E[r²ψ²] = E r²: M = (1/n) Xᵀ diag(rψ) X is then one matrix for all neurons."""
+
+    by: Float[Array, "a"]
+    psi: Float[Array, "u"]
+
+    @classmethod
+    def of(cls, state: State, seen: Seen) -> Bend:
+        """The leading one of the functions k'_A over the neurons; ψ = 1 before the first step, odd where σ and the labels are."""
+        share, bent = seen.w * seen.power, seen.response.bent
         root = np.sqrt(share / max(float(share.sum()), 1e-300))
-        left, values, right = np.linalg.svd(
-            (np.sqrt(state.weight) * state.A)[:, None] * bent * root, full_matrices=False
-        )
-        if not values[0] > 1e-9:
-            return np.zeros_like(state.A), np.ones_like(root)
-        psi = np.where(root > 0, right[0] / np.maximum(root, 1e-300), 0.0)
-        psi = psi * (np.sign(root @ right[0]) or 1.0)
-        return bent @ (root**2 * psi), psi
+        weighted = (np.sqrt(state.weight) * state.A)[:, None] * bent * root
+        if not np.abs(weighted).max() > 1e-9:
+            return cls(np.zeros_like(state.A), np.ones_like(root))
+        first = np.linalg.svd(weighted, full_matrices=False)[2][0]
+        psi = (np.sign(root @ first) or 1.0) * first / np.maximum(root, 1e-300)
+        return cls(bent @ (root**2 * psi), psi)
+
+    def common(self, state: State) -> float:
+        """κ, its size over the neurons; steps count alike where it vanishes."""
+        return max(float(np.sqrt(state.weight @ (state.A * self.by) ** 2)), 1e-9)
 
 
 @dataclass(frozen=True)
 class Path:
     """Where the neurons have gone, and what moved them.
 
-    powers: E r_t². bends: τ_t k'_t with k' averaged over r², by which M_t = Xᵀ diag(r) X/n of step t multiplies the rest.
+    powers: E r_t². bends: τ_t k'_t of `Bend`, by which M_t = Xᵀ diag(r_tψ_t) X/n of step t multiplies the rest.
     own_power: Σ_t η_t² E r_t². What all M_t do together is M̂ = Σ η_tκ_t M_t/Σ ηκ, κ² = E_A[A² k'²]: one M of T n_step samples
-    with d over their number phi and the residuals T η_tκ_t r_t/Σ ηκ, whose law is `residual` (None where there is nothing to learn from,
+    with d over their number phi and the residuals T η_tκ_t r_tψ_t/Σ ηκ, whose law is `residual` (None where there is nothing to learn from,
     or where descent has diverged and the neurons were followed no further); shared_power/n_step is the variance of their mean.
     luck: standard deviation of the neurons' common weight along β⋆, √N E_A[A L⋆], by the chance of the batches, over that weight.
     """
@@ -164,18 +173,20 @@ class Path:
 
 def travel_fresh(problem: Problem, nodes: int, scale: float = 1.0) -> Path:
     """Follow the neurons through steps on fresh batches; `scale` is that of the nodes of A."""
-    state, seen, powers, chance = untrained(problem, nodes, scale), list[Seen](), list[float](), 0.0
+    state, powers, chance = untrained(problem, nodes, scale), list[float](), 0.0
+    seen, bent = list[Seen](), list[Bend]()
     for eta in problem.etas:
         seen.append(look(problem, state))
         powers.append(float(seen[-1].w @ seen[-1].power))
         if not powers[-1] <= DIVERGED * powers[0]:
             return lost(problem, state, powers)
         chance = by_chance(problem, state, seen[-1], eta, chance)
-        state = advance(problem, state, seen[-1], eta, first=len(seen) == 1)
-    bends = np.stack([eta * s.bending(state)[0] for eta, s in zip(problem.etas, seen, strict=True)], axis=1)
-    shares = np.array([eta * common(state, s) for eta, s in zip(problem.etas, seen, strict=True)])
+        bent.append(Bend.of(state, seen[-1]))
+        state = advance(problem, state, seen[-1], bent[-1], eta, first=len(seen) == 1)
+    bends = np.stack([eta * bend.by for eta, bend in zip(problem.etas, bent, strict=True)], axis=1)
+    shares = np.array([eta * bend.common(state) for eta, bend in zip(problem.etas, bent, strict=True)])
     state, shares = replace(state, noise=state.noise / shares.sum()), shares / shares.sum()
-    residual = residual_law(problem, state, shares, seen) if max(powers) > 0 else None
+    residual = residual_law(problem, shares, seen, bent) if max(powers) > 0 else None
     phi = problem.d / problem.step_samples / problem.steps
     shared, own = (float(np.square(x) @ powers) for x in (shares, problem.etas))
     bends *= state.A[:, None] / np.sqrt(problem.N)
@@ -209,11 +220,6 @@ def luck(problem: Problem, state: State, chance: float) -> float:
     """By how much of itself what was learned of β⋆ varies from draw to draw."""
     weight = np.sqrt(problem.N) * abs(float((state.weight * state.A) @ state.L[:, 0]))
     return float(np.sqrt(chance) / max(weight, 1e-300))
-
-
-def common(state: State, seen: Seen) -> float:
-    """κ, the size of k' over the neurons; steps count alike where it vanishes."""
-    return max(float(np.sqrt(state.weight @ (state.A * seen.bending(state)[0]) ** 2)), 1e-9)
 
 
 def respond(problem: Problem, state: State, u: Float[Array, "u dirs"], length: float = 1.0) -> Response:
@@ -255,7 +261,7 @@ def look(problem: Problem, state: State) -> Seen:
     if problem.gradient == "full":
         F, spread, longer = put_out(problem, state, seen)
         R, power = R - F, power + spread
-    return Seen(u, w, seen, R, longer, power + R**2, lengths.size)
+    return Seen(u, w, seen, R, longer, power + R**2)
 
 
 def labels_at(problem: Problem, u: Float[Array, "u dirs"]) -> Float[Array, "u"]:
@@ -289,7 +295,7 @@ def own_growth(problem: Problem, state: State, seen: Seen) -> Float[Array, "a"]:
     return bent @ (w * (seen.R - seen.longer * (2 * second_moment(problem) / problem.d))) - _own_share(problem, a)
 
 
-def advance(problem: Problem, state: State, seen: Seen, eta: float, *, first: bool) -> State:
+def advance(problem: Problem, state: State, seen: Seen, bend: Bend, eta: float, *, first: bool) -> State:
     """The neurons after a step of size η on the fresh batch seen."""
     phi0, tau = problem.d / problem.step_samples, eta * state.A / np.sqrt(problem.N)
     after, wr = moved(problem, state, seen, eta), seen.w * seen.power
@@ -302,18 +308,13 @@ def advance(problem: Problem, state: State, seen: Seen, eta: float, *, first: bo
     turn = np.linalg.svd(np.sqrt(state.weight)[:, None] * noises, full_matrices=False)[2][:_NOISES]
     old, new = turn[:, : state.L.shape[1] - k], turn[:, state.L.shape[1] - k :]
     L = np.concatenate([after.L[:, :k], noises @ turn.T], axis=1)
-    own = first * tau[:, None] * seen.response.twisted * root
+    own, known = first * tau[:, None] * seen.response.twisted * root, eta * bend.common(state) * root * bend.psi
     return replace(
         after,
         L=L,
         v=v + (noises**2).sum(1) - (L[:, k:] ** 2).sum(1),
         output=np.concatenate([state.output[:k], old @ state.output[k:]]),
-        noise=np.concatenate(
-            [
-                state.noise[:k],
-                old @ state.noise[k:] + eta * common(state, seen) * (new @ (root * seen.bending(state)[1])),
-            ]
-        ),
+        noise=np.concatenate([state.noise[:k], old @ state.noise[k:] + new @ known]),
         pull=np.concatenate([after.pull[:, :k], after.pull[:, k:] @ old.T + own @ new.T], axis=1),
     )
 
@@ -371,11 +372,11 @@ def _own_share(problem: Problem, a: Array) -> Array | float:
     return a * (mean - c[1] ** 2 - 6 * c[1] * c[3])
 
 
-def residual_law(problem: Problem, state: State, shares: Float[Array, "t"], seen: list[Seen]) -> ResidualLaw:
+def residual_law(problem: Problem, shares: Float[Array, "t"], seen: list[Seen], bent: list[Bend]) -> ResidualLaw:
     """The law of T η_tκ_t r_tψ_t/Σ ηκ, every step with the same probability."""
     T, pieces = problem.steps, list[Signal]()
-    for share, s in zip(shares, seen, strict=True):
-        law = _of_residuals(s, s.bending(state)[1], problem.directions)
+    for share, s, bend in zip(shares, seen, bent, strict=True):
+        law = _of_residuals(s, bend.psi, problem.directions)
         pieces.append(law._replace(g=T * share * law.g, weight=law.weight / T))
     return compressed(Signal(*(np.concatenate(part) for part in zip(*pieces, strict=True))))
 

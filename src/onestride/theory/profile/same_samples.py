@@ -29,11 +29,11 @@ from onestride.problem import Problem
 from onestride.theory.profile.gradient_noise import Signal, compressed
 from onestride.theory.profile.one_neuron import (
     DIVERGED,
+    Bend,
     Path,
     Seen,
     State,
     by_chance,
-    common,
     labels_at,
     lost,
     luck,
@@ -86,10 +86,10 @@ def travel_again(problem: Problem, nodes: int, scale: float = 1.0) -> Path:
         powers.append(float(np.mean(seen.power)))
         if not powers[-1] <= DIVERGED * powers[0]:
             return lost(problem, state, powers)
-        bend, psi = seen.bending(state)
-        bends.append(eta * bend)
-        shares.append(eta * common(state, seen))
-        residuals.append(seen.R * psi)
+        bend = Bend.of(state, seen)
+        bends.append(eta * bend.by)
+        shares.append(eta * bend.common(state))
+        residuals.append(seen.R * bend.psi)
         chance = by_chance(problem, state, seen, eta, chance)
         fresh = normals[:, 3 + k + _NEW * step : 3 + k + _NEW * (step + 1)]
         state, rows = step_again(problem, state, seen, rows, eta, fresh)
