@@ -172,7 +172,7 @@ def newton(
 
 def _worth(model: Model) -> float:
     """What a step with the last Jacobian must leave of the residual to be worth another, by what a new one costs."""
-    i, k, r = model.w.size, model.theta.shape[0], max(len(sector.factors[1]) for sector in model.sectors)
+    i, k, r = model.w.size, model.theta.shape[0], max(1, *(len(sector.factors[1]) for sector in model.sectors), 1)
     times = (i * i + i * k + k * k) / (r * (i + k + 5 * r))  # that of the residual
     return float(_WORTH ** max(20 / times, 1.0))
 

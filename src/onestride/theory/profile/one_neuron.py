@@ -122,11 +122,12 @@ class Bend(NamedTuple):
         """The leading one of the functions k'_A over the neurons; ψ = 1 before the first step, odd where σ and the labels are."""
         share, bent = seen.w * seen.power, seen.response.bent
         root = np.sqrt(share / max(float(share.sum()), 1e-300))
-        weighted = (np.sqrt(state.weight) * state.A)[:, None] * bent * root
-        if not np.abs(weighted).max() > 1e-9:
+        over = np.sqrt(state.weight) * state.A
+        left, values, _ = np.linalg.svd(over[:, None] * bent * root, full_matrices=False)
+        if not values[0] > 1e-9:
             return cls(np.zeros_like(state.A), np.ones_like(root))
-        first = np.linalg.svd(weighted, full_matrices=False)[2][0]
-        psi = (np.sign(root @ first) or 1.0) * first / np.maximum(root, 1e-300)
+        psi = (over * left[:, 0]) @ bent / values[0]
+        psi *= np.sign(root**2 @ psi) or 1.0
         return cls(bent @ (root**2 * psi), psi)
 
     def common(self, state: State) -> float:
@@ -142,7 +143,7 @@ class Path:
     own_power: Σ_t η_t² E r_t². What all M_t do together is M̂ = Σ η_tκ_t M_t/Σ ηκ, κ² = E_A[A² k'²]: one M of T n_step samples
     with d over their number phi and the residuals T η_tκ_t r_tψ_t/Σ ηκ, whose law is `residual` (None where there is nothing to learn from,
     or where descent has diverged and the neurons were followed no further); shared_power/n_step is the variance of their mean.
-    luck: standard deviation of the neurons' common weight along β⋆, √N E_A[A L⋆], by the chance of the batches, over that weight.
+    luck: standard deviation of the neurons' common weight along β⋆, √N E_A[A L⋆], by the chance of the batches, over √N E_A[L⋆²]^½.
     """
 
     end: State
@@ -218,8 +219,7 @@ def by_chance(problem: Problem, state: State, seen: Seen, eta: float, before: fl
 
 def luck(problem: Problem, state: State, chance: float) -> float:
     """By how much of itself what was learned of β⋆ varies from draw to draw."""
-    weight = np.sqrt(problem.N) * abs(float((state.weight * state.A) @ state.L[:, 0]))
-    return float(np.sqrt(chance) / max(weight, 1e-300))
+    return float(np.sqrt(chance / max(problem.N * float(state.weight @ state.L[:, 0] ** 2), 1e-300)))
 
 
 def respond(problem: Problem, state: State, u: Float[Array, "u dirs"], length: float = 1.0) -> Response:

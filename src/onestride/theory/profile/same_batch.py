@@ -73,7 +73,7 @@ def ratio(problem: Problem, lam: Float[Array, "lam"]) -> Float[Array, "3 lam"]:
         return after / before
 
 
-def _build(problem: Problem, *, seen: bool, moved: bool) -> Batch:
+def _build(problem: Problem, *, seen: bool, moved: bool = True) -> Batch:
     D = problem.d - 1
     L = min(degrees_resolved(D, max(problem.n, problem.N)), _DEGREES)
     learned = learned_direction(problem)
