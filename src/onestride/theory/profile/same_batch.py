@@ -17,6 +17,8 @@ neuron's features have no component along a, in sector 1 as W̃ᵀa = 0 and in t
 M is of low rank, M = BᵀSB, so that Y = hᵀDh − vᵀS(1 + BDBᵀS)⁻¹v, v = BDh. Left out: that M = XᵀRX/n and the noise of higher order hang
 together with X beyond a row's own share; what else a step leaves in the mean features (`memory`), and the length of x. Therefore the errors
 of the theory for fresh samples are multiplied by the ratio of the two, both of this theory, on the same groups of z.
+What a batch shows of its rows changes nothing in a network that it has not moved: the ratio is 1 there, and what it is here (the groups;
+z² along a t̂ that the rows have made, without what the other functions of degree two lack for it) divides the answer.
 """
 
 # pyright: reportConstantRedefinition=false, reportMissingTypeStubs=false
