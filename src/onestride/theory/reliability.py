@@ -23,7 +23,7 @@ problems of other inputs; that of degrees is where a block of dimension B_l visi
                it; or three steps and more of such size on one batch
     luck       several steps whose moves along β⋆ nearly cancel: what batches add to them by chance is above 0.3 of what is left
     travelled  several steps on inputs that are not isotropic: neurons moved by more than 1.5 of their length; first weights along the
-               largest eigenvector changed by more than 0.5 of themselves; or a literal gradient with c₁²η above 3 times its bound
+               largest eigenvector changed by more than 0.4 of themselves; or a literal gradient with c₁²η above 3 times its bound
     further    several steps with several directions or a covariance: weights above 0.25 along directions beyond those resolved
     degrees    degrees beyond those resolved that are not yet noise, B_l < 3 max(n, N)
     stretched  of several directions those that the step does not learn: M stretches neurons along them from variance G to E, which

@@ -14,7 +14,7 @@ from onestride.theory.profile.one_neuron import Path
 from onestride.theory.profile.travel import stable, travel
 
 _AMPLIFIED = 0.15
-_FAR_BY_STEPS, _TURNED, _BEYOND = 1.5, 0.5, 3.0
+_FAR_BY_STEPS, _TURNED, _BEYOND = 1.5, 0.4, 3.0
 _LUCK = 0.3
 _FIRST_ORDER = 0.25  # first order is off by 0.2 % at 0.05, and by the square of that
 _CHANCE = 5.0  # of the standard deviations of c⋆₁ in a batch: their square is 4 % of its own then

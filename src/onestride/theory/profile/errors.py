@@ -189,8 +189,8 @@ _SEVERAL = {
 # by what is combined: numbers simulated on a GPU with 16 to 40 seeds and not marked as inaccurate, problems, share of them within
 _COMBINED = {
     ("directions", "inputs"): (2412, 42, "98.2 %"),
-    ("steps", "directions"): (2760, 45, "96.4 %"),
-    ("steps", "inputs"): (1803, 45, "95.3 %"),
+    ("steps", "directions"): (2064, 45, "98.4 %"),
+    ("steps", "inputs"): (1131, 45, "96.2 %"),
 }
 _SAME_BATCH = (
     "finite n, the readout fitted on the samples of the step: of 2,352 numbers simulated for 53 random problems (n from 600 to 1,500, n/d from 1 "
