@@ -11,6 +11,7 @@ from onestride.theory.direction import direction
 from onestride.theory.profile.build import build_model
 from onestride.theory.profile.equations import solve
 from onestride.theory.profile.errors import errors_at
+from onestride.theory.profile.one_neuron import Bend, advance, look, untrained
 from onestride.theory.profile.travel import leading_overlap, stable, travel
 from tolerances import assert_agrees, seeds_from
 
@@ -123,3 +124,29 @@ def test_the_leading_direction_of_the_weights(seed):
         measured.append([(np.linalg.svd(c)[2][0] @ star) ** 2 for c in change])
     for count, found in zip((1, 3), np.array(measured).T, strict=True):
         assert_agrees(leading_overlap(p.replace(steps=count)), found, floor=0.02)
+
+
+def test_neurons_bend_by_odd_functions_where_all_is_odd():
+    """σ and labels odd: k' averages to 0, and yet M = Xᵀ diag(r k'(u)) X/n moves the neurons of the second step."""
+    p = problem(
+        activation="erf", teacher=(0, 1, 0, 0.2), gradient="labels", readout="rademacher", step=Step(exponent=0.4)
+    )
+    state = untrained(p, 31)
+    seen = look(p, state)
+    first = Bend.of(state, seen)
+    np.testing.assert_allclose(first.by, 0.0, atol=0.02)  # p gives neurons weights of 1/√N
+    state = advance(p, state, seen, first, p.etas[0], first=True)
+    seen = look(p, state)
+    bend = Bend.of(state, seen)
+    assert np.abs(bend.by).max() > 0.05
+    np.testing.assert_allclose(seen.w * seen.power @ bend.psi, 0.0, atol=1e-6)
+    np.testing.assert_allclose(seen.w * seen.power @ bend.psi**2, seen.w @ seen.power, rtol=1e-9)
+    np.testing.assert_allclose(
+        np.outer(bend.by, bend.psi), seen.response.bent, atol=1e-6
+    )  # two kinds, one the mirror of the other
+
+
+def test_luck_is_that_of_the_batches():
+    """One step of labels: √(E[r²z²]/n)/c⋆₁; c⋆₁ = 1, E z²(z² + σ²) = 3 + σ²."""
+    p = problem(teacher=(0, 1), gradient="labels", steps=2, step=[Step(exponent=0.2), Step(constant=0, exponent=0.2)])
+    assert travel(p).luck == pytest.approx(np.sqrt((3 + p.noise**2) / p.step_samples), rel=1e-3)

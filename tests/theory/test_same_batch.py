@@ -47,6 +47,14 @@ def test_rows_that_have_not_seen_the_step_give_the_theory_of_fresh_samples(gradi
     assert found == pytest.approx(known, rel=0.015)
 
 
+@pytest.mark.parametrize("gradient", ["labels", "full"])
+def test_what_a_batch_shows_does_not_change_a_network_that_it_has_not_moved(gradient):
+    """Whatever is known of the rows: the ratio is 1, up to the groups and what is left out, which the answer is therefore divided by."""
+    p, lam = make(gradient=gradient), np.array([0.01, 1.0])
+    seen, fresh = (same_batch._errors(same_batch._build(p, seen=seen, moved=False), lam) for seen in (True, False))
+    assert seen / fresh == pytest.approx(1.0, abs=0.06)
+
+
 def test_without_a_step_nothing_is_seen():
     p = make(step=one.Step.none())
     assert one.predict(p).test_error == one.predict(p.replace(fresh=True)).test_error
@@ -72,7 +80,9 @@ def test_agrees_with_simulation(changes, simulated):
     found = one.predict(make(**changes), throw=False)
     linear = changes.get("teacher") == [0, 1]  # without noise: marked, as others of the kind are off by up to 14 %
     assert found.status is (Status.INACCURATE if linear else Status.SOLVED)
-    assert [found.train_loss, found.train_mse, found.test_error] == pytest.approx(simulated, rel=0.032)
+    assert [found.train_loss, found.train_mse, found.test_error] == pytest.approx(
+        simulated, rel=0.06 if linear else 0.032
+    )
 
 
 @pytest.mark.parametrize(
@@ -101,6 +111,10 @@ def test_other_quantities_need_fresh_samples():
         (
             {"teacher": [0, 1], "step": one.Step(constant=3, exponent=0.5)},
             "own shares of the gradient move their pre-activations by",
+        ),
+        (
+            {"gradient": "full", "n": 500, "d": 40, "teacher": [0, 1], "step": one.Step(constant=1, exponent=0.5)},
+            "the step is far beyond the largest with which descent is stable",
         ),
     ],
 )

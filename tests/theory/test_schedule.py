@@ -69,8 +69,28 @@ def test_more_nodes_change_nothing(monkeypatch):
     p = problem(gradient="labels", steps=2, step=Step(constant=1.5, exponent=0.45))
     few = errors_of(schedule.build(p, nodes=25))
     monkeypatch.setattr(schedule, "_LENGTHS", 3)
-    monkeypatch.setattr(schedule, "_SECOND_OFFSETS", 3)
+    monkeypatch.setattr(schedule, "_SECOND_OFFSETS", 5)
     np.testing.assert_allclose(errors_of(schedule.build(p, nodes=31)), few, rtol=1e-3)
+
+
+def test_the_quadratic_part_along_a_second_direction_is_learned():
+    """y = f(z₁) + f(z₂), ±1 readout: three errors at λ = 0.01 of an independent simulator, within three standard errors (2 to 3.5 %)
+    or 2 %. With ω₂² the same in every neuron they were 17, 27 and 22 % high."""
+    fields = {
+        "n": 780,
+        "d": 72,
+        "N": 883,
+        "activation": "silu",
+        "teacher": (0, 1, 2**-0.5),
+        "noise": 0.0,
+        "directions": 2,
+    }
+    p = Problem(
+        **fields, gradient="labels", readout="rademacher", step=Step(constant=1, exponent=0.3), steps=2, ridge=0.01
+    )
+    found = one.predict(p)
+    measured = [0.1602, 0.0781, 1.0457]
+    np.testing.assert_allclose([getattr(found, name) for name in NAMES], measured, rtol=0.035)
 
 
 def test_derivatives_match_finite_differences():
@@ -97,7 +117,7 @@ def test_derivatives_match_finite_differences():
 def test_simulated_schedules_agree(changes, seed):
     """Three errors, k = 5, 10 seeds, 3 % floor: a false alarm in 3 of 1,000 runs at most."""
     p = problem(n=400, d=200, N=500, noise=0.5, teacher=(0, 1, 0.3), **changes)
-    predicted, measured = one.predict(p), one.simulate(p, seeds_from(seed, 10), untrained=False)
+    predicted, measured = one.predict(p, throw=False), one.simulate(p, seeds_from(seed, 10), untrained=False)
     for name in NAMES:
         assert_agrees(getattr(predicted, name), getattr(measured, name).values, floor=0.03)
 
@@ -118,7 +138,7 @@ def test_a_reused_batch_costs_what_another_simulator_measured(gradient, alpha, m
     for T, ratio in zip((2, 3, 5), measured, strict=True):
         schedules = [p.replace(steps=T, step=Step(constant=1, exponent=alpha), batch=b) for b in ("reused", "fresh")]
         again, fresh = (errors_of(schedule.build(q), 0.1)[2] for q in schedules)
-        np.testing.assert_allclose(again / fresh, ratio, rtol=0.03)
+        np.testing.assert_allclose(again / fresh, ratio, rtol=0.035)
 
 
 def test_simulated_reused_batches_agree(seed):

@@ -31,7 +31,7 @@ _GRID, _REACH = 120, 7.5  # nodes of a neuron's pre-activation; none at 0, where
 
 class GroupedRows(NamedTuple):
     """Groups of rows. plane: coordinates δ of the plane off t̂ as (m_δ, L_δ1, …), `output` the same of ω, label that of y; tail: the
-    variance of y that ξ does not tell. unit: r̂, 0 on rows that the step has not seen.
+    variance of y that ξ does not tell. unit: r̂, 0 on rows that the step has not seen. on_output: p in the plane.
     """
 
     w: Float[Array, "i"]
@@ -42,6 +42,7 @@ class GroupedRows(NamedTuple):
     output: Float[Array, "i c"]
     label: Float[Array, "i c"]
     tail: Float[Array, "i"]
+    on_output: Float[Array, "e"]
 
 
 def batch_rows(problem: Problem, learned: LearnedDirection, *, seen: bool, groups: tuple[int, int]) -> GroupedRows:
@@ -60,14 +61,16 @@ def batch_rows(problem: Problem, learned: LearnedDirection, *, seen: bool, group
     t = np.array([learned.overlap, tilt, np.sqrt(max(1 - learned.overlap**2 - tilt**2, 0.0))])
     e = np.array([1.0, 0.0, 0.0]) - t[0] * t
     e = e / np.linalg.norm(e) if t[0] ** 2 < 1 - 1e-9 else np.array([0.0, 0.0, 1.0])
-    plane = np.stack([e, np.cross(t, e)]) @ x if full else e[None] @ x
+    axes = np.stack([e, np.cross(t, e)]) if full else e[None]
+    plane = axes @ x
     z = t @ x
     by_z = _cut(z, groups[0])
     group = by_z * groups[1]
     for at in range(groups[0]):
         chosen = np.flatnonzero(by_z == at)
         group[chosen] += _cut(r[chosen], groups[1])
-    return _grouped(group, z, r, unit if seen else 0 * unit, [*plane, *([omega] if full else [])], y)
+    rows = _grouped(group, z, r, unit if seen else 0 * unit, [*plane, *([omega] if full else [])], y)
+    return rows._replace(on_output=axes[:, 1])
 
 
 def _cut(x: Array, count: int) -> Array:
@@ -96,7 +99,17 @@ def _grouped(group: Array, z: Array, r: Array, unit: Array, known: list[Array], 
     full = len(known) == 4
     output = coordinates[2] if full else np.zeros_like(coordinates[0])
     plane = coordinates[:2] if full else coordinates
-    return GroupedRows(count / ROWS, mean(z), mean(r), mean(unit), plane, output, label[:, :-1], label[:, -1] ** 2)
+    return GroupedRows(
+        count / ROWS,
+        mean(z),
+        mean(r),
+        mean(unit),
+        plane,
+        output,
+        label[:, :-1],
+        label[:, -1] ** 2,
+        np.zeros(len(plane)),
+    )
 
 
 def with_test_rows(rows: GroupedRows, z: Array, w: Array, h: list[Array], noise: float) -> GroupedRows:
@@ -109,10 +122,9 @@ def with_test_rows(rows: GroupedRows, z: Array, w: Array, h: list[Array], noise:
     if c > 1 + e:
         output[:, -1] = 1.0
     label[:, 0], label[:, 1] = h[0], h[1][:, 0]
-    more = GroupedRows(w, z, none, none, plane, output, label, h[-1] + noise**2)
-    return GroupedRows(
-        *(np.concatenate([a, b], axis=a.ndim - 2 if a.ndim > 1 else 0) for a, b in zip(rows, more, strict=True))
-    )
+    more = GroupedRows(w, z, none, none, plane, output, label, h[-1] + noise**2, rows.on_output)
+    both = (np.concatenate([a, b], axis=a.ndim - 2 if a.ndim > 1 else 0) for a, b in zip(rows, more, strict=True))
+    return GroupedRows(*both)._replace(on_output=rows.on_output)
 
 
 def own_share(

@@ -42,12 +42,14 @@ from onestride.theory.profile.lengths import step_law
 from onestride.theory.profile.moves import Moves
 from onestride.theory.profile.one_neuron import (
     DIVERGED,
+    Bend,
     Path,
     Seen,
     State,
-    common,
+    by_chance,
     look,
     lost,
+    luck,
     moved,
     own_growth,
     residual_law,
@@ -73,6 +75,12 @@ class Course(Path):
     grows: Float[Array, "a t"]
     pull: Vector
 
+    @property
+    def turned(self) -> float:
+        """|Π_t(1 + g_tλ) − 1| along the largest eigenvector, root mean square over the neurons."""
+        change = np.prod(1 + self.grows * self.sigma.eigenvalues.max(), axis=1) - 1
+        return float(np.sqrt(self.end.weight @ change**2))
+
 
 @dataclass(frozen=True)
 class _Walk:
@@ -90,22 +98,24 @@ def travel_correlated(problem: Problem, nodes: int, sigma: Sigma | None = None) 
     """Follow the neurons through steps on fresh batches of inputs with covariance Σ."""
     sigma = sigma_of(problem) if sigma is None else sigma
     frame, walk = _start(problem, sigma, nodes)
-    seen, powers = list[Seen](), list[float]()
+    seen, bent, powers, chance = list[Seen](), list[Bend](), list[float](), 0.0
     for step, eta in enumerate(problem.etas):
         seen.append(look(problem, walk.state))
         powers.append(float(seen[-1].w @ seen[-1].power))
         if not powers[-1] <= DIVERGED * powers[0]:
             return lost(problem, walk.state, powers)
-        walk = _advance(problem, sigma, frame, walk, seen[-1], eta, step)
+        chance = by_chance(problem, walk.state, seen[-1], eta, chance)
+        bent.append(Bend.of(walk.state, seen[-1]))
+        walk = _advance(problem, sigma, frame, walk, seen[-1], bent[-1], eta, step)
     state, etas = walk.state, problem.etas
-    bends = np.stack([eta * s.bending for eta, s in zip(etas, seen, strict=True)], axis=1)
-    shares = np.array([eta * common(state, s) for eta, s in zip(etas, seen, strict=True)])
+    bends = np.stack([eta * bend.by for eta, bend in zip(etas, bent, strict=True)], axis=1)
+    shares = np.array([eta * bend.common(state) for eta, bend in zip(etas, bent, strict=True)])
     total, shares = shares.sum(), shares / shares.sum()
-    residual = residual_law(problem, shares, seen) if max(powers) > 0 else None
+    residual = residual_law(problem, shares, seen, bent) if max(powers) > 0 else None
     phi = problem.d / problem.step_samples / problem.steps
     power, own = (float(np.square(x) @ powers) for x in (shares, etas))
     bends *= state.A[:, None] / np.sqrt(problem.N)
-    path = (state, etas, tuple(powers), bends, own, power, phi, residual)
+    path = (state, etas, tuple(powers), bends, own, power, phi, residual, luck(problem, state, chance))
     return Course(
         *path, sigma, frame, tuple(walk.units), walk.shared / total, walk.noise, np.stack(walk.grows, axis=1), walk.pull
     )
@@ -142,7 +152,9 @@ def _at_spike(problem: Problem, sigma: Sigma) -> Float[Array, "vectors"] | None:
     return out
 
 
-def _advance(problem: Problem, sigma: Sigma, frame: Frame, walk: _Walk, seen: Seen, eta: float, step: int) -> _Walk:
+def _advance(
+    problem: Problem, sigma: Sigma, frame: Frame, walk: _Walk, seen: Seen, bend: Bend, eta: float, step: int
+) -> _Walk:
     """A step of size η on the fresh batch seen."""
     state, lam, k = walk.state, sigma.eigenvalues, problem.directions
     phi0, tau = problem.d / problem.step_samples, eta * state.A / np.sqrt(problem.N)
@@ -162,8 +174,9 @@ def _advance(problem: Problem, sigma: Sigma, frame: Frame, walk: _Walk, seen: Se
     noise = walk.noise * (1 + tau * B) ** 2 + private + dropped / sigma.moment(2)
     grows = [*walk.grows, tau * B]
     known = walk.shared.copy()
-    known[first : first + len(turn)] += (eta * common(state, seen) * (turn @ root))[:, None]
-    left = (eta * common(state, seen)) ** 2 * (root @ root - np.square(turn @ root).sum())
+    known_by = eta * bend.common(state) * root * bend.psi
+    known[first : first + len(turn)] += (turn @ known_by)[:, None]
+    left = known_by @ known_by - np.square(turn @ known_by).sum()
     known[-2] = np.sqrt(known[-2] ** 2 + max(left, 0.0))
     after = moved(problem, state, seen, eta)
     kept = np.prod(1 + np.stack(grows, axis=1)[:, None] * lam[:, None], axis=2)

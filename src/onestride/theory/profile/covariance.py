@@ -46,12 +46,21 @@ from onestride.theory.profile.anisotropy import (
     sigma_of,
 )
 from onestride.theory.profile.correlated import Course, course_directions, travel_correlated
-from onestride.theory.profile.drift import LEAST, Weights, in_few_columns, left_over, moved_means
+from onestride.theory.profile.drift import LEAST, Weights, left_over, moved_means
 from onestride.theory.profile.harmonics import HIGHEST_DEGREE, multiplicity, radius_rule, resolve, sphere_rule
 from onestride.theory.profile.lengths import length_rule
 from onestride.theory.profile.moves import Moves, one_step
 from onestride.theory.profile.neurons import LearnedDirection, normal_rule, resolution
-from onestride.theory.profile.sectors import Coupled, Means, Model, Sector, split, split_teacher
+from onestride.theory.profile.sectors import (
+    Coupled,
+    Means,
+    Model,
+    Sector,
+    in_columns,
+    in_few_columns,
+    split,
+    split_teacher,
+)
 from onestride.theory.profile.several import Sight
 
 # 20 in the place of 10, 12 of 7, 24 of 12 or 5 of 3 move errors by 0.13 % at most (ar1 and power, n = 1,200, d = 600)
@@ -268,11 +277,12 @@ class Builder:
         teacher = _split(problem, seen, length, w, sphere, L)
         few, along = self.nodes_off(_HIGHER), np.stack([at.frame.dot(e, e) for e in at.teacher.e])
         factors, each = self.strengths(few, None)[0], seen_by(along, at.sigma, few)
+        columns = in_few_columns(parts[1], w)
+        largest = float(np.linalg.norm(columns[0][:, 0]))
         higher = [
-            _in_columns(higher_sector(l, D, parts[l], teacher[l], factors, few, each, kinds.weight), w)
+            in_columns(higher_sector(l, D, parts[l], teacher[l], factors, few, each, kinds.weight), w, largest)
             for l in range(2, L + 1)
         ]
-        columns = in_few_columns(parts[1], w)
         means, carried, bases, less = moved_means(
             problem, at, self.moves, kinds, parts, (teacher[0], teacher[1]), w, columns
         )
@@ -287,7 +297,7 @@ class Builder:
             coupled = Coupled(len(at.rows), np.kron(mass, repeat), norm, bases, less)
             frames = np.sqrt(share)[:, None, None] * np.eye(problem.directions)  # `coupled` knows better
             linear = _sector(float(D), parts[1], strength, share, teacher[1], frames)
-            linear = _in_columns(linear, w, columns)
+            linear.__dict__["factors"] = columns
             return replace(model, sectors=(linear, *higher), means=replace(means, coupled=coupled), adapted=None)
 
         learned, shown = LearnedDirection(self.amplitude, seen.overlap, True, 0.0), (kinds.A, kinds.theta[:, 0])
@@ -336,9 +346,3 @@ def _roots(along: Float[Array, "k k p"]) -> Float[Array, "p k k"]:
     """Square roots of the matrices that the teacher's directions have in every bin."""
     values, vectors = np.linalg.eigh(np.moveaxis(along, 2, 0))
     return np.einsum("pab,pb,pcb->pac", vectors, np.sqrt(np.maximum(values, 0.0)), vectors)
-
-
-def _in_columns(sector: Sector, w: Array, columns: tuple[Array, Array] | None = None) -> Sector:
-    """The sector with K in as few columns as the samples see."""
-    sector.__dict__["factors"] = columns or in_few_columns(sector.K, w)
-    return sector

@@ -33,9 +33,8 @@ from onestride.problem import Problem
 from onestride.theory.profile.anisotropy import Directions, Vector
 from onestride.theory.profile.memory import own_slope
 from onestride.theory.profile.moves import Moves
-from onestride.theory.profile.sectors import Means
+from onestride.theory.profile.sectors import Means, in_few_columns
 
-_COLUMNS = 1e-5  # singular values of K and b kept, over the largest: errors change by less than 1e-5
 LEAST = 0.1  # of the variance left to a neuron: no real one has a_j near 1
 
 
@@ -79,7 +78,8 @@ class Weights(NamedTuple):
         grown = (kept @ lam / d)[which] + noise * at.sigma.moment(2)
         m, B = moves.mean, np.pad(at.star_moved, (0, 1))
         B[-1, -1] = moves.noise_length
-        F = np.multiply.outer(2 * nu, m) + np.multiply.outer(nu**2, m @ B @ m)
+        left = np.stack([moves.left(lam, at.frame.dot(b, b)) for b in at.batch], axis=1)[which]
+        F = nu[:, None, None] * (left[:, :, None] + left[:, None, :]) * m + np.multiply.outer(nu**2, m @ B @ m)
         F = F + np.multiply.outer(noise / (moves.power or 1.0), moves.square)
         to_batch = at.frame.gram(at.batch, at.rows)
         towards = F @ to_batch
@@ -122,16 +122,6 @@ class _Blocks(NamedTuple):
             part = parts.get(name, np.zeros((self.neurons, 0)))
             out.append(np.pad(part, ((0, 0), (0, len(B) - part.shape[1]))))
         return np.concatenate(out, axis=1)
-
-
-def in_few_columns(part: Float[Array, "k i"], w: Float[Array, "i"]) -> tuple[Float[Array, "k r"], Float[Array, "r i"]]:
-    """Part = X Y with few columns, to `_COLUMNS` in the norm of the samples."""
-    if not np.isfinite(part).all():  # the model will say why
-        return part, np.eye(part.shape[1])
-    root = np.sqrt(w)
-    left, values, right = np.linalg.svd(part * root, full_matrices=False)
-    kept = values > _COLUMNS * values[:1]
-    return left[:, kept] * values[kept], right[kept] / root
 
 
 def moved_means(

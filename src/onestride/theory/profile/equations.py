@@ -11,8 +11,8 @@ K is a product of few columns and rows, K = X Y. With C = (N/B) Xᵀ diag(w q g)
 V = Yᵀ C T Y, K E = X T Y and K U Kᵀ = X T P Xᵀ with T = (I + P C)⁻¹.
 
 Newton's method in (log ρ, log q) with a capped step, after half-steps of the fixed-point map while far away; the rows of
-residual and Jacobian are scaled by ρ_i and q_k. The Jacobian costs twenty times as much as the residual: at λ > 0 it is kept while
-steps with it still divide the residual by ten.
+residual and Jacobian are scaled by ρ_i and q_k. With few columns the Jacobian costs twenty times as much as the residual: at λ > 0
+it is kept while steps with it still divide the residual by ten, by more where it costs less.
 """
 
 # pyright: reportConstantRedefinition=false
@@ -140,9 +140,9 @@ def newton(
     cap: float = 1.0,
 ) -> Solution:
     """Newton's method from (ρ, q) at λ (a number, or one per row)."""
-    size, best, taken, factors = rho.size, np.inf, 0, None
+    size, best, taken, factors, jacobian = rho.size, np.inf, 0, None, None
     positive = not np.iscomplexobj(lam) and bool(np.min(lam) > 0)
-    residual, jacobian = residual_and_jacobian(model, lam, rho, q)
+    residual, worth = residual_only(model, lam, rho, q), _worth(model)
     while taken < steps:
         error = float(np.abs(residual).max())
         # stop at rounding level: small, and no longer falling
@@ -153,6 +153,7 @@ def newton(
             step = -0.5 * np.log1p(-residual)
         else:
             if factors is None:
+                residual, jacobian = residual_and_jacobian(model, lam, rho, q)
                 factors = lu_factor(jacobian, check_finite=False)
             step = lu_solve(factors, -residual, check_finite=False)
             if not np.isfinite(step).all():
@@ -160,15 +161,20 @@ def newton(
             step *= min(1.0, cap / max(float(np.abs(step).max()), 1e-300))
         taken += 1
         rho, q = rho * np.exp(step[:size]), q * np.exp(step[size:])
-        if positive and factors is not None:
-            residual, jacobian = residual_only(model, lam, rho, q), None
-            if np.abs(residual).max() < _WORTH * error:
-                continue
-        (residual, jacobian), factors = residual_and_jacobian(model, lam, rho, q), None
+        residual, jacobian = residual_only(model, lam, rho, q), None
+        if not (positive and np.abs(residual).max() < worth * error):
+            factors = None
     if jacobian is None:
         residual, jacobian = residual_and_jacobian(model, lam, rho, q)
     error = float(np.abs(residual).max())
     return Solution(lam, rho, q, error, taken, bool(error <= max(TOLERANCE, tolerance)), jacobian)
+
+
+def _worth(model: Model) -> float:
+    """What a step with the last Jacobian must leave of the residual to be worth another, by what a new one costs."""
+    i, k, r = model.w.size, model.theta.shape[0], max(1, *(len(sector.factors[1]) for sector in model.sectors), 1)
+    times = (i * i + i * k + k * k) / (r * (i + k + 5 * r))  # that of the residual
+    return float(_WORTH ** max(20 / times, 1.0))
 
 
 def solve(model: Model, lam: complex, start: Solution | None = None) -> Solution:

@@ -189,12 +189,12 @@ _SEVERAL = {
 # by what is combined: numbers simulated on a GPU with 16 to 40 seeds and not marked as inaccurate, problems, share of them within
 _COMBINED = {
     ("directions", "inputs"): (2412, 42, "98.2 %"),
-    ("steps", "directions"): (2760, 45, "96.4 %"),
-    ("steps", "inputs"): (1803, 45, "95.3 %"),
+    ("steps", "directions"): (2064, 45, "98.4 %"),
+    ("steps", "inputs"): (1131, 45, "96.2 %"),
 }
 _SAME_BATCH = (
-    "finite n, the readout fitted on the samples of the step: of 1,932 numbers simulated for 50 random problems not seen before (n from 600 to "
-    "1,500, n/d from 1 to 23, c ≤ 2, α ≤ 1/2, λ from 0.001 to 1) and not marked as inaccurate 94.3 % lie within 3 standard errors or 2 %"
+    "finite n, the readout fitted on the samples of the step: of 2,352 numbers simulated for 53 random problems (n from 600 to 1,500, n/d from 1 "
+    "to 23, c ≤ 2, α ≤ 1/2, λ from 0.001 to 1) and not marked as inaccurate 97.2 % lie within 3 standard errors or 2 %"
 )
 # by kind of inputs that are not isotropic: the same for problems of two independent simulators (docs/inputs.md)
 _OF_INPUTS = {

@@ -49,6 +49,11 @@ class Moves(NamedTuple):
     square: Float[Array, "b b"]
     law: SpectralNodes | None
 
+    def left(self, lam: Float[Array, "p"], energy: Float[Array, "p"]) -> Float[Array, "a"]:
+        """Π_t(1 + g_tλ), what is left of a neuron's first weights, averaged with these energies; 1 where there are none."""
+        each = np.prod(1 + self.grows[:, None, :] * lam[:, None], axis=2)
+        return each @ energy / energy.sum() if energy.sum() > 0 else np.ones_like(self.A)
+
     def kept(self, lam: Float[Array, "p"]) -> Float[Array, "a p"]:
         """Π_t(1 + g_tλ)²: what is left of a neuron's first weights, squared."""
         return np.prod(1 + self.grows[:, None, :] * lam[:, None], axis=2) ** 2

@@ -40,7 +40,6 @@ from onestride.theory.profile.gradient_noise import (
     grouped,
     noisy,
     one_direction,
-    signal_of,
 )
 from onestride.theory.profile.lengths import length_rule
 from onestride.theory.profile.neurons import normal_rule, readout_rule
@@ -100,8 +99,8 @@ class Response(NamedTuple):
 
 
 class Seen(NamedTuple):
-    """What a batch shows at nodes u of probabilities w: the response, R, g and E[r²|u]; at random lengths their number, each with the
-    same nodes u.
+    """What a batch shows at nodes u of probabilities w: the response, R, g and E[r²|u]; at random lengths every
+    length with the same nodes u.
     """
 
     u: Float[Array, "u dirs"]
@@ -110,38 +109,41 @@ class Seen(NamedTuple):
     R: Float[Array, "u"]
     longer: Float[Array, "u"]
     power: Float[Array, "u"]
-    lengths: int = 1
 
-    @property
-    def by_length(self) -> tuple[Float[Array, "a l"], Float[Array, "l"]]:
-        """K' averaged over r² at each length, and shares of E r²."""
-        power = (self.w * self.power).reshape(self.lengths, -1)
-        each = np.maximum(power.sum(1), 1e-300)
-        bent = self.response.bent.reshape(-1, *power.shape)
-        return np.einsum("alu,lu->al", bent, power / each[:, None]), each / each.sum()
 
-    @property
-    def bending(self) -> Float[Array, "a"]:
-        """K' averaged over r², at random lengths root mean square over them."""
-        each, share = self.by_length
-        return each[:, 0] if self.lengths == 1 else np.sign(each @ share) * np.sqrt(each**2 @ share)
+class Bend(NamedTuple):
+    """K' of a step as k'_A(u) = by_A ψ(u), E[r²ψ²] = E r²: M = (1/n) Xᵀ diag(rψ) X is then one matrix for all neurons."""
 
-    @property
-    def relative(self) -> Float[Array, "u"]:
-        """By how much more a sample of this length bends neurons than samples do on average."""
-        each, _ = self.by_length
-        ratio = self.bending @ each / max(float(self.bending @ self.bending), 1e-300)
-        return np.repeat(ratio if ratio.any() else np.ones_like(ratio), self.w.size // self.lengths)
+    by: Float[Array, "a"]
+    psi: Float[Array, "u"]
+
+    @classmethod
+    def of(cls, state: State, seen: Seen) -> Bend:
+        """The leading one of the functions k'_A over the neurons; ψ = 1 before the first step, odd where σ and the labels are."""
+        share, bent = seen.w * seen.power, seen.response.bent
+        root = np.sqrt(share / max(float(share.sum()), 1e-300))
+        over = np.sqrt(state.weight) * state.A
+        left, values, _ = np.linalg.svd(over[:, None] * bent * root, full_matrices=False)
+        if not values[0] > 1e-9:
+            return cls(np.zeros_like(state.A), np.ones_like(root))
+        psi = (over * left[:, 0]) @ bent / values[0]
+        psi *= np.sign(root**2 @ psi) or 1.0
+        return cls(bent @ (root**2 * psi), psi)
+
+    def common(self, state: State) -> float:
+        """κ, its size over the neurons; steps count alike where it vanishes."""
+        return max(float(np.sqrt(state.weight @ (state.A * self.by) ** 2)), 1e-9)
 
 
 @dataclass(frozen=True)
 class Path:
     """Where the neurons have gone, and what moved them.
 
-    powers: E r_t². bends: τ_t k'_t with k' averaged over r², by which M_t = Xᵀ diag(r) X/n of step t multiplies the rest.
+    powers: E r_t². bends: τ_t k'_t of `Bend`, by which M_t = Xᵀ diag(r_tψ_t) X/n of step t multiplies the rest.
     own_power: Σ_t η_t² E r_t². What all M_t do together is M̂ = Σ η_tκ_t M_t/Σ ηκ, κ² = E_A[A² k'²]: one M of T n_step samples
-    with d over their number phi and the residuals T η_tκ_t r_t/Σ ηκ, whose law is `residual` (None where there is nothing to learn from,
+    with d over their number phi and the residuals T η_tκ_t r_tψ_t/Σ ηκ, whose law is `residual` (None where there is nothing to learn from,
     or where descent has diverged and the neurons were followed no further); shared_power/n_step is the variance of their mean.
+    luck: standard deviation of the neurons' common weight along β⋆, √N E_A[A L⋆], by the chance of the batches, over √N E_A[L⋆²]^½.
     """
 
     end: State
@@ -152,6 +154,7 @@ class Path:
     shared_power: float
     phi: float
     residual: ResidualLaw | None
+    luck: float
 
     @property
     def steepness(self) -> float:
@@ -171,21 +174,24 @@ class Path:
 
 def travel_fresh(problem: Problem, nodes: int, scale: float = 1.0) -> Path:
     """Follow the neurons through steps on fresh batches; `scale` is that of the nodes of A."""
-    state, seen, powers = untrained(problem, nodes, scale), list[Seen](), list[float]()
+    state, powers, chance = untrained(problem, nodes, scale), list[float](), 0.0
+    seen, bent = list[Seen](), list[Bend]()
     for eta in problem.etas:
         seen.append(look(problem, state))
         powers.append(float(seen[-1].w @ seen[-1].power))
         if not powers[-1] <= DIVERGED * powers[0]:
             return lost(problem, state, powers)
-        state = advance(problem, state, seen[-1], eta, first=len(seen) == 1)
-    bends = np.stack([eta * s.bending for eta, s in zip(problem.etas, seen, strict=True)], axis=1)
-    shares = np.array([eta * common(state, s) for eta, s in zip(problem.etas, seen, strict=True)])
+        chance = by_chance(problem, state, seen[-1], eta, chance)
+        bent.append(Bend.of(state, seen[-1]))
+        state = advance(problem, state, seen[-1], bent[-1], eta, first=len(seen) == 1)
+    bends = np.stack([eta * bend.by for eta, bend in zip(problem.etas, bent, strict=True)], axis=1)
+    shares = np.array([eta * bend.common(state) for eta, bend in zip(problem.etas, bent, strict=True)])
     state, shares = replace(state, noise=state.noise / shares.sum()), shares / shares.sum()
-    residual = residual_law(problem, shares, seen) if max(powers) > 0 else None
+    residual = residual_law(problem, shares, seen, bent) if max(powers) > 0 else None
     phi = problem.d / problem.step_samples / problem.steps
     shared, own = (float(np.square(x) @ powers) for x in (shares, problem.etas))
     bends *= state.A[:, None] / np.sqrt(problem.N)
-    return Path(state, problem.etas, tuple(powers), bends, own, shared, phi, residual)
+    return Path(state, problem.etas, tuple(powers), bends, own, shared, phi, residual, luck(problem, state, chance))
 
 
 def untrained(problem: Problem, nodes: int, scale: float = 1.0) -> State:
@@ -201,12 +207,19 @@ def untrained(problem: Problem, nodes: int, scale: float = 1.0) -> State:
 
 def lost(problem: Problem, state: State, powers: list[float]) -> Path:
     """The path of a descent that diverges, as far as it was followed."""
-    return Path(state, problem.etas, (*powers, np.inf), np.zeros((state.A.size, 0)), 0.0, 0.0, 1.0, None)
+    return Path(state, problem.etas, (*powers, np.inf), np.zeros((state.A.size, 0)), 0.0, 0.0, 1.0, None, np.inf)
 
 
-def common(state: State, seen: Seen) -> float:
-    """κ, the size of k' over the neurons; steps count alike where it vanishes."""
-    return max(float(np.sqrt(state.weight @ (state.A * seen.bending) ** 2)), 1e-9)
+def by_chance(problem: Problem, state: State, seen: Seen, eta: float, before: float) -> float:
+    """Variance of √N E_A[A L⋆] over batches after a step: κ = E_A[A²k] turns it by 1 − ηE[κ²u⋆²] and adds η²E[r²κ²u⋆²]/n_step."""
+    along = ((state.weight * state.A**2) @ seen.response.k * seen.u[:, 0]) ** 2
+    kept = 1 - eta * float(seen.w @ along) if problem.gradient == "full" else 1.0
+    return kept**2 * before + eta**2 * float((seen.w * seen.power) @ along) / problem.step_samples
+
+
+def luck(problem: Problem, state: State, chance: float) -> float:
+    """By how much of itself what was learned of β⋆ varies from draw to draw."""
+    return float(np.sqrt(chance / max(problem.N * float(state.weight @ state.L[:, 0] ** 2), 1e-300)))
 
 
 def respond(problem: Problem, state: State, u: Float[Array, "u dirs"], length: float = 1.0) -> Response:
@@ -248,7 +261,7 @@ def look(problem: Problem, state: State) -> Seen:
     if problem.gradient == "full":
         F, spread, longer = put_out(problem, state, seen)
         R, power = R - F, power + spread
-    return Seen(u, w, seen, R, longer, power + R**2, lengths.size)
+    return Seen(u, w, seen, R, longer, power + R**2)
 
 
 def labels_at(problem: Problem, u: Float[Array, "u dirs"]) -> Float[Array, "u"]:
@@ -282,7 +295,7 @@ def own_growth(problem: Problem, state: State, seen: Seen) -> Float[Array, "a"]:
     return bent @ (w * (seen.R - seen.longer * (2 * second_moment(problem) / problem.d))) - _own_share(problem, a)
 
 
-def advance(problem: Problem, state: State, seen: Seen, eta: float, *, first: bool) -> State:
+def advance(problem: Problem, state: State, seen: Seen, bend: Bend, eta: float, *, first: bool) -> State:
     """The neurons after a step of size η on the fresh batch seen."""
     phi0, tau = problem.d / problem.step_samples, eta * state.A / np.sqrt(problem.N)
     after, wr = moved(problem, state, seen, eta), seen.w * seen.power
@@ -295,13 +308,13 @@ def advance(problem: Problem, state: State, seen: Seen, eta: float, *, first: bo
     turn = np.linalg.svd(np.sqrt(state.weight)[:, None] * noises, full_matrices=False)[2][:_NOISES]
     old, new = turn[:, : state.L.shape[1] - k], turn[:, state.L.shape[1] - k :]
     L = np.concatenate([after.L[:, :k], noises @ turn.T], axis=1)
-    own = first * tau[:, None] * seen.response.twisted * root
+    own, known = first * tau[:, None] * seen.response.twisted * root, eta * bend.common(state) * root * bend.psi
     return replace(
         after,
         L=L,
         v=v + (noises**2).sum(1) - (L[:, k:] ** 2).sum(1),
         output=np.concatenate([state.output[:k], old @ state.output[k:]]),
-        noise=np.concatenate([state.noise[:k], old @ state.noise[k:] + eta * common(state, seen) * (new @ root)]),
+        noise=np.concatenate([state.noise[:k], old @ state.noise[k:] + new @ known]),
         pull=np.concatenate([after.pull[:, :k], after.pull[:, k:] @ old.T + own @ new.T], axis=1),
     )
 
@@ -359,32 +372,19 @@ def _own_share(problem: Problem, a: Array) -> Array | float:
     return a * (mean - c[1] ** 2 - 6 * c[1] * c[3])
 
 
-def residual_law(problem: Problem, shares: Float[Array, "t"], seen: list[Seen]) -> ResidualLaw:
-    """The law of T η_tκ_t r_t/Σ ηκ, every step with the same probability."""
+def residual_law(problem: Problem, shares: Float[Array, "t"], seen: list[Seen], bent: list[Bend]) -> ResidualLaw:
+    """The law of T η_tκ_t r_tψ_t/Σ ηκ, every step with the same probability."""
     T, pieces = problem.steps, list[Signal]()
-    known = problem.gradient == "labels" and problem.law.freedom is None
-    same = noisy(signal_of(problem.target), problem.noise**2) if known else None
-    for share, s in zip(shares, seen, strict=True):
-        law = same or (_of_residuals if s.lengths == 1 else _of_lengths)(s, problem.directions)
+    for share, s, bend in zip(shares, seen, bent, strict=True):
+        law = _of_residuals(s, bend.psi, problem.directions)
         pieces.append(law._replace(g=T * share * law.g, weight=law.weight / T))
     return compressed(Signal(*(np.concatenate(part) for part in zip(*pieces, strict=True))))
 
 
-def _of_residuals(seen: Seen, k: int) -> Signal:
-    """R and the teacher's coordinates, with what varies around R."""
+def _of_residuals(seen: Seen, psi: Float[Array, "u"], k: int) -> Signal:
+    """R ψ and the teacher's coordinates, r with what varies around R."""
+    g, extra = seen.R * psi, (seen.power - seen.R**2) * psi**2
     if k == 1:
-        return noisy(one_direction(seen.R, seen.u[:, 0], seen.w), seen.power - seen.R**2, 12)
+        return noisy(one_direction(g, seen.u[:, 0], seen.w), extra, 12)
     u = seen.u[:, :k]
-    signal = grouped(Signal(seen.R, u, u[:, :, None] * u[:, None, :], seen.w))
-    return noisy(signal, float(seen.w @ (seen.power - seen.R**2)), 12)
-
-
-def _of_lengths(seen: Seen, k: int) -> Signal:
-    """The same of r times what its length makes of it."""
-    size, parts, relative = seen.w.size // seen.lengths, list[Signal](), seen.relative
-    for at in (slice(j * size, (j + 1) * size) for j in range(seen.lengths)):
-        chance = float(seen.w[at].sum())
-        one = seen._replace(u=seen.u[at], w=seen.w[at] / chance, R=seen.R[at], power=seen.power[at], lengths=1)
-        law = _of_residuals(one, k)
-        parts.append(law._replace(g=float(relative[at][0]) * law.g, weight=chance * law.weight))
-    return Signal(*(np.concatenate(part) for part in zip(*parts, strict=True)))
+    return noisy(grouped(Signal(g, u, u[:, :, None] * u[:, None, :], seen.w)), float(seen.w @ extra), 12)

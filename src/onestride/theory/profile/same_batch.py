@@ -17,18 +17,21 @@ neuron's features have no component along a, in sector 1 as W̃ᵀa = 0 and in t
 M is of low rank, M = BᵀSB, so that Y = hᵀDh − vᵀS(1 + BDBᵀS)⁻¹v, v = BDh. Left out: that M = XᵀRX/n and the noise of higher order hang
 together with X beyond a row's own share; what else a step leaves in the mean features (`memory`), and the length of x. Therefore the errors
 of the theory for fresh samples are multiplied by the ratio of the two, both of this theory, on the same groups of z.
+What a batch shows of its rows changes nothing in a network that it has not moved: the ratio is 1 there, and what it is here (the groups;
+z² along a t̂ that the rows have made, without what the other functions of degree two lack for it) divides the answer.
 """
 
 # pyright: reportConstantRedefinition=false, reportMissingTypeStubs=false
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.linalg import block_diag
 
 from onestride._numerics import Array, Float, Inexact, solve
-from onestride.problem import Problem
+from onestride.problem import Problem, Step
 from onestride.theory.bulk import bulk_of
 from onestride.theory.direction import direction
 from onestride.theory.profile.batch_rows import GroupedRows, batch_rows, own_share, with_test_rows
@@ -40,20 +43,23 @@ from onestride.theory.profile.sectors import Means, Model, Sector, split_teacher
 from onestride.theory.profile.strength import strength
 
 _NODES = 31  # of z on the rows of the second kind, and of A
-_SEEN, _UNSEEN = (21, 13), (21, 3)  # groups of z and of r; on fresh rows r is not in the features
+_GROUPS = (21, 9)  # of z and of r, of the samples of the step and of fresh ones alike
 _DEGREES = 4  # resolved at most
 _JUDGED = 1e9  # penalty of the rows of the second kind, in units of λ
 _STEP = 1e-30  # imaginary, for derivatives
 
 
 class Batch(NamedTuple):
-    """The model on the rows of both kinds, these rows, κ, what xᵀMx/d adds to mean features, and which rows are of the first kind."""
+    """The model on the rows of both kinds, these rows, κ, what xᵀMx/d adds to mean features, which rows are of the first kind,
+    and p in the plane off t̂ where t is not all of Wᵀa.
+    """
 
     model: Model
     rows: GroupedRows
     kappa: Float[Array, "k i"]
     remembered: Float[Array, "k i"]
     fitted: Array
+    output: Float[Array, "e"]
 
 
 def ratio(problem: Problem, lam: Float[Array, "lam"]) -> Float[Array, "3 lam"]:
@@ -61,10 +67,15 @@ def ratio(problem: Problem, lam: Float[Array, "lam"]) -> Float[Array, "3 lam"]:
     if direction(problem).residual_power == 0 or problem.eta == 0:
         return np.ones((3, lam.size))
     with np.errstate(all="ignore"):
-        return _errors(_build(problem, seen=True), lam) / _errors(_build(problem, seen=False), lam)
+        after, before = (
+            _errors(_build(problem, seen=True, moved=moved), lam)
+            / _errors(_build(problem, seen=False, moved=moved), lam)
+            for moved in (True, False)
+        )
+        return after / before
 
 
-def _build(problem: Problem, *, seen: bool) -> Batch:
+def _build(problem: Problem, *, seen: bool, moved: bool = True) -> Batch:
     D = problem.d - 1
     L = min(degrees_resolved(D, max(problem.n, problem.N)), _DEGREES)
     learned = learned_direction(problem)
@@ -72,9 +83,12 @@ def _build(problem: Problem, *, seen: bool) -> Batch:
     z, w = normal_rule(*resolution(learned.amplitude, _NODES))
     z, w = z[w > 1e-9], w[w > 1e-9] / w[w > 1e-9].sum()
     teacher = split_teacher(problem.target, learned.overlap, z, np.full(z.size, np.sqrt(D)), w, D, 1)
-    rows = batch_rows(problem, learned, seen=seen, groups=_SEEN if seen else _UNSEEN)
+    rows = batch_rows(problem, learned, seen=seen, groups=_GROUPS)
     fitted = np.arange(rows.w.size + z.size) < rows.w.size
     rows = with_test_rows(rows, z, w, teacher, problem.noise)
+    if not moved:  # w_j = a_j p + …, of which t̂ has its cosine with p
+        problem, law = problem.replace(step=Step.none()), None
+        learned = replace(learned, amplitude=learned.tilt / np.sqrt(problem.N))
     kinds = kinds_of(problem, learned, law, _NODES)
     parts = resolve(problem.sigma, kinds.theta[:, None] * rows.z, np.sqrt(kinds.v * D)[:, None], D, L)
     kappa = np.zeros_like(parts[0])
@@ -89,7 +103,8 @@ def _build(problem: Problem, *, seen: bool) -> Batch:
     model = Model(problem, "degrees", learned, D, rows.z, radius, rows.w, *each, sectors, parts[-2], means, rows.tail)
     tau, power = problem.eta * kinds.A / np.sqrt(problem.N), direction(problem).residual_power
     bent = 4 * problem.sigma.coefficients[2] * tau * kinds.aside / kinds.v * np.sqrt(2 * power / problem.n)
-    return Batch(model, rows, kappa, parts[-1] * bent[:, None], fitted)
+    output = np.zeros(len(rows.plane)) if moved else rows.on_output
+    return Batch(model, rows, kappa, parts[-1] * bent[:, None], fitted, output)
 
 
 def _errors(batch: Batch, lam: Float[Array, "lam"]) -> Float[Array, "3 lam"]:
@@ -147,6 +162,8 @@ def quadratic_form(batch: Batch, rho: Inexact[Array, "i"], q: Inexact[Array, "k"
     if problem.gradient == "full":
         with_a = (model.A / np.sqrt(N))[:, None]
         B[0] = B[0] + _on(batch.kappa * with_a, np.append(rows.output, nothing, axis=1))
+        for x, on_output in zip(rows.plane, batch.output, strict=True):
+            B[0] = B[0] + _on(linear.K / np.sqrt(model.v)[:, None] * with_a * on_output, np.append(x, nothing, axis=1))
         S[0] = _without_a(batch, D, S[0], with_a)
     known = [(linear, np.append(x, nothing, axis=1), at == 0) for at, x in enumerate(rows.plane)]
     if len(model.sectors) > 1:

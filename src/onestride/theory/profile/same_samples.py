@@ -29,12 +29,14 @@ from onestride.problem import Problem
 from onestride.theory.profile.gradient_noise import Signal, compressed
 from onestride.theory.profile.one_neuron import (
     DIVERGED,
+    Bend,
     Path,
     Seen,
     State,
-    common,
+    by_chance,
     labels_at,
     lost,
+    luck,
     moved,
     put_out,
     respond,
@@ -75,6 +77,7 @@ def travel_again(problem: Problem, nodes: int, scale: float = 1.0) -> Path:
     labels = labels_at(problem, normals) + problem.noise * normals[:, k + 1]
     state, powers, shares = untrained(problem, nodes, scale), list[float](), list[float]()
     bends: list[Array] = []
+    chance = 0.0
     residuals: list[Array] = []
     none = np.zeros((0, ROWS))
     rows = BatchRows(labels, normals[:, k + 2], normals[:, : k + 1], none, np.zeros(ROWS), np.zeros_like(state.A))
@@ -83,9 +86,11 @@ def travel_again(problem: Problem, nodes: int, scale: float = 1.0) -> Path:
         powers.append(float(np.mean(seen.power)))
         if not powers[-1] <= DIVERGED * powers[0]:
             return lost(problem, state, powers)
-        bends.append(eta * seen.bending)
-        shares.append(eta * common(state, seen))
-        residuals.append(seen.R)
+        bend = Bend.of(state, seen)
+        bends.append(eta * bend.by)
+        shares.append(eta * bend.common(state))
+        residuals.append(seen.R * bend.psi)
+        chance = by_chance(problem, state, seen, eta, chance)
         fresh = normals[:, 3 + k + _NEW * step : 3 + k + _NEW * (step + 1)]
         state, rows = step_again(problem, state, seen, rows, eta, fresh)
     share = np.array(shares) / sum(shares)
@@ -96,7 +101,17 @@ def travel_again(problem: Problem, nodes: int, scale: float = 1.0) -> Path:
     signal = Signal(mean, u, u[:, :, None] * u[:, None, :], np.full(ROWS, 1 / ROWS))
     law = compressed(signal) if max(powers) > 0 else None
     own, shared = float(np.mean(rows.followed**2)), float(np.mean(mean**2))
-    return Path(replace(state, noise=noise), problem.etas, tuple(powers), each, own, shared, phi0, law)
+    return Path(
+        replace(state, noise=noise),
+        problem.etas,
+        tuple(powers),
+        each,
+        own,
+        shared,
+        phi0,
+        law,
+        luck(problem, state, chance),
+    )
 
 
 def look_again(problem: Problem, state: State, rows: BatchRows) -> Seen:

@@ -19,6 +19,7 @@ v and b from the map. With T = 1 this is `degrees.build` but for the neuron's ow
 # pyright: reportConstantRedefinition=false
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
@@ -33,13 +34,14 @@ from onestride.theory.profile.memory import Kinds
 from onestride.theory.profile.neurons import LearnedDirection, normal_rule, resolution
 from onestride.theory.profile.one_neuron import Path
 from onestride.theory.profile.schedule_memory import Movement, remembered
-from onestride.theory.profile.sectors import Model, split_teacher
+from onestride.theory.profile.sectors import Model, in_columns, split_teacher
 from onestride.theory.profile.several import Sight
 from onestride.theory.profile.travel import travel
 
 _GAUSSIAN = 10**12  # a sphere of that many dimensions: its coordinates are Gaussian
-# nodes of z₂, lengths of x, ω₁ and ω₂ with two learned directions: within 1e-4 of 7, 3, 5 and 3
-_SECOND_COORDINATE, _LENGTHS, _OFFSETS, _SECOND_OFFSETS = 5, 2, 3, 2
+# nodes of z₂, lengths of x, ω₁ and ω₂ with two learned directions: within 3e-3 of 7, 3, 5 and 5. Fewer of ω₂ have ω₂² the same in every
+# neuron, and the second direction may be one of the teacher, of which its quadratic part is learned by those that differ
+_SECOND_COORDINATE, _LENGTHS, _OFFSETS, _SECOND_OFFSETS = 5, 2, 3, 3
 
 
 class Spectrum:
@@ -57,6 +59,7 @@ class Spectrum:
         self._star, self._taught = n.star, k
         self._star_noise = (n.cross - n.star @ rho) / across
         self._noise_noise = (n.beta - 2 * across * self._star_noise @ rho - n.star @ rho @ rho) / across**2
+        self._mean = float(law.weight @ law.r)
         self._unit = path.end.noise[k:] / np.sqrt(problem.d / problem.step_samples * path.shared_power)
 
     def between(self, a: Float[Array, "dirs"], b: Float[Array, "dirs"]) -> Complex[Array, "x"]:
@@ -69,7 +72,11 @@ class Spectrum:
 
     def along(self, a: Float[Array, "dirs"]) -> SpectralNodes:
         """The law that a direction sees."""
-        return self.noise.nodes(self.between(a, a)[:, None, None])
+        return self._centred(self.noise.nodes(self.between(a, a)[:, None, None]))
+
+    def _centred(self, law: SpectralNodes) -> SpectralNodes:
+        """E r in M̂ moves all weights alike, and is in b."""
+        return replace(law, eigenvalue=law.eigenvalue - self._mean)
 
     def among(self, e: Float[Array, "k dirs"]) -> SpectralNodes:
         """The law that orthonormal directions see together; the bulk's for those that are 0."""
@@ -77,12 +84,13 @@ class Spectrum:
             return self.noise.bulk_law()
         seen = np.stack([np.stack([self.between(a, b) for b in e], axis=1) for a in e], axis=1)
         seen[:, np.arange(len(e)), np.arange(len(e))] += np.outer(self.noise.bulk, ~e.any(1))
-        return self.noise.nodes(seen)
+        return self._centred(self.noise.nodes(seen))
 
     def moments(self, a: Float[Array, "dirs"], b: Float[Array, "dirs"]) -> tuple[float, float]:
         """aᵀM̂b and aᵀM̂²b."""
         density = np.imag(self.between(a, b)) * np.gradient(self.noise.x) / np.pi
-        return float(density @ self.noise.x), float(density @ self.noise.x**2)
+        x = self.noise.x - self._mean
+        return float(density @ x), float(density @ x**2)
 
 
 class Growth:
@@ -134,7 +142,9 @@ def build(problem: Problem, *, nodes: int = 31, min_weight: float = 1e-7) -> Mod
     means, linear = remembered(
         problem, movement, neurons, parts, teacher, linear_sector(D, parts[1], teacher[1], neurons)
     )
-    sectors = (linear, *higher_sectors(problem, D, parts, teacher, neurons))
+    largest = float(np.linalg.norm(linear.K * np.sqrt(rows.w), 2)) if np.isfinite(linear.K).all() else 0.0
+    higher = higher_sectors(problem, D, parts, teacher, neurons)
+    sectors = tuple(in_columns(sector, rows.w, largest) for sector in (linear, *higher))
     learned = LearnedDirection(amplitude, overlap, True, float(E[0] @ path.end.output))
     kinds = (neurons.A, neurons.theta, neurons.weight, neurons.v)
     return Model(

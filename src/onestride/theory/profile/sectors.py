@@ -26,8 +26,10 @@ from onestride.theory.profile.harmonics import resolve
 from onestride.theory.profile.neurons import LearnedDirection
 from onestride.theory.profile.several import Sight, resolve_several, sight_along
 
+_COLUMNS = 1e-4  # singular values of K and b that samples see, over the largest: errors change by less than 5e-5
 _NEGLIGIBLE = 1e-10  # singular values of K below this share of the largest
 _LOST = 1e-13  # the same of the means, where it is rounding
+_SMOOTH = 1e-5  # the same after several steps, with two coordinates of the rows: errors change by less than 1e-6
 
 
 def split(f: Target, overlap: float, z: Array, r: Array, D: float, L: int, sight: Sight | None = None) -> list[Array]:
@@ -83,6 +85,25 @@ class Sector:
     def mean_strength(self) -> Float[Array, "k"]:
         """Σ_p π_p g_kp."""
         return self.strength @ self.share
+
+
+def in_few_columns(
+    part: Float[Array, "k i"], w: Float[Array, "i"], largest: float = 0.0
+) -> tuple[Float[Array, "k r"], Float[Array, "r i"]]:
+    """Part = X Y with few columns, to `_COLUMNS` of the largest singular value, its own or the one given, in the norm of the samples."""
+    if not np.isfinite(part).all():  # the model will say why
+        return part, np.eye(part.shape[1])
+    root = np.sqrt(w)
+    left, values, right = np.linalg.svd(part * root, full_matrices=False)
+    kept = values > _COLUMNS * max(values[0], largest)
+    kept[0] = True
+    return left[:, kept] * values[kept], right[kept] / root
+
+
+def in_columns(sector: Sector, w: Float[Array, "i"], largest: float = 0.0) -> Sector:
+    """The sector with K in as few columns as the samples see."""
+    sector.__dict__["factors"] = in_few_columns(sector.K, w, largest)
+    return sector
 
 
 @dataclass(frozen=True)
@@ -144,12 +165,12 @@ class FewColumns(NamedTuple):
     K: tuple[Float[Array, "k _"] | None, ...]
 
 
-def _row_space(rows: Float[Array, "_ i"], w: Float[Array, "i"]) -> Float[Array, "_ i"]:
+def _row_space(rows: Float[Array, "_ i"], w: Float[Array, "i"], least: float) -> Float[Array, "_ i"]:
     """Few rows, orthonormal under w, of which all are combinations."""
     if not np.isfinite(rows).all():
         return np.diag(1 / np.sqrt(w))
     _, values, right = np.linalg.svd(np.linalg.qr(rows * np.sqrt(w), mode="r"), full_matrices=False)
-    return right[values > _LOST * values[0]] / np.sqrt(w)
+    return right[values > least * values[0]] / np.sqrt(w)
 
 
 @dataclass(frozen=True)
@@ -202,8 +223,9 @@ class Model:
         own: list[list[Array]] = [[h[None]] for h in means.h.reshape(-1, size)]
         for sector, combined, excess in zip(self.sectors, means.carried, means.excess, strict=False):
             own += [[] if excess is None else [sector.K]] * combined.shape[0]
+        least = _LOST if self.problem.steps == 1 else _SMOOTH
         bases = tuple(
-            _row_space(np.concatenate([part[:, at] for part in parts] + more), self.w)
+            _row_space(np.concatenate([part[:, at] for part in parts] + more), self.w, least)
             for at, more in zip(every, own, strict=True)
         )
 
