@@ -15,7 +15,7 @@ from functools import cached_property
 
 from numpy.typing import ArrayLike
 
-from onestride._backend import HOST, Backend, choose, fits, tiles
+from onestride._backend import HOST, Backend, choose, fits, streams, tiles
 from onestride.drawing import Panel, Series
 from onestride.problem import Problem, exponent_axis, grid_axis
 from onestride.result import Result
@@ -27,6 +27,7 @@ from onestride.simulation.shifted import Way, way
 
 REFINEMENTS = 5  # passes over F that the refinement of one step size takes: 3 to 8 were measured
 COLUMNS = 3 + PROBES  # for each penalty: fitted to the signal, to noise, and how the first changes with λ
+SMALL_BELOW = 2**22  # numbers of F: up to there several cores are busier with a seed each than with one together
 STREAM_ABOVE = 2**27  # numbers, 1 GiB: less is stored, which also serves penalties too small for a Gram matrix
 
 
@@ -98,6 +99,14 @@ class Plan(Result):
         return 3 * n * N > STREAM_ABOVE and n > N * max(self.networks, 2)
 
     @cached_property
+    def side_by_side(self) -> int:
+        """Seeds measured at a time, each on one core of the host; on a device each alone."""
+        if not self.backend.on_host or self.streams or self.problem.n * self.problem.N > SMALL_BELOW:
+            return 1
+        most = min(self.seeds, streams.threads())
+        return next((k for k in range(most, 1, -1) if fits(k * self._one_seed, self.backend)), 1)
+
+    @cached_property
     def way(self) -> Way:
         """How the ridge regressions are solved."""
         return way(min(self.problem.n, self.problem.N), self.penalties, self.backend, only_gram=self.streams)
@@ -136,7 +145,12 @@ class Plan(Result):
 
     @cached_property
     def memory(self) -> float:
-        """Bytes at the peak; the parts are those of `simulation.memory`."""
+        """Bytes at the peak, of all seeds measured at a time."""
+        return self.side_by_side * self._one_seed
+
+    @cached_property
+    def _one_seed(self) -> float:
+        """Bytes at the peak of one seed; the parts are those of `simulation.memory`."""
         n, _, N, n0, _, _ = memory.sizes(self.problem)
         if not self.backend.on_host and not self.streams:
             return max(self._device_fit, self._weights + 8 * memory.tile(max(n, n0, self.tests), N, self.backend))

@@ -3,17 +3,19 @@
 # pyright: reportConstantRedefinition=false
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import Executor
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Executor, ThreadPoolExecutor
 from dataclasses import replace
 from functools import partial
 from itertools import islice
+from threading import Lock
 from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from onestride._backend import choose, prefetched
+from onestride._backend.threads import one_thread
 from onestride._numerics import Array, Float
 from onestride._progress import shown
 from onestride.problem import Problem, exponent_axis, grid_axis
@@ -115,14 +117,8 @@ def simulate_grid(
     etas, which = step_sizes(problem, alphas, untrained=untrained)
     plan = Plan(problem, etas.size, lams.size, rows, choose(device, dtype), alphas.size, len(seed_list))
     require_room(problem, plan.memory, plan.backend, n_test=n_test)
-    drawn: list[Drawn] = []
     with shown(progress, "simulating") as tell:
-        for i, seed in enumerate(seed_list):
-
-            def tick(k: int, done: int = i * etas.size) -> None:
-                tell(done + k, len(seed_list) * etas.size)
-
-            drawn.append(_one_seed(plan, etas, lams, seed, executor, tick))
+        drawn = _every_seed(plan, etas, lams, seed_list, executor, tell)
     check = None
     if plan.backend.dtype == "float32":
         check = _spot_check(plan, etas[-1:], lams[:1], seed_list[0], drawn[0].plain[:, -1:, :1])
@@ -132,6 +128,35 @@ def simulate_grid(
         before = Simulation(problem, seed_list, loss, mse, test)
     loss, mse, test = estimates(drawn, which[-alphas.size :])
     return Simulation(problem, seed_list, loss, mse, test, before, alphas, lams, check)
+
+
+def _every_seed(
+    plan: Plan, etas: Array, ridges: Array, seeds: Sequence[int], executor: Executor | None, progress: OnProgress | None
+) -> list[Drawn]:
+    """Seed after seed, or several at a time, each on one core."""
+    done, lock = 0, Lock()
+
+    def measure(seed: int) -> Drawn:
+        own = 0
+
+        def tick(k: int) -> None:
+            nonlocal done, own
+            if progress is not None:
+                with lock:
+                    done, own = done + k - own, k
+                    progress(done, len(seeds) * etas.size)
+
+        return _one_seed(plan, etas, ridges, seed, executor, tick)
+
+    if plan.side_by_side == 1 or executor is not None:
+        return [measure(seed) for seed in seeds]
+
+    def on_one_core(seed: int) -> Drawn:
+        with one_thread():  # each thread says so itself
+            return measure(seed)
+
+    with one_thread(), ThreadPoolExecutor(plan.side_by_side) as pool:
+        return list(pool.map(on_one_core, seeds))
 
 
 def _spot_check(plan: Plan, etas: Array, ridges: Array, seed: int, found: Array) -> float:

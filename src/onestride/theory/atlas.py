@@ -14,6 +14,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import ArrayLike
 
+from onestride._backend.threads import one_thread
 from onestride._errors import InputError
 from onestride._numerics import Array, Float
 from onestride.drawing import Map
@@ -22,7 +23,6 @@ from onestride.result import Result, Status
 from onestride.shown import Variables
 from onestride.theory.profile.errors import errors
 from onestride.theory.reliability import known_off
-from onestride.theory.threads import one_thread
 
 Plane = Literal["phi-psi", "n-noise"]
 NODES = 17

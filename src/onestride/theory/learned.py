@@ -26,6 +26,7 @@ from math import factorial
 
 import numpy as np
 
+from onestride._backend.threads import one_thread
 from onestride._numerics import Array, Float, hermite_table
 from onestride.drawing import Panel, Series
 from onestride.functions import Function, hermite_polynomial
@@ -58,7 +59,6 @@ from onestride.theory.profile.sectors import Model, split
 from onestride.theory.profile.several import resolve_several, sight_along
 from onestride.theory.profile.strength import BEST_LEVEL, Level, level_name
 from onestride.theory.reliability import known_off
-from onestride.theory.threads import one_thread
 
 DEGREE = 4
 

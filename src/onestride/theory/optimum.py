@@ -18,6 +18,7 @@ from typing import Any, Literal, cast
 import numpy as np
 from scipy.optimize import Bounds, minimize  # pyright: ignore[reportUnknownVariableType]
 
+from onestride._backend.threads import one_thread
 from onestride._errors import InputError
 from onestride._numerics import Array
 from onestride.drawing import Panel, Series
@@ -26,7 +27,6 @@ from onestride.result import Prediction, Result, Status, TheoryError
 from onestride.theory.predict import grid_by, predict
 from onestride.theory.profile.strength import Level
 from onestride.theory.registry import Method, choose
-from onestride.theory.threads import one_thread
 
 VARIABLES = ("step", "ridge", "split")
 Variable = Literal["step", "ridge", "split"]

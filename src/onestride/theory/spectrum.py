@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from onestride import _html
+from onestride._backend.threads import one_thread
 from onestride._numerics import Array, Float
 from onestride.drawing import Panel, Series
 from onestride.problem import Problem, Step
@@ -26,7 +27,6 @@ from onestride.theory.plateau import active_powers, window_of
 from onestride.theory.profile.sectors import Model
 from onestride.theory.profile.strength import Level, level_name
 from onestride.theory.reliability import known_off
-from onestride.theory.threads import one_thread
 
 BLUR = 1e-3  # the density after the step is read at E(1 + iε): relative width of its smoothing
 _NODES = 17  # of z and A for the density: 1e-5 of what 41 give
