@@ -40,6 +40,7 @@ from onestride.simulation.network import (
 )
 from onestride.simulation.ridge import SplitPath, fit_split
 from onestride.simulation.streamed import ridge_tasks, streamed_gradient, streamed_paths
+from onestride.simulation.together import draws_ahead, seeds_together
 
 
 def simulate(
@@ -133,22 +134,20 @@ def simulate_grid(
 def _every_seed(
     plan: Plan, etas: Array, ridges: Array, seeds: Sequence[int], executor: Executor | None, progress: OnProgress | None
 ) -> list[Drawn]:
-    """Seed after seed, or several at a time, each on one core."""
-    done, lock = 0, Lock()
+    """Seed after seed; or many in one call of a device; or several at a time, each on one core."""
+    count = _Count(len(seeds) * etas.size, progress)
 
     def measure(seed: int) -> Drawn:
-        own = 0
+        return _one_seed(plan, etas, ridges, seed, executor, count.part())
 
-        def tick(k: int) -> None:
-            nonlocal done, own
-            if progress is not None:
-                with lock:
-                    done, own = done + k - own, k
-                    progress(done, len(seeds) * etas.size)
-
-        return _one_seed(plan, etas, ridges, seed, executor, tick)
-
-    if plan.side_by_side == 1 or executor is not None:
+    if executor is None and plan.together > 1:
+        groups = [seeds[i : i + plan.together] for i in range(0, len(seeds), plan.together)]
+        ahead, drawn = draws_ahead(plan, groups), list[Drawn]()
+        for group in groups:
+            found = seeds_together(plan, etas, ridges, group, ahead, count.part(len(group)))
+            drawn += [measure(seed) for seed in group] if found is None else found
+        return drawn
+    if executor is not None or plan.side_by_side == 1:
         return [measure(seed) for seed in seeds]
 
     def on_one_core(seed: int) -> Drawn:
@@ -157,6 +156,27 @@ def _every_seed(
 
     with one_thread(), ThreadPoolExecutor(plan.side_by_side) as pool:
         return list(pool.map(on_one_core, seeds))
+
+
+class _Count:
+    """How many networks of all seeds are measured, told to whoever wants to hear; from any thread."""
+
+    def __init__(self, total: int, progress: OnProgress | None) -> None:
+        self._done, self._total, self._progress, self._lock = 0, total, progress, Lock()
+
+    def part(self, seeds: int = 1) -> Callable[[int], None]:
+        """A function that hears how many networks of these seeds are done."""
+        own = 0
+
+        def tick(k: int) -> None:
+            nonlocal own
+            with self._lock:
+                own, before = k, own
+                self._done = min(self._done + seeds * (k - before), self._total)
+                if self._progress is not None:
+                    self._progress(self._done, self._total)
+
+        return tick
 
 
 def _spot_check(plan: Plan, etas: Array, ridges: Array, seed: int, found: Array) -> float:
