@@ -36,6 +36,9 @@ _WORTH = 0.1  # of the residual before: what a step with the last Jacobian must 
 _LARGE = 350  # rows and neurons from which on half of them must do
 
 
+Guess = tuple[Array, Array]  # ρ, q
+
+
 @dataclass(frozen=True)
 class Solution:
     """ρ_i and q_k at one λ, with the certificate: scaled residual, Newton steps taken, and whether that is enough."""
@@ -84,11 +87,11 @@ def residual_only(model: Model, lam: Any, rho: Inexact[Array, "i"], q: Inexact[A
     column = 1 / q - 1 - model.rest @ D
     for sector in model.sectors:
         X, Y = sector.factors
-        P = (Y * D) @ Y.T
-        for g, share in zip(sector.strength.T, sector.share, strict=True):
-            part = block(model, sector, P, q, g)
-            row = row - (share * sector.dim / model.problem.n) * np.einsum("ri,ri->i", part.CT @ Y, Y)
-            column = column - share * g * np.einsum("kr,kr->k", X @ (part.T @ P), X)
+        P, laws, share = (Y * D) @ Y.T, sector.strength.T, sector.share
+        part = block(model, sector, P, q, laws)
+        CT = np.tensordot(share * sector.dim / model.problem.n, part.CT, 1)
+        row = row - ((CT @ Y) * Y).sum(0)
+        column = column - share @ (laws * ((X @ (part.T @ P)) * X).sum(-1))
     return np.concatenate([rho * row, q * column])
 
 
@@ -171,8 +174,8 @@ def newton(
     return Solution(lam, rho, q, error, taken, bool(error <= max(TOLERANCE, tolerance)), jacobian)
 
 
-def solve(model: Model, lam: complex, start: Solution | None = None) -> Solution:
-    """Solve at λ, from a neighbouring solution if given, else by continuation.
+def solve(model: Model, lam: complex, start: Solution | None = None, guess: Guess | None = None) -> Solution:
+    """Solve at λ, from a neighbouring solution, or a guess, if given, else by continuation.
 
     λ > 0: from the untrained network's ρ and q, else down from a large λ. Complex λ: down from a large imaginary part
     at the same real part. λ < 0 (beyond the spectrum of −FFᵀ/n): in from far away, where ρ = 1/λ.
@@ -183,7 +186,8 @@ def solve(model: Model, lam: complex, start: Solution | None = None) -> Solution
     taken = 0
     with np.errstate(all="ignore"):  # a failing iteration ends as `converged=False`
         if start is not None or cap == 1.0:
-            near = _untrained(model, float(np.real(lam))) if start is None else _predict(start, lam)
+            near = guess if start is None else _better(model, lam, _predict(start, lam), guess)
+            near = near or _untrained(model, float(np.real(lam)))
             found = newton(model, lam, *near, cap=cap, steps=25 if start is None else 40)
             if found.converged:
                 return found
@@ -199,6 +203,14 @@ def solve(model: Model, lam: complex, start: Solution | None = None) -> Solution
         taken += found.iterations
         found = newton(model, lam, found.rho, found.q, cap=min(cap, 0.7), steps=100)
     return replace(found, iterations=found.iterations + taken)
+
+
+def _better(model: Model, lam: complex, near: Guess, guess: Guess | None) -> Guess:
+    """Whichever leaves less of the equations."""
+    if guess is None:
+        return near
+    sizes = [float(np.abs(residual_only(model, lam, *one)).max()) for one in (near, guess)]
+    return guess if sizes[1] < sizes[0] else near
 
 
 def _predict(start: Solution, lam: complex) -> tuple[Array, Array]:
