@@ -25,8 +25,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.linalg import lu_factor, lu_solve
 
-from onestride._numerics import Array, Float, Inexact
-from onestride._numerics import solve as linear_solve
+from onestride._numerics import Array, Float, Inexact, inverse
 from onestride.theory.bulk import bulk_of
 from onestride.theory.profile.sectors import Model, Sector
 
@@ -76,7 +75,7 @@ def block(
     """The sector where the neurons' law is `strength`."""
     X = sector.factors[0]
     C = (X.T * (model.weight * q * strength * (model.problem.N / sector.dim))[..., None, :]) @ X
-    T = linear_solve(np.eye(C.shape[-1]) + P @ C, np.broadcast_to(np.eye(C.shape[-1]), C.shape))
+    T = inverse(np.eye(C.shape[-1]) + P @ C)
     return Block(T, C @ T)
 
 
@@ -89,7 +88,7 @@ def residual_only(model: Model, lam: Any, rho: Inexact[Array, "i"], q: Inexact[A
         X, Y = sector.factors
         P, laws, share = (Y * D) @ Y.T, sector.strength.T, sector.share
         part = block(model, sector, P, q, laws)
-        CT = np.tensordot(share * sector.dim / model.problem.n, part.CT, 1)
+        CT = np.einsum("p,prs->rs", share * sector.dim / model.problem.n, part.CT)
         row = row - ((CT @ Y) * Y).sum(0)
         column = column - share @ (laws * ((X @ (part.T @ P)) * X).sum(-1))
     return np.concatenate([rho * row, q * column])
