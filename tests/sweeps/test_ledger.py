@@ -88,7 +88,11 @@ def test_the_target_is_one_of_values_freed_of_luck(tmp_path, slope, added):
 
     def lucky(place: int, seed: int) -> Record:
         value = 1.0 + (seed - 3.5)
-        luck = {"moments": [seed - 3.5], "freed": dict.fromkeys(NAMES, value), "slopes": dict.fromkeys(NAMES, [slope])}
+        luck = {
+            "moments": [seed - 3.5],
+            "freed": dict.fromkeys(NAMES, value),
+            "slopes": {name: [slope] for name in NAMES},
+        }
         values = dict.fromkeys(NAMES, value) | {"luck": luck}
         return Record.new("run", GROUP.cells(seed)[place], values, {}, numerics=NUMERICS["run"])
 
