@@ -28,7 +28,7 @@ from onestride.simulation.shifted import Way, way
 REFINEMENTS = 5  # passes over F that the refinement of one step size takes: 3 to 8 were measured
 COLUMNS = 3 + PROBES  # for each penalty: fitted to the signal, to noise, and how the first changes with λ
 SMALL_BELOW = 2**22  # numbers of F: up to there several cores are busier with a seed each than with one together
-SMALL_ON_DEVICE = 2**25  # the same for a device, which takes small seeds in one call
+SMALL_ON_DEVICE = 2**26  # the same for a device, which takes small seeds in one call
 MOST_TOGETHER = 64  # seeds in one call of a device: more would not make it busier
 STREAM_ABOVE = 2**27  # numbers, 1 GiB: less is stored, which also serves penalties too small for a Gram matrix
 
@@ -107,7 +107,7 @@ class Plan(Result):
         small = max(p.n, self.tests, p.step_samples) * p.N <= SMALL_ON_DEVICE and most * p.d <= streams.BLOCK_NUMBERS
         if self.backend.on_host or self.streams or p.steps > 1 or p.law.times is not None or not small:
             return 1
-        room = 0.9 * self.backend.free_memory() / self._stacked_seed
+        room = 0.5 * self.backend.free_memory() / self._stacked_seed
         return max(1, min(self.seeds, int(room), MOST_TOGETHER))
 
     @cached_property

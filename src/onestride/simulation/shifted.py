@@ -27,7 +27,7 @@ from onestride._backend import HOST, Backend, DeviceArray, on_host
 from onestride._numerics import Array, Float
 from onestride.simulation.rows import Rows, blocks
 
-STACK_BLOCK = 128  # of the Cholesky factorisations of a stack, whose products are many already
+STACK_BLOCK = 128  # at least, of the Cholesky factorisations of a stack, whose products are many already
 DIRECT_BELOW = 400  # smaller systems are solved in float64 at once: the factorisation is not what costs
 CHOLESKY_UP_TO = 4  # shifts on the host; more of them share one tridiagonal form
 # of |K|: below it, squaring B costs more than six digits (float32: two) and B itself must be decomposed
@@ -227,7 +227,7 @@ def _device_cholesky(K: DeviceArray, shifts: Float[Array, "shifts"], backend: Ba
         L[...] = xp.reshape(K, (stack, 1, m, m))
     L = xp.reshape(L, (stack * p, m, m))
     s = backend.put(np.tile(np.asarray(shifts, float), stack), _name(K.dtype))[:, None, None]
-    parts = blocks(m, STACK_BLOCK if stack > 1 else None)
+    parts = blocks(m, max(STACK_BLOCK, m // 8) if stack > 1 else None)
     failures: list[DeviceArray] = []
     for index, k in enumerate(parts):
         identity = backend.eye(k.stop - k.start, _name(K.dtype))
