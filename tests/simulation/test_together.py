@@ -27,6 +27,7 @@ def measured(p: one.Problem, device: str, seeds=5, **how) -> one.Simulation:
     return simulate_grid(p, [0.1, 0.4], [0.01, 1.0], seeds, n_test=2000, device=device, **how)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("library", LIBRARIES)
 @pytest.mark.parametrize(
     "changes",

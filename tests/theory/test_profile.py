@@ -414,6 +414,7 @@ def test_uncentred_labels_gradient_needs_no_assumption():
     assert one.predict(problem(centred=False, step=Step(exponent=0.3))).status is Status.SOLVED
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "changes", [{}, {"directions": 2, "mix": "sum"}, {"n": 400, "d": 30, "N": 200, "gradient": "labels"}], ids=str
 )
