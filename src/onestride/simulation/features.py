@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -52,6 +52,10 @@ class Trained:
         """G on the device."""
         assert self.G is not None, "after several steps there is no one gradient"
         return self.plan.backend.put(self.G)
+
+    def at_hand(self) -> Trained:
+        """With W₀ and G on the device, where the features are gone and there is room for them again."""
+        return self if self.each else replace(self, W0=self.untrained(), G=self.step())
 
 
 def train_once(plan: Plan, etas: Array, seed: int, W0: DeviceArray, G: DeviceArray) -> Trained:

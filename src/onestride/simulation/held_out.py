@@ -93,8 +93,6 @@ def held_out(
 ) -> HeldOut:
     """Sum over the test samples, on the device; predictions never see a label."""
     plan, backend = trained.plan, trained.plan.backend
-    if not trained.each:
-        trained = replace(trained, W0=trained.untrained(), G=trained.step())
     of, half, start, networks = features(trained), plan.tests // 2, 0, range(len(paths))
     coordinates = backend.put(known.coordinates.mT, "float64")
     across = [backend.put(_across(trained, j, path, known), "float64") for j, path in enumerate(paths)]

@@ -33,7 +33,7 @@ from onestride.simulation.network import (
     draw_probes,
     draw_readout,
     draw_weights,
-    gradient_and_labels,
+    gradient_sums,
     held_out_tiles,
     step_tasks,
     weight_tasks,
@@ -202,7 +202,7 @@ def _one_seed(
     else:
         W0, a = draw_weights(problem, seed, backend, draws.take("weights")), draw_readout(problem, seed)
         if executor is None:
-            G, beta = gradient_and_labels(problem, W0, a, draws.take("step"), backend)
+            G, beta, _ = gradient_sums(problem, W0, a, draws.take("step"), backend)
             G *= 1 / problem.step_samples
             beta /= problem.step_samples
         else:
@@ -220,6 +220,7 @@ def _one_seed(
         fitted.append(path)
         moments.append(of_labels)
         tick(k + 1)
+    trained = trained.at_hand()
     held = held_out(trained, fitted, held_out_tiles(problem, seed, plan.tests, backend, draws.take("test")), known)
     return measured(trained, fitted, held, moments[0], beta)
 

@@ -65,8 +65,11 @@ def neurons(trained: Trained, known: KnownMoments) -> Neurons | None:
         variances = [(before * SW).sum(1), (before * SG).sum(1), (moved * SG).sum(1)]
         return Neurons(SW @ known.coordinates.T, SG @ known.coordinates.T, np.stack(variances))
     xp, B = backend.xp, backend.put(known.coordinates.mT)
-    variances = [backend.get(xp.sum(one, axis=-1)) for one in (W0 * W0, W0 * G, G * G)]
-    return Neurons(backend.get(W0 @ B), backend.get(G @ B), np.stack(variances))
+    parts: list[Array] = []
+    for rows in backend.tiles(*W0.shape[-2:]):  # products as large as the weights themselves might not fit
+        w, g = W0[..., rows, :], G[..., rows, :]
+        parts.append(np.stack([backend.get(xp.sum(one * other, axis=-1)) for one, other in ((w, w), (w, g), (g, g))]))
+    return Neurons(backend.get(W0 @ B), backend.get(G @ B), np.concatenate(parts, axis=-1))
 
 
 @dataclass(frozen=True)
