@@ -27,8 +27,8 @@ from onestride.simulation.shifted import Way, way
 
 REFINEMENTS = 5  # passes over F that the refinement of one step size takes: 3 to 8 were measured
 COLUMNS = 3 + PROBES  # for each penalty: fitted to the signal, to noise, and how the first changes with λ
-SMALL_BELOW = 2**22  # numbers of F: up to there several cores are busier with a seed each than with one together
-SMALL_ON_DEVICE = 2**26  # the same for a device, which takes small seeds in one call
+SMALL_BELOW = 2**21  # numbers of F: up to there several cores are busier with a seed each than with one together
+SMALL_ON_DEVICE = 2**24  # the same for a device, which takes small seeds in one call
 MOST_TOGETHER = 64  # seeds in one call of a device: more would not make it busier
 STREAM_ABOVE = 2**27  # numbers, 1 GiB: less is stored, which also serves penalties too small for a Gram matrix
 
