@@ -132,10 +132,10 @@ def simulate_grid(
 
 
 def _every_seed(
-    plan: Plan, etas: Array, ridges: Array, seeds: Sequence[int], executor: Executor | None, progress: OnProgress | None
+    plan: Plan, etas: Array, ridges: Array, seeds: Sequence[int], executor: Executor | None, tell: OnProgress
 ) -> list[Drawn]:
     """Seed after seed; or many in one call of a device; or several at a time, each on one core."""
-    count = _Count(len(seeds) * etas.size, progress)
+    count = _Count(len(seeds) * etas.size, tell)
 
     def measure(seed: int) -> Drawn:
         return _one_seed(plan, etas, ridges, seed, executor, count.part())
@@ -159,10 +159,10 @@ def _every_seed(
 
 
 class _Count:
-    """How many networks of all seeds are measured, told to whoever wants to hear; from any thread."""
+    """How many networks of all seeds are measured, told from any thread, one at a time."""
 
-    def __init__(self, total: int, progress: OnProgress | None) -> None:
-        self._done, self._total, self._progress, self._lock = 0, total, progress, Lock()
+    def __init__(self, total: int, tell: OnProgress) -> None:
+        self._done, self._total, self._tell, self._lock = 0, total, tell, Lock()
 
     def part(self, seeds: int = 1) -> Callable[[int], None]:
         """A function that hears how many networks of these seeds are done."""
@@ -173,8 +173,7 @@ class _Count:
             with self._lock:
                 own, before = k, own
                 self._done = min(self._done + seeds * (k - before), self._total)
-                if self._progress is not None:
-                    self._progress(self._done, self._total)
+                self._tell(self._done, self._total)
 
         return tick
 
