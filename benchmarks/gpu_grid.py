@@ -129,8 +129,8 @@ def main() -> None:
             torch.cuda.reset_peak_memory_stats()
             reference = plain(p, options.device)
             gap = max(
-                np.abs(s.train_loss.values[0] / reference[..., 0] - 1).max(),
-                np.abs(s.test_error.values[0] / reference[..., 1] - 1).max(),
+                np.abs(s.train_loss.raw.values[0] / reference[..., 0] - 1).max(),
+                np.abs(s.test_error.raw.values[0] / reference[..., 1] - 1).max(),
             )
             print(f"  {torch.cuda.max_memory_allocated() / 2**30:.1f} GiB; largest difference {gap:.1e}", flush=True)
         torch.cuda.empty_cache()

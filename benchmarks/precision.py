@@ -128,16 +128,22 @@ def main() -> None:
     parser.add_argument("--out", type=Path)
     args = parser.parse_args()
     result: dict[str, object] = {"n": args.n, "seeds": args.seeds, "ridges": RIDGES, "gains": {}, "coverage": {}}
+
+    def save() -> None:  # after every problem: a run that is cut short keeps what it has
+        if args.out:
+            args.out.write_text(json.dumps(result, indent=1))
+
     with ProcessPoolExecutor(args.workers) as pool:
-        for name, problem in list(problems(args.n).items())[: args.only]:
+        for name, problem in list(problems(args.n).items())[: args.only] if args.seeds else []:
             found, seconds = collect(problem, args.seeds, pool)
             result["gains"][name] = gains(found) | {"seconds": seconds}
+            save()
             shown = {q: np.round(v[-1], 1).tolist() for q, v in gains(found).items()}
             print(
                 f"{name:45} median {np.median(np.array([gains(found)[q] for q in QUANTITIES])):5.2f}  {shown}",
                 flush=True,
             )
-        for trained in (0, 1):
+        for trained in (0, 1) if args.seeds else ():
             all_of = [g[q][trained] for g in result["gains"].values() for q in QUANTITIES]
             print(
                 "trained" if trained else "untrained",
@@ -148,14 +154,13 @@ def main() -> None:
         for name, problem in list(problems(200).items())[: args.only] if args.repetitions else []:
             found, _ = collect(problem, 8 * args.repetitions, pool)
             result["coverage"][name] = coverage(found, 8 * args.repetitions)
+            save()
             print(f"{name:45} {result['coverage'][name]}", flush=True)
     kinds = {
         kind: [row[kind] for rows in result["coverage"].values() for row in rows.values()]
         for kind in ("precise", "plain")
     }
     print({kind: (np.mean(v).round(4), np.min(v).round(4)) for kind, v in kinds.items() if v})
-    if args.out:
-        args.out.write_text(json.dumps(result, indent=1))
 
 
 if __name__ == "__main__":

@@ -135,6 +135,14 @@ def solve(
         return np.full(b.shape, np.nan, np.result_type(A, b))
 
 
+def inverse(A: Inexact[Array, "... n n"]) -> Inexact[Array, "... n n"]:
+    """A⁻¹ of matrices that are small; NaN as in `solve`."""
+    try:
+        return np.linalg.inv(A)
+    except np.linalg.LinAlgError:
+        return np.full_like(A, np.nan)
+
+
 def relative_gap(value: Array, reference: Array) -> Float[Array, "..."]:
     """|value/reference − 1|; 0 where both are equal, also when both are 0."""
     with np.errstate(divide="ignore", invalid="ignore"):

@@ -194,15 +194,6 @@ def test_extrapolation_recovers_a_planted_line_and_its_error(seed):
     assert np.mean([f.p < 0.1 for f in fits]) < 0.16  # χ² is calibrated: 0.1 expected
 
 
-@pytest.mark.statistical(rate=2e-6)
-def test_control_variate_removes_its_noise_and_no_mean(seed):
-    rng = np.random.default_rng(1000 * seed)
-    control = rng.standard_normal(200)
-    mean, error = finite_size.adjusted(0.3 + 2 * control + 0.01 * rng.standard_normal(200), control)
-    assert abs(mean - 0.3) < 5 * error
-    assert error < 0.002
-
-
 def test_finite_size_verdict_follows_the_intercepts():
     zero, away, vague = Fit(0.001, 0.01, 1, 1, 0.5), Fit(0.2, 0.01, 1, 1, 0.5), Fit(0.0, 0.1, 1, 1, 0.5)
     keys = [("η = 0", q) for q in ("a", "b", "c")]

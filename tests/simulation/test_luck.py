@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import onestride as one
-from onestride._backend import stream
+from onestride._backend import stream, tiles
 from onestride.result import QUANTITIES, Estimate, Luck
 from onestride.simulation.known import KnownMoments, count
 from onestride.simulation.network import draw_batch, draw_network, step_batch, step_gradient
@@ -99,6 +99,18 @@ def test_labels_of_the_step_are_not_split():
     """With fresh=False the features know the noise: what is fitted to them must not be averaged over it."""
     found = one.simulate_grid(problem(fresh=False), [0.4], [0.1], 2)
     np.testing.assert_array_equal(found.train_loss.luck.freed, found.train_loss.raw.values)
+
+
+def test_weights_that_come_in_tiles_have_the_same_luck(monkeypatch):
+    """No product as large as the weights is made: on a full device it would not fit."""
+    p = problem()
+    whole = one.simulate(p, 3)
+    monkeypatch.setattr(tiles, "TILE_BYTES", 8 * p.d * 7)
+    parts = one.simulate(p, 3)
+    for name in QUANTITIES:
+        a, b = getattr(whole, name), getattr(parts, name)
+        np.testing.assert_allclose(a.luck.slopes, b.luck.slopes, rtol=1e-7, atol=1e-9)
+        np.testing.assert_allclose(a.values, b.values, rtol=1e-9)
 
 
 def test_other_laws_have_no_known_moments():

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import onestride as one
-from onestride._backend import stream
+from onestride._backend import stream, streams
 from onestride.simulation.cost import Plan
 from onestride.simulation.equivalent import VARIANTS, measure_distance, measure_expansions, measure_limit
 from onestride.simulation.gradient import measure_gradient
@@ -305,6 +305,23 @@ def test_progress_reaches_the_total():
     seen = []
     one.simulate_grid(problem(), [0.1, 0.2], [0.1], seeds=2, progress=lambda done, total: seen.append((done, total)))
     assert seen == [(k, 6) for k in range(1, 7)]
+
+
+@pytest.mark.parametrize("steps", [1, 2])
+def test_seeds_side_by_side_are_the_seeds_one_after_the_other(steps, monkeypatch):
+    """Each on one core where the problem is small; the memory of the plan is that of all of them."""
+    p, ticks = problem(steps=steps), []
+    monkeypatch.setattr(streams, "threads", lambda: 1)
+    assert Plan(p, seeds=5).side_by_side == 1
+    alone, memory = one.simulate_grid(p, [0.1, 0.3], [0.01, 1.0], 5), Plan(p, seeds=5).memory
+    monkeypatch.setattr(streams, "threads", lambda: 3)
+    assert (Plan(p, seeds=5).side_by_side, Plan(p, seeds=2).side_by_side, Plan(p).side_by_side) == (3, 2, 1)
+    assert Plan(p, seeds=5).memory == 3 * memory
+    assert Plan(problem(n=4000, N=4000), seeds=5).side_by_side == 1
+    together = one.simulate_grid(p, [0.1, 0.3], [0.01, 1.0], 5, progress=lambda *now: ticks.append(now))
+    for name in QUANTITIES:
+        np.testing.assert_allclose(getattr(together, name).values, getattr(alone, name).values, rtol=1e-11)
+    assert ticks == [(k + 1, 15) for k in range(15)]
 
 
 @pytest.mark.parametrize("bad", [0, -1, [], [1, 1], [-2], True, "x", 2.5])

@@ -82,6 +82,26 @@ def test_seeds_are_added_to_what_is_uncertain_only(tmp_path, spread, added):
     assert len(job.group.seeds) == 8 + len(added or ())
 
 
+@pytest.mark.parametrize(("slope", "added"), [(1.0, None), (0.0, (8, 9, 10, 11))], ids=["luck removed", "luck left"])
+def test_the_target_is_one_of_values_freed_of_luck(tmp_path, slope, added):
+    """Values 1 + m spread by 2.4; those less slope × moment not at all where the slope is 1."""
+
+    def lucky(place: int, seed: int) -> Record:
+        value = 1.0 + (seed - 3.5)
+        luck = {
+            "moments": [seed - 3.5],
+            "freed": dict.fromkeys(NAMES, value),
+            "slopes": {name: [slope] for name in NAMES},
+        }
+        values = dict.fromkeys(NAMES, value) | {"luck": luck}
+        return Record.new("run", GROUP.cells(seed)[place], values, {}, numerics=NUMERICS["run"])
+
+    ledger = books(tmp_path, *(lucky(place, seed) for place in (0, 1) for seed in range(8)), target=0.1)
+    (job,) = ledger.jobs
+    ledger.begin(job)
+    assert ledger.add_seeds(job) == added
+
+
 def test_a_sweep_and_its_damage_are_told_when_the_books_are_opened(tmp_path):
     (tmp_path / "journal-elsewhere-1-1.jsonl").write_text("no line\n")
     os.utime(tmp_path / "journal-elsewhere-1-1.jsonl", (0, 0))  # its writer is long gone

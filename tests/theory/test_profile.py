@@ -421,6 +421,29 @@ def test_uncentred_labels_gradient_needs_no_assumption():
     assert one.predict(problem(centred=False, step=Step(exponent=0.3))).status is Status.SOLVED
 
 
+@pytest.mark.long
+@pytest.mark.parametrize(
+    "changes", [{}, {"directions": 2, "mix": "sum"}, {"n": 400, "d": 30, "N": 200, "gradient": "labels"}], ids=str
+)
+def test_a_grid_is_its_cells(changes):
+    """Starts from neighbouring penalties and steps, near and far and in any order, change nothing but the way there."""
+    given = {"n": 300, "d": 150, "N": 450, "teacher": (0, 1, 0.7071), "noise": 0.5, "step": one.Step(constant=1.0)}
+    problem, exponents, ridges = one.Problem(**given | changes), [0.1, 0.45, 0.15], [0.003, 1.0, 0.1]
+    grid = one.predict_grid(problem, exponents, ridges)
+    for i, exponent in enumerate(exponents):
+        for j, ridge in enumerate(ridges):
+            alone = one.predict(problem.at(exponent=exponent, ridge=ridge))
+            np.testing.assert_allclose(
+                [getattr(grid[i, j], q) for q in NAMES], [getattr(alone, q) for q in NAMES], rtol=1e-10
+            )
+
+
+def test_a_neighbouring_step_is_a_good_start():
+    problem = one.Problem(n=300, d=150, N=450, teacher=(0, 1, 0.7071), noise=0.5, step=one.Step(constant=1.0))
+    first, second = one.predict_grid(problem, [0.3, 0.31], [1.0, 0.1, 0.01]).trained.iterations
+    assert second.sum() <= 0.7 * first.sum()
+
+
 def test_a_grid_keeps_its_good_cells():
     g = one.predict_grid(problem(step=Step()), [0.2, 0.7], [0.1, 1.0])
     assert np.isfinite(g.test_error[0]).all()

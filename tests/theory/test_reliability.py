@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from threadpoolctl import threadpool_info
 
 import onestride as one
+from onestride._backend.threads import one_thread
 from onestride.problem import Step
 from onestride.result import QUANTITIES, Status
 from onestride.theory import predict as predict_module
@@ -17,7 +18,6 @@ from onestride.theory.profile.equations import MOST_STEPS
 from onestride.theory.profile.errors import errors as profile_errors
 from onestride.theory.reliability import _by_degrees, fluctuation, known_off
 from onestride.theory.tails import nonlinear_tails
-from onestride.theory.threads import one_thread
 from tolerances import assert_agrees, assert_close
 
 RIDGES = (0.001, 0.01, 0.1, 1.0)

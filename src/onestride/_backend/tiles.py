@@ -36,8 +36,8 @@ def map_tiles(f: Callable[..., DeviceArray], *arrays: DeviceArray, out: DeviceAr
     if not isinstance(first, np.ndarray):
         if out is None:
             return f(*arrays)
-        for rows in tiles(*first.shape, on_host=False):
-            out[rows, :] = f(*(a[rows, :] for a in arrays))
+        for rows in tiles(*first.shape[-2:], on_host=False):
+            out[..., rows, :] = f(*(a[..., rows, :] for a in arrays))
         return out
     result = np.empty_like(first) if out is None else out
     size = max(1, CACHE_BYTES // (8 * max(first.shape[1], 1)))

@@ -17,7 +17,6 @@ from onestride.experiments.verdict import FAILS, HOLDS, PARTLY, decide, marks, t
 from onestride.plot import Panel, Series
 from onestride.problem import Problem
 from onestride.result import QUANTITIES, Estimate, Prediction
-from onestride.simulation.network import draw_batch
 from onestride.simulation.run import simulate
 from onestride.simulation.spectrum import measure_spectrum
 from onestride.theory.predict import predict
@@ -78,30 +77,17 @@ def measure(size: SimpleNamespace, progress: Progress) -> Gaps:
 
 
 def _gaps(problem: Problem, seeds: int, theory: Prediction, *, device: str) -> dict[Key, Number]:
-    """At one n; errors are adjusted for the sample power of the labels."""
+    """At one n."""
     measured = simulate(problem, seeds, device=device)
-    power = [np.mean(draw_batch(problem, s, "ridge_inputs", "ridge_noise", problem.n).y ** 2) for s in range(seeds)]
-    control = np.array(power) / (problem.target.second_moment + problem.noise**2) - 1
     models = {PLAIN: (measured.untrained, theory.untrained), STEPPED: (measured, theory)}
     gaps = {
-        (model, NAMES[name]): adjusted(getattr(found, name).values / getattr(expected, name) - 1, control)
+        (model, NAMES[name]): Estimate(getattr(found, name).values / getattr(expected, name) - 1)
         for model, (found, expected) in models.items()
         for name in QUANTITIES
     }
     leading = measure_spectrum(problem, max(4, seeds // 2), count=1, device=device).leading.values[:, 0]
-    spike = Estimate(leading / spectrum(problem, density=False).leading[0] - 1)
-    return gaps | {(STEPPED, SPIKE): (float(spike.mean), float(spike.stderr))}
-
-
-def adjusted(values: np.ndarray, control: np.ndarray) -> tuple[float, float]:
-    """Mean of `values` and its error after regression on a control whose expectation is 0; without it below four values."""
-    if values.size < 4:
-        return float(values.mean()), float(Estimate(values).stderr)
-    design = np.column_stack([np.ones_like(control), control])
-    coefficients, *_ = np.linalg.lstsq(design, values, rcond=None)
-    residual = values - design @ coefficients
-    variance = residual @ residual / (values.size - 2) * np.linalg.inv(design.T @ design)[0, 0]
-    return float(coefficients[0]), float(np.sqrt(variance))
+    gaps[STEPPED, SPIKE] = Estimate(leading / spectrum(problem, density=False).leading[0] - 1)
+    return {key: (float(gap.mean), float(gap.stderr)) for key, gap in gaps.items()}
 
 
 def extrapolate(ns: Sequence[int], values: Sequence[tuple[float, float]]) -> Fit:
@@ -118,7 +104,7 @@ def extrapolate(ns: Sequence[int], values: Sequence[tuple[float, float]]) -> Fit
 def judge(data: Gaps) -> Judgement:
     """Is the extrapolated gap 0 for every quantity, and which slope is clearest?"""
     fits, last = data.fits, data.counts[-1]
-    seeds = {key: max(4, last // 2) if key[1] == SPIKE else max(last - 1, 2) for key in fits}
+    seeds = {key: max(4, last // 2) if key[1] == SPIKE else last for key in fits}
     zero = {key: fit.zero(seeds[key], len(fits)) for key, fit in fits.items()}
     model, quantity = steep = max(fits, key=lambda key: abs(fits[key].slope / fits[key].slope_error))
     rows = [_row(key, n, values[i]) for i, n in enumerate(data.ns) for key, values in data.gaps.items()]
@@ -171,7 +157,7 @@ def draw(data: Gaps) -> Figure:
     caption = (
         f"ReLU, teacher H₁ + H₂/4, noise 0.3, λ = 0.1, d = n/2, N = 3n/2, {STEPPED}, literal gradient, n = "
         f"{', '.join(map(str, data.ns))} with {', '.join(map(str, data.counts))} seeds (spike: half as many). Theory: profile theory at the same n "
-        "(spike: level T2i). Errors are adjusted for the sample power of the labels. Lines: weighted least squares; the points at "
+        "(spike: level T2i). Lines: weighted least squares; the points at "
         "1/n = 0 are their intercepts. Points of one n are set slightly apart."
     )
     return Figure(panels, caption, columns=3)

@@ -15,7 +15,7 @@ from functools import cached_property
 
 from numpy.typing import ArrayLike
 
-from onestride._backend import HOST, Backend, choose, fits, tiles
+from onestride._backend import HOST, Backend, choose, fits, streams, tiles
 from onestride._errors import InputError
 from onestride.drawing import Panel, Series
 from onestride.problem import Problem, exponent_axis, grid_axis
@@ -29,6 +29,9 @@ from onestride.table import Table
 
 REFINEMENTS = 5  # passes over F that the refinement of one step size takes: 3 to 8 were measured
 COLUMNS = 3 + PROBES  # for each penalty: fitted to the signal, to noise, and how the first changes with λ
+SMALL_BELOW = 2**21  # numbers of F: up to there several cores are busier with a seed each than with one together
+SMALL_ON_DEVICE = 2**24  # the same for a device, which takes small seeds in one call
+MOST_TOGETHER = 64  # seeds in one call of a device: more would not make it busier
 STREAM_ABOVE = 2**27  # numbers, 1 GiB: less is stored, which also serves penalties too small for a Gram matrix
 
 
@@ -100,6 +103,24 @@ class Plan(Result):
         return 3 * n * N > STREAM_ABOVE and n > N * max(self.networks, 2)
 
     @cached_property
+    def together(self) -> int:
+        """Seeds in one call of a device: products and factorisations of small ones do not keep it busy."""
+        p, most = self.problem, max(self.problem.N, self.problem.step_samples, self.problem.n, self.tests)
+        small = max(p.n, self.tests, p.step_samples) * p.N <= SMALL_ON_DEVICE and most * p.d <= streams.BLOCK_NUMBERS
+        if self.backend.on_host or self.streams or p.steps > 1 or p.law.times is not None or not small:
+            return 1
+        room = 0.5 * self.backend.free_memory() / self._stacked_seed
+        return max(1, min(self.seeds, int(room), MOST_TOGETHER))
+
+    @cached_property
+    def side_by_side(self) -> int:
+        """Seeds measured at a time, each on one core of the host; on a device each alone."""
+        if not self.backend.on_host or self.streams or self.problem.n * self.problem.N > SMALL_BELOW:
+            return 1
+        most = min(self.seeds, streams.threads())
+        return next((k for k in range(most, 1, -1) if fits(k * self._one_seed, self.backend)), 1)
+
+    @cached_property
     def way(self) -> Way:
         """How the ridge regressions are solved."""
         return way(min(self.problem.n, self.problem.N), self.penalties, self.backend, only_gram=self.streams)
@@ -138,7 +159,20 @@ class Plan(Result):
 
     @cached_property
     def memory(self) -> float:
-        """Bytes at the peak; the parts are those of `simulation.memory`."""
+        """Bytes at the peak, of all seeds measured at a time."""
+        return self.together * self._stacked_seed if self.together > 1 else self.side_by_side * self._one_seed
+
+    @cached_property
+    def _stacked_seed(self) -> float:
+        """Bytes of each seed of a stack on a device: W₀, G, X; two products, F and what makes it; K and its factors."""
+        n, d, N, n0, m, _ = memory.sizes(self.problem)
+        rows, columns = max(n, n0, float(self.tests)), COLUMNS * self.penalties
+        factors = 4.0 * m**2 * (2 + self.penalties) + 8.0 * 8 * (n + N) * columns
+        return 8.0 * (2 * N * d + 2 * rows * d + 5 * rows * N) + factors + 8.0 * self.networks * N * columns
+
+    @cached_property
+    def _one_seed(self) -> float:
+        """Bytes at the peak of one seed; the parts are those of `simulation.memory`."""
         n, _, N, n0, _, _ = memory.sizes(self.problem)
         if not self.backend.on_host and not self.streams:
             return max(self._device_fit, self._weights + 8 * memory.tile(max(n, n0, self.tests), N, self.backend))

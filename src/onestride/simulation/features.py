@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -22,15 +22,26 @@ class Trained:
     """W₀ and the gradient G of one step, W = W₀ + ηG for every η; after several steps the final W of `each` η.
 
     A device that cannot hold them beside the features has neither: W₀ (None) is drawn anew when it is needed and G
-    rests on the host.
+    rests on the host. Of several seeds at once both have one more axis, the first.
     """
 
     plan: Plan
     etas: Array
-    seed: int
+    seeds: tuple[int, ...]
     W0: DeviceArray | None = None
     G: DeviceArray | None = None
     each: tuple[Array, ...] = ()
+    stacked: bool = False
+
+    @property
+    def seed(self) -> int:
+        """The only one."""
+        (seed,) = self.seeds
+        return seed
+
+    def drawn(self, draw: Callable[[int], Array]) -> Array:
+        """What a seed draws; of a stack what each does."""
+        return np.stack([draw(seed) for seed in self.seeds]) if self.stacked else draw(self.seed)
 
     def untrained(self) -> DeviceArray:
         """W₀ on the device."""
@@ -42,17 +53,21 @@ class Trained:
         assert self.G is not None, "after several steps there is no one gradient"
         return self.plan.backend.put(self.G)
 
+    def at_hand(self) -> Trained:
+        """With W₀ and G on the device, where the features are gone and there is room for them again."""
+        return self if self.each else replace(self, W0=self.untrained(), G=self.step())
+
 
 def train_once(plan: Plan, etas: Array, seed: int, W0: DeviceArray, G: DeviceArray) -> Trained:
     """The result of one step; W₀ and G stay on the device if it has room for them beside the features."""
-    return Trained(plan, etas, seed, *((W0, G) if plan.keeps_weights else (None, plan.backend.get(G))))
+    return Trained(plan, etas, (seed,), *((W0, G) if plan.keeps_weights else (None, plan.backend.get(G))))
 
 
 def train_further(plan: Plan, etas: Array, seed: int) -> Trained:
     """The result of several steps."""
     problem, network = plan.problem, draw_network(plan.problem, seed)
     each = (trained_weights(problem, network, seed, eta, plan.backend) if eta else network.W0 for eta in etas)
-    return Trained(plan, etas, seed, each=tuple(each))
+    return Trained(plan, etas, (seed,), each=tuple(each))
 
 
 def fitted_rows(trained: Trained, samples: Callable[[], Iterator[Batch]]) -> Iterator[Rows]:
@@ -75,7 +90,7 @@ def fitted_rows(trained: Trained, samples: Callable[[], Iterator[Batch]]) -> Ite
     length, width = pre.shape
     F = backend.empty(length, width) if plan.stores_features else None
     for eta in trained.etas:
-        f = _after_step(sigma, float(eta))
+        f = after_step(sigma, float(eta))
         if F is None:
             yield Rows(length, width, lambda rows, f=f: map_tiles(f, pre[rows, :], shift[rows, :]), backend)
         else:
@@ -96,19 +111,21 @@ def feature_rows(problem: Problem, X: Array, W: DeviceArray, backend: Backend, *
     return Rows.stored(tile(slice(0, length)), backend) if stored else Rows(length, width, tile, backend)
 
 
-def features(trained: Trained) -> Callable[[Array], Iterator[DeviceArray]]:
+def features(trained: Trained) -> Callable[[DeviceArray], Iterator[DeviceArray]]:
     """A function from inputs to the features after each η, one after the other, on the device."""
     sigma, backend = trained.plan.problem.sigma, trained.plan.backend
     if trained.each:
         return lambda X: (map_tiles(sigma, backend.put(X) @ backend.put(W).T) for W in trained.each)
     W0, G = trained.untrained(), trained.step()
 
-    def of(X: Array) -> Iterator[DeviceArray]:
+    turned = backend.xp.matrix_transpose
+
+    def of(X: DeviceArray) -> Iterator[DeviceArray]:
         inputs = backend.put(X)
-        pre, shift = inputs @ W0.T, inputs @ G.T
+        pre, shift = inputs @ turned(W0), inputs @ turned(G)
         F = backend.empty(*pre.shape)  # filled again for each η
         for eta in trained.etas:
-            yield map_tiles(_after_step(sigma, float(eta)), pre, shift, out=F)
+            yield map_tiles(after_step(sigma, float(eta)), pre, shift, out=F)
 
     return of
 
@@ -121,7 +138,9 @@ def overflow(problem: Problem, eta: float) -> InputError:
     )
 
 
-def _after_step(sigma: Function, eta: float) -> Callable[..., DeviceArray]:
+def after_step(sigma: Function, eta: float) -> Callable[..., DeviceArray]:
+    """A function from XW₀ᵀ and XGᵀ to the features after a step of size η."""
+
     def f(pre: Array, shift: Array, out: Array | None = None) -> Array:
         z = eta * shift if out is None else np.multiply(shift, eta, out=out)
         z += pre

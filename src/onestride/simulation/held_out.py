@@ -13,11 +13,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import cast
+from typing import Any, cast
 
 import numpy as np
 
-from onestride._numerics import Array, Float
+from onestride._backend import Backend, DeviceArray
+from onestride._numerics import Array, Float, Int
 from onestride.simulation.features import Trained, features
 from onestride.simulation.known import KnownMoments
 from onestride.simulation.ridge import SplitPath
@@ -30,20 +31,20 @@ G, GAP, NOISE, SLOPE = range(4)  # the last four columns
 class HeldOut:
     """Sums over each half of the test samples, axes (halves, networks, penalties, columns, columns).
 
-    `probes` are mean squares of the fits of further noise of length √n.
+    `probes` are mean squares of the fits of further noise of length √n. A stack of seeds has its axis after the networks'.
     """
 
-    sums: Float[Array, "2 networks penalties columns columns"]
+    sums: Float[Array, "2 networks *s penalties columns columns"]
     rows: tuple[int, int]
     known: KnownMoments
-    probes: Float[Array, "probes networks penalties"]
+    probes: Float[Array, "probes networks *s penalties"]
 
     @property
     def functions(self) -> int:
         """How many columns are ψ."""
         return self.sums.shape[-1] - 4
 
-    def power(self, i: int, j: int) -> Float[Array, "networks penalties"]:
+    def power(self, i: int, j: int) -> Float[Array, "networks *s penalties"]:
         """Mean of the product of two of the last four columns."""
         at = self.functions
         return self.sums[..., at + i, at + j].sum(0) / sum(self.rows)
@@ -54,12 +55,12 @@ class HeldOut:
         turn[self.functions + NOISE, self.functions + GAP] = -noise
         return replace(self, sums=turn.T @ self.sums @ turn)
 
-    def noise(self, unit: float) -> Float[Array, "networks penalties"]:
+    def noise(self, unit: float | Float[Array, "*s 1"]) -> Float[Array, "networks *s penalties"]:
         """E f̂_u² of unit noise, averaged over u, of length √(n/unit), and the probes."""
         return (unit * self.power(NOISE, NOISE) + self.probes.sum(0)) / (1 + self.probes.shape[0])
 
     @cached_property
-    def expansions(self) -> Float[Array, "2 2 networks penalties functions"]:
+    def expansions(self) -> Float[Array, "2 2 networks *s penalties functions"]:
         """Coefficients of f̂_g and of its slope in ψ (first axis), by each half of the samples (second)."""
         m, at = self.functions, self.functions
         gram, taught = self.sums[..., :m, :m], self.sums[..., :m, at + G] - self.sums[..., :m, at + GAP]
@@ -72,7 +73,7 @@ class HeldOut:
         """Whether there are functions with known moments, and samples enough to fit them."""
         return self.functions > 0 and min(self.rows) >= SAMPLES_PER_FUNCTION * self.functions
 
-    def error(self) -> Float[Array, "networks penalties"]:
+    def error(self) -> Float[Array, "networks *s penalties"]:
         """E(g − f̂_g)², from exact moments as far as they are known."""
         if not self.usable or self.known.averages is None:
             return self.power(GAP, GAP)
@@ -88,55 +89,76 @@ class HeldOut:
 
 
 def held_out(
-    trained: Trained, paths: list[SplitPath], tiles: Iterator[tuple[Array, Array]], known: KnownMoments
+    trained: Trained, paths: list[SplitPath], tiles: Iterator[tuple[DeviceArray, DeviceArray]], known: KnownMoments
 ) -> HeldOut:
-    """Sum over the test samples; predictions never see a label."""
-    plan, backend, coordinates = trained.plan, trained.plan.backend, known.coordinates
-    if not trained.each:
-        trained = replace(trained, W0=trained.untrained(), G=trained.step())
-    penalties, rows = paths[0].loss.shape[1], plan.tests
-    of, half, start = features(trained), rows // 2, 0
-    across = [_across(trained, j, path, known) for j, path in enumerate(paths)]
-    shared = 1 + (0 if known.averages is None else known.averages.taught.size)
-    own = 3 + (0 if known.averages is None else 1 + coordinates.shape[0])
-    sums = np.zeros((2, len(paths), shared + own * penalties, shared + own * penalties))
-    probes = np.zeros((paths[0].columns - 3, len(paths), penalties))
+    """Sum over the test samples, on the device; predictions never see a label."""
+    plan, backend = trained.plan, trained.plan.backend
+    of, half, start, networks = features(trained), plan.tests // 2, 0, range(len(paths))
+    coordinates = backend.put(known.coordinates.mT, "float64")
+    across = [backend.put(_across(trained, j, path, known), "float64") for j, path in enumerate(paths)]
+    sums: list[list[Any]] = [[0.0, 0.0] for _ in paths]
+    probes: list[Any] = [0.0 for _ in paths]
     for X, signal in tiles:
-        cut = min(max(half - start, 0), signal.size)
-        start += signal.size
-        columns = np.empty((signal.size, shared + own * penalties))
-        each = columns[:, shared:].reshape(signal.size, own, penalties)
-        columns[:, 0] = signal
-        if known.averages is not None:
-            columns[:, 1:shared] = known.psi(X).T
-        for j, F in enumerate(of(X)):
-            found = backend.get(F @ paths[j].coefficients).reshape(signal.size, -1, penalties)
-            probes[:, j] += (found[:, 3:] ** 2).sum(0)
-            each[:, :3] = found[:, :3]
-            each[:, 0] = signal[:, None] - each[:, 0]
-            if known.averages is not None:
-                t = X @ across[j]
-                each[:, 3] = t
-                each[:, 4:] = t[:, None, :] * (X @ coordinates.T)[:, :, None]
-            for i, part in enumerate((columns[:cut], columns[cut:])):
-                sums[i, j] += part.T @ part
-    order = [
-        [*range(1, shared), *(shared + (3 + i) * penalties + q for i in range(own - 3)), 0] for q in range(penalties)
+        inputs, cut = backend.put(X, "float64"), min(max(half - start, 0), X.shape[-2])
+        start += X.shape[-2]
+        z = None if known.averages is None else inputs @ coordinates
+        shared = [backend.put(signal, "float64")[..., None]]
+        if z is not None:
+            shared.append(backend.put(known.psi(backend.get(z)), "float64"))
+        for j, F in zip(networks, of(inputs), strict=True):
+            found = backend.put(F @ paths[j].coefficients, "float64")
+            columns, more = _columns(shared, found, z, inputs, across[j], backend)
+            probes[j] = probes[j] + more
+            for i, part in enumerate((columns[..., :cut, :], columns[..., cut:, :])):
+                sums[j][i] = sums[j][i] + backend.xp.matrix_transpose(part) @ part
+    whole = np.stack([[backend.get(sums[j][i]) for j in networks] for i in (0, 1)])
+    order, rows = _places(known, paths[0].loss.shape[-1]), (half, plan.tests - half)
+    squares = np.stack([backend.get(one) for one in probes]) / plan.tests
+    squares = np.moveaxis(squares.reshape(*squares.shape[:-1], -1, order.shape[0]), -2, 0)
+    return HeldOut(whole[..., order[:, :, None], order[:, None, :]], rows, known, squares)
+
+
+def _columns(
+    shared: list[DeviceArray],
+    found: DeviceArray,
+    z: DeviceArray | None,
+    X: DeviceArray,
+    across: DeviceArray,
+    backend: Backend,
+) -> tuple[DeviceArray, DeviceArray]:
+    """For each sample g, ψ of (z, ζ); at all penalties g − f̂_g, f̂_u, λ∂f̂_g/∂λ, t, t·z, t·ζ. And Σ f̂² of further noise."""
+    p = across.shape[-1]
+    own = [shared[0] - found[..., :p], found[..., p : 3 * p]]
+    if z is not None:
+        t = X @ across
+        own += [t, *(t * z[..., k : k + 1] for k in range(z.shape[-1]))]
+    probes = backend.xp.sum(found[..., 3 * p :] ** 2, axis=-2)
+    return backend.xp.concat([*shared, *own], axis=-1), probes
+
+
+def _places(known: KnownMoments, penalties: int) -> Int[Array, "penalties columns"]:
+    """Which columns are those of a penalty, in the order ψ, t, t·z, t·ζ, g, g − f̂_g, f̂_u, λ∂f̂_g/∂λ."""
+    shared = 1 + (0 if known.averages is None else known.averages.taught.size)
+    own = 3 + (0 if known.averages is None else 1 + known.coordinates.shape[-2])
+    first = [shared + i * penalties for i in (*range(3, own), 0, 1, 2)]
+    each = [
+        [*range(1, shared), *(i + q for i in first[:-3]), 0, *(i + q for i in first[-3:])] for q in range(penalties)
     ]
-    order = np.array([one + [shared + i * penalties + q for i in range(3)] for q, one in enumerate(order)])
-    return HeldOut(sums[:, :, order[:, :, None], order[:, None, :]], (half, rows - half), known, probes / rows)
+    return np.array(each)
 
 
-def _across(trained: Trained, j: int, path: SplitPath, known: KnownMoments) -> Float[Array, "d penalties"]:
+def _across(trained: Trained, j: int, path: SplitPath, known: KnownMoments) -> Float[Array, "*s d penalties"]:
     """ℓ of t = ℓᵀx: âᵀW, uncorrelated with (z, ζ) and of variance 1; 0 where nothing is left of it."""
     if known.averages is None:
-        return np.zeros((known.problem.d, path.loss.shape[1]))
-    backend, a = trained.plan.backend, path.coefficients[:, : path.loss.shape[1]]
+        return np.zeros((known.problem.d, path.loss.shape[-1]))
+    backend, a = trained.plan.backend, path.coefficients[..., : path.loss.shape[-1]]
+    turned = backend.xp.matrix_transpose
     if trained.each:
         ell = backend.get(backend.put(trained.each[j]).T @ a)
     else:
         eta = float(trained.etas[j])
-        ell = backend.get(trained.untrained().T @ a) + eta * backend.get(trained.step().T @ a)
-    ell = np.stack([known.across(one) for one in ell.T])
-    size = np.sqrt(np.maximum((ell * known.image(ell)).sum(1), 0.0))[:, None]
-    return np.where(size > 1e-12 * np.abs(ell).max(initial=0.0), ell / np.where(size > 0, size, 1.0), 0.0).T
+        ell = backend.get(turned(trained.untrained()) @ a) + eta * backend.get(turned(trained.step()) @ a)
+    rows = known.across(ell).mT
+    size = np.sqrt(np.maximum((rows * known.image(rows)).sum(-1), 0.0))[..., None]
+    some = size > 1e-12 * np.abs(rows).max(axis=(-2, -1), initial=0.0, keepdims=True)
+    return np.where(some, rows / np.where(size > 0, size, 1.0), 0.0).mT

@@ -12,6 +12,7 @@ directions, have none of these moments.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 
@@ -71,11 +72,12 @@ def averages(target: Target, beside: bool) -> Averages:
 class KnownMoments:
     """The coordinates of one seed, and the moments of its draws; `averages` is None where none are known.
 
-    `coordinates` are the teacher's directions and, once the step is known, that of ζ.
+    `coordinates` are the teacher's directions and, once the step is known, that of ζ; of a stack of seeds they have one
+    more axis, the first.
     """
 
     problem: Problem
-    coordinates: Float[Array, "coordinates d"]
+    coordinates: Float[Array, "*s coordinates d"]
     averages: Averages | None = field(repr=False)
 
     @classmethod
@@ -86,25 +88,30 @@ class KnownMoments:
 
     def after_step(self, beta: Float[Array, "d"]) -> KnownMoments:
         """With ζ, the direction of the step across the teacher's; for a teacher of one direction, as more would be slow."""
-        across = self.across(beta)
+        across = self.across(beta[:, None])[:, 0]
         if self.averages is None or self.problem.directions > 1 or not self.problem.d > 1 or not across.any():
             return self
         coordinates = np.vstack([self.coordinates, across / np.sqrt(across @ self.image(across[None])[0])])
         return replace(self, coordinates=coordinates, averages=averages(self.problem.target, True))
 
-    def image(self, rows: Float[Array, "m d"]) -> Float[Array, "m d"]:
+    @classmethod
+    def stacked(cls, each: Sequence[KnownMoments]) -> KnownMoments:
+        """Those of several seeds of one problem."""
+        return replace(each[0], coordinates=np.stack([one.coordinates for one in each]))
+
+    def image(self, rows: Float[Array, "*s m d"]) -> Float[Array, "*s m d"]:
         """Σ applied to each row."""
         times = self.problem.law.times
         return rows if times is None else times(rows)
 
-    def across(self, direction: Float[Array, "d"]) -> Float[Array, "d"]:
-        """What of a direction is uncorrelated with all coordinates."""
-        return direction - self.coordinates.T @ (self.image(self.coordinates) @ direction)
+    def across(self, directions: Float[Array, "*s d k"]) -> Float[Array, "*s d k"]:
+        """What of each direction, a column, is uncorrelated with all coordinates."""
+        return directions - self.coordinates.mT @ (self.image(self.coordinates) @ directions)
 
-    def psi(self, X: Float[Array, "n d"]) -> Float[Array, "expanded n"]:
+    def psi(self, z: Float[Array, "*s n coordinates"]) -> Float[Array, "*s n expanded"]:
         """The functions of (z, ζ) that the predictor is expanded in."""
         assert self.averages is not None
-        return joint_hermite(X @ self.coordinates.T, self.averages.degree)
+        return np.moveaxis(joint_hermite(z, self.averages.degree), 0, -1)
 
     def sums(self, X: Float[Array, "n d"]) -> Float[Array, "fit"]:
         """Σ_i ψ_j(z_i) of every ψ_j but the constant."""
@@ -114,22 +121,24 @@ class KnownMoments:
         return joint_hermite(X @ self.coordinates[:k].T, DEGREES[k])[1:].sum(1)
 
     def of_draw(
-        self, fit: Float[Array, "fit"], beta: Float[Array, "2 d"] | None, along: Float[Array, "N k"] | None
-    ) -> Float[Array, "moments"]:
+        self, fit: Float[Array, "*s fit"], beta: Float[Array, "*s 2 d"] | None, along: Float[Array, "*s N k"] | None
+    ) -> Float[Array, "*s moments"]:
         """All moments: those of the fit; of Xᵀr/n₀ and Xᵀy/n₀; of W₀Σβ_l. What was not noted counts as 0."""
+        stack = fit.shape[:-1]
         if self.averages is None:
-            return np.zeros(0)
+            return np.zeros((*stack, 0))
         problem, k = self.problem, self.problem.directions
-        teacher, parts = self.coordinates[:k], [np.zeros(k), np.zeros(k), np.zeros(1)]
+        teacher, parts = self.coordinates[..., :k, :], [np.zeros((*stack, size)) for size in (k, k, 1)]
         if beta is not None:
-            parts[0] = teacher @ beta[0] - self.averages.taught[1 : k + 1]
+            parts[0] = (teacher @ beta[..., 0, :, None])[..., 0] - self.averages.taught[1 : k + 1]
         if along is not None:
-            parts[1] = (along**2).mean(0) * problem.d / (self.image(teacher) ** 2).sum(1) - 1
+            parts[1] = (along**2).mean(-2) * problem.d / (self.image(teacher) ** 2).sum(-1) - 1
         if beta is not None and problem.law.times is None and problem.readout != "constant":
-            b, by = beta - (beta @ teacher.T) @ teacher
+            across = beta - (beta @ teacher.mT) @ teacher
+            b, rest = across[..., 0, :], across[..., 0, :] - across[..., 1, :]
             power = (problem.d - k) * (self.averages.power + problem.noise**2) / problem.step_samples
-            parts[2][0] = b @ b - (b - by) @ (b - by) - power
-        return np.concatenate([fit, *parts])
+            parts[2] = ((b**2).sum(-1) - (rest**2).sum(-1) - power)[..., None]
+        return np.concatenate([fit, *parts], axis=-1)
 
 
 def is_known(problem: Problem) -> bool:

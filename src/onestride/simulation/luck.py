@@ -27,39 +27,52 @@ from onestride.simulation.slopes import neurons, slopes
 
 @dataclass(frozen=True)
 class Drawn:
-    """Train loss, train MSE and test error (first axis) of one seed, and the luck in them."""
+    """Train loss, train MSE and test error (first axis) of one seed, or of a stack of them, and the luck in them."""
 
-    plain: Float[Array, "3 networks penalties"]
-    freed: Float[Array, "3 networks penalties"]
-    slopes: Float[Array, "3 networks penalties moments"]
-    moments: Float[Array, "moments"]
+    plain: Float[Array, "3 networks *s penalties"]
+    freed: Float[Array, "3 networks *s penalties"]
+    slopes: Float[Array, "3 networks *s penalties moments"]
+    moments: Float[Array, "*s moments"]
+
+    def apart(self) -> list[Drawn]:
+        """Each seed of a stack."""
+        plain, freed, slope = (np.moveaxis(part, 2, 0) for part in (self.plain, self.freed, self.slopes))
+        return [Drawn(*one) for one in zip(plain, freed, slope, self.moments, strict=True)]
 
 
 def measured(
-    trained: Trained, paths: list[SplitPath], held: HeldOut, fit: Float[Array, "fit"], beta: Float[Array, "2 d"] | None
+    trained: Trained,
+    paths: list[SplitPath],
+    held: HeldOut,
+    fit: Float[Array, "*s fit"],
+    beta: Float[Array, "*s 2 d"] | None,
 ) -> Drawn:
-    """Put the parts of one seed together; `fit` are the moments of its labels, `beta` Xᵀr/n₀ and Xᵀy/n₀ of the step."""
-    problem, known = trained.plan.problem, held.known
-    u, noise = draw_noise(trained.seed, ridge_roles(problem)[1], problem.n), problem.noise
-    unit = problem.n / float(u @ u)
+    """Put the parts of one seed together; `fit` are the moments of its labels, `beta` Xᵀr/n₀ and Xᵀy/n₀ of the step.
+
+    Of a stack of seeds everything has one more axis, in what is returned after that of the networks.
+    """
+    problem, known, noise = trained.plan.problem, held.known, trained.plan.problem.noise
+    u = trained.drawn(lambda seed: draw_noise(seed, ridge_roles(problem)[1], problem.n))
+    unit = problem.n / (u**2).sum(-1)[..., None]
     train = np.stack([[path.loss for path in paths], [path.mse for path in paths]])  # 2 × networks × parts × penalties
-    whole, averaged = np.array([1.0, 2 * noise, noise**2]), np.stack([path.noise for path in paths], axis=1)
+    whole = np.array([1.0, 2 * noise, noise**2])
+    averaged = np.stack([np.moveaxis(path.noise, -2, 0) for path in paths], axis=1)
     both = held.with_noise(noise)
-    plain = [*np.einsum("qnap,a->qnp", train, whole), both.power(GAP, GAP) + noise**2]
+    plain = [*np.einsum("...ap,a->...p", train, whole), both.power(GAP, GAP) + noise**2]
     if problem.fresh:
-        train_freed = train[:, :, 0] + noise**2 * averaged
+        train_freed = train[..., 0, :] + noise**2 * averaged
         freed = [*train_freed, held.error() + noise**2 * (1 + held.noise(unit))]
     else:
         freed = [*plain[:2], both.error() + noise**2]
     cells = neurons(trained, known)
-    tilt = (
-        0.0
-        if beta is None
-        else float(np.linalg.norm(beta[0] - known.coordinates[0] * (known.coordinates[0] @ beta[0])))
-    )
+    tilt = np.zeros(u.shape[:-1])
+    if beta is not None:
+        first, b = known.coordinates[..., 0, :], beta[..., 0, :]
+        tilt = np.sqrt(((b - first * (first * b).sum(-1, keepdims=True)) ** 2).sum(-1))
     each = [slopes(trained, j, path, held, unit, cells and (cells, tilt)) for j, path in enumerate(paths)]
-    moments = known.of_draw(fit, beta, None if cells is None else cells.before[:, : problem.directions])
-    return Drawn(np.array(plain), np.array(freed), np.nan_to_num(np.stack(each, axis=1)), moments)
+    along = None if cells is None else cells.before[..., : problem.directions]
+    slope = np.nan_to_num(np.stack(each, axis=1))
+    return Drawn(np.array(plain), np.array(freed), slope, known.of_draw(fit, beta, along))
 
 
 def estimates(drawn: Sequence[Drawn], which: Int[Array, "exponents"]) -> list[Estimate]:

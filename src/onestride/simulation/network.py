@@ -191,7 +191,7 @@ def gradient(problem: Problem, network: Network, batch: Batch | Iterable[Batch],
     G = (1/n) Σ_i r_i [a ∘ σ'(W₀x_i)] x_iᵀ with r = y − σ(XW₀ᵀ)a, or r = y for the labels-only gradient.
     """
     batches = [batch] if isinstance(batch, Batch) else batch
-    G, Xr, residual = gradient_sums(problem, network.W0, network.a, batches, backend)
+    G, (Xr, _), residual = gradient_sums(problem, network.W0, network.a, batches, backend)
     n = residual.size
     G *= 1 / n
     return Gradient(backend.get(G), residual, Xr / n)
@@ -199,42 +199,27 @@ def gradient(problem: Problem, network: Network, batch: Batch | Iterable[Batch],
 
 def gradient_sums(
     problem: Problem, W0: DeviceArray, a: Float[Array, "N"], batches: Iterable[Batch], backend: Backend
-) -> tuple[DeviceArray, Array, Array]:
-    """The sums nG (on the backend), Xᵀr, and r over samples; parts of a batch may be computed apart and added."""
+) -> tuple[DeviceArray, Float[Array, "2 d"], Array]:
+    """The sums nG (on the backend), Xᵀr and Xᵀy, and r over samples; parts of a batch may be computed apart and added."""
     sigma = problem.sigma
 
     def weighted(z: Array, r: Array, out: Array | None = None) -> Array:
         return sigma.derivative(z) * r if out is None else np.multiply(sigma.derivative(z), r, out=out)
 
     W, readout = backend.put(W0), backend.put(a)
-    G, Xr = backend.zeros(*W0.shape), np.zeros(W0.shape[1])
+    G, beta = backend.zeros(*W0.shape), np.zeros((2, W0.shape[1]))
     residual: list[Array] = []
     for batch in batches:
         for rows in backend.tiles(batch.y.size, a.size):
-            X, r = backend.put(batch.X[rows]), backend.put(batch.y[rows])
-            pre = X @ W.T
+            X, y = backend.put(batch.X[rows]), backend.put(batch.y[rows])
+            pre, r = X @ W.T, y
             if problem.gradient == "full":
-                r = r - map_tiles(sigma, pre) @ readout
+                r = y - map_tiles(sigma, pre) @ readout
             backend.add_product(G, map_tiles(weighted, pre, r[:, None]).T, X)
-            Xr += backend.get(X.T @ r)
+            beta += [backend.get(X.T @ r), backend.get(X.T @ y)]
             residual.append(backend.get(r))
     G *= readout[:, None]
-    return G, Xr, np.concatenate(residual)
-
-
-def gradient_and_labels(
-    problem: Problem, W0: DeviceArray, a: Float[Array, "N"], batches: Iterable[Batch], backend: Backend
-) -> tuple[DeviceArray, Float[Array, "2 d"]]:
-    """The sums nG (on the backend), and Xᵀr and Xᵀy over samples."""
-    labels = np.zeros(problem.d)
-
-    def noted() -> Iterator[Batch]:
-        for batch in batches:
-            labels[:] += batch.X.T @ batch.y
-            yield batch
-
-    G, Xr, _ = gradient_sums(problem, W0, a, noted(), backend)
-    return G, np.stack([Xr, labels])
+    return G, beta, np.concatenate(residual)
 
 
 def ridge_roles(problem: Problem) -> tuple[Role, Role]:

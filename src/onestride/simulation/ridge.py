@@ -86,69 +86,74 @@ class SplitPath:
     noise
         Loss and MSE (first axis) of unit noise of length √n, averaged over u and the probes: their expectations are
         tr(1 − H)/n and tr(1 − H)²/n, H = F(FᵀF + λn)⁻¹Fᵀ.
+
+    Of a stack of features, one of each seed, all have one more axis, the first.
     """
 
     coefficients: DeviceArray
-    loss: Float[Array, "3 penalties"]
-    mse: Float[Array, "3 penalties"]
-    noise: Float[Array, "2 penalties"]
+    loss: Float[Array, "*s 3 penalties"]
+    mse: Float[Array, "*s 3 penalties"]
+    noise: Float[Array, "*s 2 penalties"]
 
     @property
     def columns(self) -> int:
         """How many sets of coefficients there are."""
-        return self.coefficients.shape[1] // self.loss.shape[1]
+        return self.coefficients.shape[-1] // self.loss.shape[-1]
 
 
 def fit_split(B: Rows, g: DeviceArray, U: DeviceArray, ridges: Float[Array, "penalties"], *, dual: bool) -> SplitPath:
     """As `fit_rows`, of the signal g and the unit noise U (n × probes), of which the first is that of the labels."""
     backend, lam = B.backend, np.asarray(ridges, float)
-    Y, n = backend.xp.concat([g[:, None], U], axis=1), g.shape[0]
+    Y, n, turned = backend.xp.concat([g[..., None], U], axis=-1), g.shape[-1], backend.xp.matrix_transpose
     shifts = n * lam
     try:
         if dual:
             alpha, coefficients, again = solve_twice(B, Y, shifts)
             each, labels = sets(alpha, lam.size), sets(Y, 1)
             loss, mse = products(labels, each, backend) * lam, products(each, each, backend) * (lam * shifts)
-            return joined(
-                coefficients, B @ again, loss, mse, products(labels, labels, backend)[2:] / n, shifts, backend
-            )
-        moments = backend.zeros(B.width, Y.shape[1])
+            lengths = products(labels, labels, backend)[..., 2:, :] / n
+            return joined(coefficients, B @ again, loss, mse, lengths, shifts, backend)
+        moments = backend.zeros(*B.stack, B.width, Y.shape[-1])
         for rows, tile in B:
-            moments += tile.T @ Y[rows, :]
+            moments += turned(tile) @ Y[..., rows, :]
         coefficients, fitted, again = solve_twice(B, moments, shifts)
     except np.linalg.LinAlgError:
+        if B.stack:
+            raise  # of one of the stack: each alone will tell
         return _split_from_svd(B, Y, lam, dual=dual)
     return _split_losses(coefficients, fitted, again, Y, lam, backend)
 
 
 def sets(columns: DeviceArray, size: int) -> list[DeviceArray]:
     """Columns in sets of one size: those of g, of u, and so on."""
-    return [columns[:, i : i + size] for i in range(0, columns.shape[1], size)]
+    return [columns[..., i : i + size] for i in range(0, columns.shape[-1], size)]
 
 
-def products(left: list[DeviceArray], right: list[DeviceArray], backend: Backend) -> Float[Array, "products penalties"]:
+def products(
+    left: list[DeviceArray], right: list[DeviceArray], backend: Backend
+) -> Float[Array, "*s products penalties"]:
     """Inner products gg, gu, uu of columns, and those of each further set with itself, as host arrays."""
     places = [(0, 0), (0, 1), *((k, k) for k in range(1, len(left)))]
-    return np.stack([backend.get(backend.xp.sum(left[i] * right[j], axis=0)) for i, j in places])
+    return np.stack([backend.get(backend.xp.sum(left[i] * right[j], axis=-2)) for i, j in places], axis=-2)
 
 
 def joined(
     coefficients: DeviceArray,
     again: DeviceArray,
-    loss: Float[Array, "products penalties"],
-    mse: Float[Array, "products penalties"],
-    lengths: Float[Array, "probes 1"],
+    loss: Float[Array, "*s products penalties"],
+    mse: Float[Array, "*s products penalties"],
+    lengths: Float[Array, "*s probes 1"],
     shifts: Float[Array, "penalties"],
     backend: Backend,
 ) -> SplitPath:
     """Put slope and probes in their places, and average over noise of unit power; `lengths` are the |u|²/n of the probes."""
     size = shifts.size
     slope = -1.0 * backend.put(shifts) * again
-    ordered = [coefficients[:, : 2 * size], slope]
-    if coefficients.shape[1] > 2 * size:
-        ordered.append(coefficients[:, 2 * size :])
-    noise = np.stack([(part[2:] / lengths).mean(0) for part in (loss, mse)])
-    return SplitPath(backend.xp.concat(ordered, axis=1), loss[:3], mse[:3], noise)
+    ordered = [coefficients[..., : 2 * size], slope]
+    if coefficients.shape[-1] > 2 * size:
+        ordered.append(coefficients[..., 2 * size :])
+    noise = np.stack([(part[..., 2:, :] / lengths).mean(-2) for part in (loss, mse)], axis=-2)
+    return SplitPath(backend.xp.concat(ordered, axis=-1), loss[..., :3, :], mse[..., :3, :], noise)
 
 
 def _split_from_svd(B: Rows, Y: DeviceArray, ridges: Float[Array, "penalties"], *, dual: bool) -> SplitPath:
@@ -173,7 +178,7 @@ def _split_losses(
 ) -> SplitPath:
     residuals = [y - part for y, part in zip(sets(Y, 1), sets(fitted, ridges.size), strict=True)]
     each = sets(coefficients, ridges.size)
-    n, labels = Y.shape[0], sets(Y, 1)
+    n, labels = Y.shape[-2], sets(Y, 1)
     mse = products(residuals, residuals, backend) / n
-    loss, lengths = mse + ridges * products(each, each, backend), products(labels, labels, backend)[2:] / n
+    loss, lengths = mse + ridges * products(each, each, backend), products(labels, labels, backend)[..., 2:, :] / n
     return joined(coefficients, again, loss, mse, lengths, n * ridges, backend)

@@ -1,4 +1,7 @@
-"""A tall matrix that is read row by row: its products, and its Gram matrix."""
+"""A tall matrix that is read row by row: its products, and its Gram matrix.
+
+On a device there may be a stack of them, one of each seed; the axes of the matrix are then the last two.
+"""
 
 from __future__ import annotations
 
@@ -24,12 +27,13 @@ class Rows:
     width: int
     tile: Callable[[slice], DeviceArray]
     backend: Backend = HOST
+    stack: tuple[int, ...] = ()
 
     @classmethod
     def stored(cls, B: DeviceArray, backend: Backend = HOST) -> Rows:
         """The rows of an array."""
-        length, width = B.shape
-        return cls(length, width, lambda rows: B[rows, :], backend)
+        *stack, length, width = B.shape
+        return cls(length, width, lambda rows: B[..., rows, :], backend, tuple(stack))
 
     @classmethod
     def longer(cls, F: DeviceArray, backend: Backend = HOST) -> Rows:
@@ -41,9 +45,9 @@ class Rows:
             yield rows, self.tile(rows)
 
     def __matmul__(self, V: DeviceArray) -> DeviceArray:
-        out = self.backend.empty(self.length, V.shape[1])
+        out = self.backend.empty(*self.stack, self.length, V.shape[-1])
         for rows, tile in self:
-            out[rows, :] = tile @ V
+            out[..., rows, :] = tile @ V
         return out
 
     def whole(self) -> DeviceArray:
@@ -52,13 +56,16 @@ class Rows:
 
     def gram_apply(self, V: DeviceArray) -> tuple[DeviceArray, DeviceArray]:
         """BᵀBV and BV in one pass."""
-        image, out = self.backend.empty(self.length, V.shape[1]), self.backend.zeros(self.width, V.shape[1])
+        empty, zeros, turned = self.backend.empty, self.backend.zeros, self.backend.xp.matrix_transpose
+        image, out = (
+            make(*self.stack, size, V.shape[-1]) for make, size in ((empty, self.length), (zeros, self.width))
+        )
         gemm, right = (get_blas_funcs("gemm", (V,)), np.asfortranarray(V)) if on_host(V) else (None, V)
         for rows, tile in self:
             if gemm is None or not tile.flags.c_contiguous:
                 part = tile @ V
-                image[rows, :] = part
-                out += tile.T @ part
+                image[..., rows, :] = part
+                out += turned(tile) @ part
                 continue
             size = max(1, NEAR_BYTES // (8 * self.width))
             for i in range(0, tile.shape[0], size):  # read from memory once, used twice
@@ -72,11 +79,14 @@ class Rows:
         """BᵀB in `dtype`: its upper triangle by columns on the host, its lower block triangle on a device; else zeros."""
         if self.backend.on_host:
             return self._host_gram(dtype)
-        K = self.backend.zeros(self.width, self.width, dtype=dtype)
+        K, turned = (
+            self.backend.zeros(*self.stack, self.width, self.width, dtype=dtype),
+            self.backend.xp.matrix_transpose,
+        )
         for _, tile in self:
             T = self.backend.put(tile, dtype)
             for j in blocks(self.width, 4 * DEVICE_BLOCK):
-                self.backend.add_product(K[j.start :, j], T[:, j.start :].T, T[:, j])
+                self.backend.add_product(K[..., j.start :, j], turned(T[..., j.start :]), T[..., j])
         return K
 
     def _host_gram(self, dtype: str) -> Array:

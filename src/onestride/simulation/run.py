@@ -3,17 +3,19 @@
 # pyright: reportConstantRedefinition=false
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import Executor
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Executor, ThreadPoolExecutor
 from dataclasses import replace
 from functools import partial
 from itertools import islice
+from threading import Lock
 from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from onestride._backend import choose, prefetched
+from onestride._backend.threads import one_thread
 from onestride._numerics import Array, Float
 from onestride._progress import shown
 from onestride.problem import Problem, exponent_axis, grid_axis
@@ -31,7 +33,7 @@ from onestride.simulation.network import (
     draw_probes,
     draw_readout,
     draw_weights,
-    gradient_and_labels,
+    gradient_sums,
     held_out_tiles,
     step_tasks,
     weight_tasks,
@@ -39,6 +41,7 @@ from onestride.simulation.network import (
 from onestride.simulation.own_rows import simulate_rows
 from onestride.simulation.ridge import SplitPath, fit_split
 from onestride.simulation.streamed import ridge_tasks, streamed_gradient, streamed_paths
+from onestride.simulation.together import draws_ahead, seeds_together
 from onestride.table import Table
 
 
@@ -121,14 +124,8 @@ def simulate_grid(
     etas, which = step_sizes(problem, alphas, untrained=untrained)
     plan = Plan(problem, etas.size, lams.size, rows, choose(device, dtype), alphas.size, len(seed_list))
     require_room(problem, plan.memory, plan.backend, n_test=n_test)
-    drawn: list[Drawn] = []
     with shown(progress, "simulating") as tell:
-        for i, seed in enumerate(seed_list):
-
-            def tick(k: int, done: int = i * etas.size) -> None:
-                tell(done + k, len(seed_list) * etas.size)
-
-            drawn.append(_one_seed(plan, etas, lams, seed, executor, tick))
+        drawn = _every_seed(plan, etas, lams, seed_list, executor, tell)
     check = None
     if plan.backend.dtype == "float32":
         check = _spot_check(plan, etas[-1:], lams[:1], seed_list[0], drawn[0].plain[:, -1:, :1])
@@ -138,6 +135,53 @@ def simulate_grid(
         before = Simulation(problem, seed_list, loss, mse, test)
     loss, mse, test = estimates(drawn, which[-alphas.size :])
     return Simulation(problem, seed_list, loss, mse, test, before, alphas, lams, check)
+
+
+def _every_seed(
+    plan: Plan, etas: Array, ridges: Array, seeds: Sequence[int], executor: Executor | None, tell: OnProgress
+) -> list[Drawn]:
+    """Seed after seed; or many in one call of a device; or several at a time, each on one core."""
+    count = _Count(len(seeds) * etas.size, tell)
+
+    def measure(seed: int) -> Drawn:
+        return _one_seed(plan, etas, ridges, seed, executor, count.part())
+
+    if executor is None and plan.together > 1:
+        groups = [seeds[i : i + plan.together] for i in range(0, len(seeds), plan.together)]
+        ahead, drawn = draws_ahead(plan, groups), list[Drawn]()
+        for group in groups:
+            found = seeds_together(plan, etas, ridges, group, ahead, count.part(len(group)))
+            drawn += [measure(seed) for seed in group] if found is None else found
+        return drawn
+    if executor is not None or plan.side_by_side == 1:
+        return [measure(seed) for seed in seeds]
+
+    def on_one_core(seed: int) -> Drawn:
+        with one_thread():  # each thread says so itself
+            return measure(seed)
+
+    with one_thread(), ThreadPoolExecutor(plan.side_by_side) as pool:
+        return list(pool.map(on_one_core, seeds))
+
+
+class _Count:
+    """How many networks of all seeds are measured, told from any thread, one at a time."""
+
+    def __init__(self, total: int, tell: OnProgress) -> None:
+        self._done, self._total, self._tell, self._lock = 0, total, tell, Lock()
+
+    def part(self, seeds: int = 1) -> Callable[[int], None]:
+        """A function that hears how many networks of these seeds are done."""
+        own = 0
+
+        def tick(k: int) -> None:
+            nonlocal own
+            with self._lock:
+                own, before = k, own
+                self._done = min(self._done + seeds * (k - before), self._total)
+                self._tell(self._done, self._total)
+
+        return tick
 
 
 def _spot_check(plan: Plan, etas: Array, ridges: Array, seed: int, found: Array) -> float:
@@ -163,7 +207,7 @@ def _one_seed(
     else:
         W0, a = draw_weights(problem, seed, backend, draws.take("weights")), draw_readout(problem, seed)
         if executor is None:
-            G, beta = gradient_and_labels(problem, W0, a, draws.take("step"), backend)
+            G, beta, _ = gradient_sums(problem, W0, a, draws.take("step"), backend)
             G *= 1 / problem.step_samples
             beta /= problem.step_samples
         else:
@@ -181,6 +225,7 @@ def _one_seed(
         fitted.append(path)
         moments.append(of_labels)
         tick(k + 1)
+    trained = trained.at_hand()
     held = held_out(trained, fitted, held_out_tiles(problem, seed, plan.tests, backend, draws.take("test")), known)
     return measured(trained, fitted, held, moments[0], beta)
 

@@ -16,6 +16,7 @@ Operations, m × m shifted systems, B of L rows, p shifts:
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from math import prod
 from types import ModuleType
 from typing import Any, NamedTuple
 
@@ -26,6 +27,7 @@ from onestride._backend import HOST, Backend, DeviceArray, on_host
 from onestride._numerics import Array, Float
 from onestride.simulation.rows import Rows, blocks
 
+STACK_BLOCK = 128  # at least, of the Cholesky factorisations of a stack, whose products are many already
 DIRECT_BELOW = 400  # smaller systems are solved in float64 at once: the factorisation is not what costs
 CHOLESKY_UP_TO = 4  # shifts on the host; more of them share one tridiagonal form
 # of |K|: below it, squaring B costs more than six digits (float32: two) and B itself must be decomposed
@@ -92,13 +94,13 @@ def solve_gram_twice(
     chosen = way(K.shape[0], shifts.size, backend, only_gram=True)
     solver = factors(K, shifts, backend, tridiagonal=chosen.tridiagonal, last=True)
     x = solver(_columns_for(b, shifts.size, backend))
-    return x, solver(x[:, : shifts.size])
+    return x, solver(x[..., : shifts.size])
 
 
 def _columns_for(b: DeviceArray, shifts: int, backend: Backend) -> DeviceArray:
     """Every column of b once for each shift."""
-    zeros = backend.zeros(b.shape[0], shifts)
-    return backend.xp.concat([b[:, k : k + 1] + zeros for k in range(b.shape[1])], axis=1)
+    zeros = backend.zeros(b.shape[-2], shifts)
+    return backend.xp.concat([b[..., k : k + 1] + zeros for k in range(b.shape[-1])], axis=-1)
 
 
 def _factorise_and_refine(
@@ -108,7 +110,7 @@ def _factorise_and_refine(
 
     None if K + s is not positive definite in that precision, or the refinement does not get there.
     """
-    backend, exact = rows.backend, min(exact, b.shape[1])
+    backend, exact = rows.backend, min(exact, b.shape[-1])
     low = dtype != backend.dtype
     with backend.fast_products(low):
         K = rows.gram(dtype)
@@ -118,10 +120,10 @@ def _factorise_and_refine(
         _require_digits(shifts, norm, backend.dtype)
         pieces: list[tuple[DeviceArray, DeviceArray, DeviceArray]] = []
         tridiagonal = way(rows.width, shifts.size, backend).tridiagonal
-        for part in [shifts] if tridiagonal else _groups(shifts, rows.width, dtype, backend):
+        for part in [shifts] if tridiagonal else _groups(shifts, rows, dtype):
             try:
                 solver = factors(K, part, backend, tridiagonal=tridiagonal, last=part[-1] == shifts[-1])
-                found = _refine(rows, _columns_for(b[:, :exact], part.size, backend), part, solver, dtype, norm)
+                found = _refine(rows, _columns_for(b[..., :exact], part.size, backend), part, solver, dtype, norm)
                 rough = found and _refine(
                     rows, _beside(found[0], b, exact, part.size, backend), part, solver, dtype, norm, SLOPE_TOLERANCE
                 )
@@ -130,43 +132,46 @@ def _factorise_and_refine(
             if not found or not rough:
                 return None
             x, image = (
-                backend.xp.concat([one, more[:, part.size :]], axis=1) for one, more in zip(found, rough, strict=True)
+                backend.xp.concat([one, more[..., part.size :]], axis=-1)
+                for one, more in zip(found, rough, strict=True)
             )
-            pieces.append((x, image, rough[0][:, : part.size]))
+            pieces.append((x, image, rough[0][..., : part.size]))
             del solver
     x, image, again = zip(*pieces, strict=True)
-    sizes = [one.shape[1] for one in again]
-    return _sorted(x, sizes, backend), _sorted(image, sizes, backend), backend.xp.concat(again, axis=1)
+    sizes = [one.shape[-1] for one in again]
+    return _sorted(x, sizes, backend), _sorted(image, sizes, backend), backend.xp.concat(again, axis=-1)
 
 
 def _beside(x: DeviceArray, b: DeviceArray, exact: int, shifts: int, backend: Backend) -> DeviceArray:
     """The solutions of the first column of b, and the columns beyond the exact ones for every shift."""
-    if b.shape[1] <= exact:
-        return x[:, :shifts]
-    return backend.xp.concat([x[:, :shifts], _columns_for(b[:, exact:], shifts, backend)], axis=1)
+    if b.shape[-1] <= exact:
+        return x[..., :shifts]
+    return backend.xp.concat([x[..., :shifts], _columns_for(b[..., exact:], shifts, backend)], axis=-1)
 
 
 def _sorted(groups: Sequence[DeviceArray], sizes: Sequence[int], backend: Backend) -> DeviceArray:
     """The columns of groups of shifts in the order of `solve_twice`: the right-hand sides one after the other."""
     if len(groups) == 1:
         return groups[0]
-    sides = groups[0].shape[1] // sizes[0]
-    parts = [one[:, k * size : (k + 1) * size] for k in range(sides) for one, size in zip(groups, sizes, strict=True)]
-    return backend.xp.concat(parts, axis=1)
+    sides = groups[0].shape[-1] // sizes[0]
+    parts = [one[..., k * size : (k + 1) * size] for k in range(sides) for one, size in zip(groups, sizes, strict=True)]
+    return backend.xp.concat(parts, axis=-1)
 
 
-def _groups(shifts: Float[Array, "shifts"], width: int, dtype: str, backend: Backend) -> list[Array]:
+def _groups(shifts: Float[Array, "shifts"], rows: Rows, dtype: str) -> list[Array]:
     """Shifts whose factors are in memory together; the last of all may overwrite K."""
-    fit = max(1, int(0.8 * backend.free_memory() / (width**2 * np.dtype(dtype).itemsize)))
+    one = prod(rows.stack) * rows.width**2 * np.dtype(dtype).itemsize
+    fit = max(1, int(0.8 * rows.backend.free_memory() / one))
     return [shifts[i : i + fit] for i in range(0, shifts.size, fit)]
 
 
 def _norm(K: DeviceArray, backend: Backend) -> float:
-    """At least the Frobenius norm, and at most √2 of it, also when only one triangle is stored."""
+    """At least the Frobenius norm, and at most √2 of it, also when only one triangle is stored; of a stack the largest."""
     if on_host(K):
         nrm2 = get_blas_funcs("nrm2", (K,))
         return float(np.sqrt(2) * nrm2(K.ravel(order="K")))
-    return float(np.sqrt(2 * sum(float(backend.xp.sum(K[i, :] * K[i, :])) for i in blocks(K.shape[0]))))
+    sums = [backend.xp.sum(K[..., i, :] * K[..., i, :], axis=(-2, -1)) for i in blocks(K.shape[-1])]
+    return float(np.sqrt(2 * backend.get(sum(sums[1:], start=sums[0])).max()))
 
 
 def _require_digits(shifts: Float[Array, "shifts"], norm: float, dtype: str) -> None:
@@ -209,19 +214,20 @@ def host_cholesky(K: Float[Array, "m m"], shift: float) -> Solver:
 
 
 def _device_cholesky(K: DeviceArray, shifts: Float[Array, "shifts"], backend: Backend, *, last: bool) -> Solver:
-    """Blocked Cholesky factorisation of K + s for all shifts at once, made of matrix products.
+    """Blocked Cholesky factorisation of K + s for all shifts, and all K of a stack, at once, made of matrix products.
 
     K + s = LLᵀ, block by block:  L_kk = chol(K_kk + s),  L_ik = K_ik L_kk⁻ᵀ,  K_ij −= L_ik L_jkᵀ.
     Diagonal blocks of the result hold L_kk⁻¹, so that solving is made of products too.
     """
-    xp, m = backend.xp, K.shape[0]
-    if last and shifts.size == 1:
-        L = K[None, :, :]  # nobody needs K any more
-    else:
-        L = backend.empty(shifts.size, m, m, dtype=_name(K.dtype))
-        L[...] = K[None, :, :]
-    s = backend.put(np.asarray(shifts, float), _name(K.dtype))[:, None, None]
-    parts = blocks(m)
+    xp, m, turned = backend.xp, K.shape[-1], backend.xp.matrix_transpose
+    stack, p = prod(K.shape[:-2]), shifts.size
+    L = xp.reshape(K, (stack, 1, m, m))
+    if not last or p > 1:  # else nobody needs K any more
+        L = backend.empty(stack, p, m, m, dtype=_name(K.dtype))
+        L[...] = xp.reshape(K, (stack, 1, m, m))
+    L = xp.reshape(L, (stack * p, m, m))
+    s = backend.put(np.tile(np.asarray(shifts, float), stack), _name(K.dtype))[:, None, None]
+    parts = blocks(m, max(STACK_BLOCK, m // 8) if stack > 1 else None)
     failures: list[DeviceArray] = []
     for index, k in enumerate(parts):
         identity = backend.eye(k.stop - k.start, _name(K.dtype))
@@ -230,25 +236,24 @@ def _device_cholesky(K: DeviceArray, shifts: Float[Array, "shifts"], backend: Ba
         inverse = backend.solve_triangular(factor, identity)
         L[:, k, k] = inverse
         if k.stop < m:
-            panel = L[:, k.stop :, k] @ xp.matrix_transpose(inverse)
+            panel = L[:, k.stop :, k] @ turned(inverse)
             L[:, k.stop :, k] = panel
             for j in parts[index + 1 :]:
                 below, block = slice(j.start - k.stop, None), slice(j.start - k.stop, j.stop - k.stop)
-                backend.add_product(
-                    L[:, j.start :, j], panel[:, below, :], xp.matrix_transpose(panel[:, block, :]), -1.0
-                )
+                backend.add_product(L[:, j.start :, j], panel[:, below, :], turned(panel[:, block, :]), -1.0)
 
     if not all(float(xp.max(failed)) == 0 for failed in failures):
         raise np.linalg.LinAlgError("not positive definite")
 
     def solve(R: DeviceArray) -> DeviceArray:
-        X = backend.copy(xp.permute_dims(xp.reshape(R.T, (-1, shifts.size, m)), (1, 2, 0)))
+        apart = xp.reshape(R, (stack, m, -1, p))
+        X = backend.copy(xp.reshape(xp.permute_dims(apart, (0, 3, 1, 2)), (stack * p, m, -1)))
         for k in parts:  # L⁻¹
             X[:, k, :] = L[:, k, k] @ (X[:, k, :] - L[:, k, : k.start] @ X[:, : k.start, :])
         for k in reversed(parts):  # L⁻ᵀ
-            rest = X[:, k, :] - xp.matrix_transpose(L[:, k.stop :, k]) @ X[:, k.stop :, :]
-            X[:, k, :] = xp.matrix_transpose(L[:, k, k]) @ rest
-        return xp.reshape(xp.permute_dims(X, (2, 0, 1)), (-1, m)).T
+            rest = X[:, k, :] - turned(L[:, k.stop :, k]) @ X[:, k.stop :, :]
+            X[:, k, :] = turned(L[:, k, k]) @ rest
+        return xp.reshape(xp.permute_dims(xp.reshape(X, (stack, p, m, -1)), (0, 2, 3, 1)), R.shape)
 
     return solve
 
@@ -323,22 +328,22 @@ def _refine(
     than TRUSTED_STEPS we compute it anew, and start again from it if it is not as small as it seemed.
     """
     backend, xp = rows.backend, rows.backend.xp
-    shifts = np.tile(shifts, right.shape[1] // shifts.size)
+    shifts = np.tile(shifts, right.shape[-1] // shifts.size)
     s = backend.put(np.asarray(shifts, float))
     goal = s * backend.put(np.maximum(tolerance, backend.eps * norm / np.asarray(shifts)))
-    x, image = backend.zeros(*right.shape), backend.zeros(rows.length, shifts.size)
+    x, image = backend.zeros(*right.shape), backend.zeros(*rows.stack, rows.length, shifts.size)
     r = x + right
     for _ in range(2):
         d, before = backend.zeros(*x.shape), None
         for steps in range(1, MAX_STEPS + 1):
             size = _norms(r, xp)  # unit columns: float32 has a narrow range
             z = backend.put(solver(backend.put(_ratio(r, size, xp), dtype))) * size
-            now = xp.sum(r * z, axis=0)
+            now = xp.sum(r * z, axis=-2, keepdims=True)
             d = z if before is None else z + _ratio(now, before, xp) * d
             before = now
             applied, along = rows.gram_apply(d)
             q = applied + s * d
-            step = _ratio(now, xp.sum(d * q, axis=0), xp)
+            step = _ratio(now, xp.sum(d * q, axis=-2, keepdims=True), xp)
             x, r, image = x + step * d, r - step * q, image + step * along
             left = backend.get(_norms(r, xp) / (goal * _norms(x, xp)))
             if not np.isfinite(left).all():
@@ -355,7 +360,7 @@ def _refine(
 
 
 def _norms(columns: DeviceArray, xp: ModuleType) -> DeviceArray:
-    return xp.sqrt(xp.sum(columns * columns, axis=0))
+    return xp.sqrt(xp.sum(columns * columns, axis=-2, keepdims=True))
 
 
 def _ratio(a: DeviceArray, b: DeviceArray, xp: ModuleType) -> DeviceArray:

@@ -21,16 +21,19 @@ They hold to leading order in 1/n. What is subtracted has mean 0 whatever the sl
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
+from typing import Any
 
 import numpy as np
 from numpy.polynomial.hermite_e import hermegauss
 
+from onestride._backend import DeviceArray
 from onestride._numerics import Array, Float
 from onestride.simulation.features import Trained
 from onestride.simulation.held_out import HeldOut
 from onestride.simulation.known import KnownMoments, count
 from onestride.simulation.network import draw_readout
-from onestride.simulation.ridge import SplitPath
+from onestride.simulation.ridge import SplitPath, sets
 
 ACROSS = 6  # nodes of the part of w_jᵀx that is independent of the coordinates
 
@@ -39,15 +42,15 @@ ACROSS = 6  # nodes of the part of w_jᵀx that is independent of the coordinate
 class Neurons:
     """Covariances of w_jᵀx: with (z, ζ) for W₀ and G, and variances for W₀, both, and G (3 × N)."""
 
-    before: Float[Array, "N coordinates"]
-    moved: Float[Array, "N coordinates"]
-    variances: Float[Array, "3 N"]
+    before: Float[Array, "*s N coordinates"]
+    moved: Float[Array, "*s N coordinates"]
+    variances: Float[Array, "3 *s N"]
 
-    def at(self, eta: float) -> tuple[Float[Array, "N coordinates"], Float[Array, "N"]]:
+    def at(self, eta: float) -> tuple[Float[Array, "*s N coordinates"], Float[Array, "*s N"]]:
         """Covariance with (z, ζ) after a step of size η, and the standard deviation of what is independent of them."""
         along = self.before + eta * self.moved
         whole = self.variances[0] + 2 * eta * self.variances[1] + eta**2 * self.variances[2]
-        return along, np.sqrt(np.maximum(whole - (along**2).sum(1), 0.0))
+        return along, np.sqrt(np.maximum(whole - (along**2).sum(-1), 0.0))
 
 
 def neurons(trained: Trained, known: KnownMoments) -> Neurons | None:
@@ -61,80 +64,94 @@ def neurons(trained: Trained, known: KnownMoments) -> Neurons | None:
         SW, SG = times(before), times(moved)
         variances = [(before * SW).sum(1), (before * SG).sum(1), (moved * SG).sum(1)]
         return Neurons(SW @ known.coordinates.T, SG @ known.coordinates.T, np.stack(variances))
-    xp, B = backend.xp, backend.put(known.coordinates.T)
-    variances = [backend.get(xp.sum(one, axis=1)) for one in (W0 * W0, W0 * G, G * G)]
-    return Neurons(backend.get(W0 @ B), backend.get(G @ B), np.stack(variances))
+    xp, B = backend.xp, backend.put(known.coordinates.mT)
+    parts: list[Array] = []
+    for rows in backend.tiles(*W0.shape[-2:]):  # products as large as the weights themselves might not fit
+        w, g = W0[..., rows, :], G[..., rows, :]
+        parts.append(np.stack([backend.get(xp.sum(one * other, axis=-1)) for one, other in ((w, w), (w, g), (g, g))]))
+    return Neurons(backend.get(W0 @ B), backend.get(G @ B), np.concatenate(parts, axis=-1))
 
 
 @dataclass(frozen=True)
 class Fitted:
-    """What the slopes of one network rest on, for every penalty: ē and δ at the nodes of z, s, ω, â and â'."""
+    """What the slopes of one network rest on, for every penalty: ē and δ at the nodes of z, s, ω, and on the device â, â'."""
 
-    left: Float[Array, "penalties nodes"]
-    change: Float[Array, "penalties nodes"]
-    s: Float[Array, "penalties 1"]
-    omega: Float[Array, "penalties 1"]
-    a: Float[Array, "N penalties"]
-    a_change: Float[Array, "N penalties"]
+    left: Float[Array, "*s penalties nodes"]
+    change: Float[Array, "*s penalties nodes"]
+    s: Float[Array, "*s penalties 1"]
+    omega: Float[Array, "*s penalties 1"]
+    a: DeviceArray
+    a_change: DeviceArray
 
 
 def slopes(
-    trained: Trained, j: int, path: SplitPath, held: HeldOut, unit: float, beside: tuple[Neurons, float] | None
-) -> Float[Array, "3 penalties moments"]:
+    trained: Trained,
+    j: int,
+    path: SplitPath,
+    held: HeldOut,
+    unit: float | Float[Array, "*s 1"],
+    beside: tuple[Neurons, Float[Array, "*s"]] | None,
+) -> Float[Array, "3 *s penalties moments"]:
     """The slopes of the three errors of network j in every known moment; `unit` is n/|u|².
 
-    `beside` are the neurons and |b|, or None, and then the slopes in the moments of step and weights are 0.
+    `beside` are the neurons and |b|, or None, and then the slopes in the moments of step and weights are 0. Of a stack of
+    seeds everything has one more axis.
     """
-    known, penalties = held.known, path.loss.shape[1]
+    known, penalties, stack = held.known, path.loss.shape[-1], path.loss.shape[:-2]
     averages = known.averages
     if averages is None or not held.usable:
-        return np.zeros((3, penalties, count(known.problem)))
-    m = averages.taught.size
-    p, moved = held.expansions[:, :, j, :, :m].mean(1)
-    s, omega = path.noise[0][:, None], 1 + held.noise(unit)[j][:, None]
-    a = trained.plan.backend.get(path.coefficients)
-    slope = a[:, 2 * penalties : 3 * penalties]
+        return np.zeros((3, *stack, penalties, count(known.problem)))
+    m, backend = averages.taught.size, trained.plan.backend
+    p, moved = held.expansions[:, :, j, ..., :m].mean(1)
+    s, omega = path.noise[..., 0, :, None], 1 + held.noise(unit)[j][..., None]
+    a, slope = sets(path.coefficients, penalties)[:3:2]
     left, change = averages.g - p @ averages.expanded, -(moved @ averages.expanded) / s
-    fitted = Fitted(left, change, s, omega, a[:, :penalties], -slope / (s * omega)[:, 0])
+    fitted = Fitted(left, change, s, omega, a, slope * backend.put(-1 / (s * omega).mT))
     rho = 1 / (1 + _learned(p, averages.taught) @ (averages.expanded**2 - 1) / known.problem.n)
     square, cross = (rho * left) ** 2, 2 * rho * left * change
     effects = np.stack([s * square / rho, s**2 * (omega * square - cross), (omega - 1) * square - cross])
     fit = effects * averages.weight @ averages.psi[1:].T
     if beside is None or known.problem.directions > 1:
-        return np.concatenate([fit, np.zeros((3, penalties, 2 * known.problem.directions + 1))], axis=2)
-    return np.concatenate([fit, _of_weights(known, trained, float(trained.etas[j]), fitted, *beside)], axis=2)
+        others = np.zeros((3, *stack, penalties, 2 * known.problem.directions + 1))
+    else:
+        others = _of_weights(known, trained, float(trained.etas[j]), fitted, *beside)
+    return np.concatenate([fit, others], axis=-1)
 
 
 def _learned(
-    found: Float[Array, "penalties functions"], taught: Float[Array, "functions"]
-) -> Float[Array, "penalties functions"]:
+    found: Float[Array, "*s penalties functions"], taught: Float[Array, "functions"]
+) -> Float[Array, "*s penalties functions"]:
     """The fraction of each of the teacher's functions that is learned, between 0 and 1; 0 of the others."""
     there = np.abs(taught) > 1e-6
     return np.where(there, np.clip(found / np.where(there, taught, 1.0), 0.0, 1.0), 0.0)
 
 
 def _of_weights(
-    known: KnownMoments, trained: Trained, eta: float, fitted: Fitted, cells: Neurons, tilt: float
-) -> Float[Array, "3 penalties 3"]:
+    known: KnownMoments, trained: Trained, eta: float, fitted: Fitted, cells: Neurons, tilt: Float[Array, "*s"]
+) -> Float[Array, "3 *s penalties 3"]:
     """Slopes in the moments of step, weights and tilt: E[· zσ'(w_jᵀx)] on the nodes of (z, ζ), for every neuron."""
-    averages, problem = known.averages, known.problem
+    averages, problem, backend = known.averages, known.problem, trained.plan.backend
     assert averages is not None
-    along, across = cells.at(eta)
+    along, across = (backend.put(one) for one in cells.at(eta))
     x, w = hermegauss(ACROSS)
-    centre = along @ averages.z.T
-    derivative = np.zeros(centre.shape)
-    for node, weight in zip(x, w / w.sum(), strict=True):
-        derivative += weight * problem.sigma.derivative(centre + across[:, None] * node)
+    centre = along @ backend.put(averages.z.T)
+    derivative: Any = 0.0
+    for node, weight in zip(x.tolist(), (w / w.sum()).tolist(), strict=True):
+        derivative = derivative + weight * problem.sigma.derivative(centre + across[..., None] * node)
     learnable = fitted.left - fitted.change / fitted.omega
-    a = eta * problem.sigma.coefficients[1] * draw_readout(problem, trained.seed)
-    moves = [(0, a), (0, cells.before[:, 0] / 2), (1, a / (2 * tilt) if tilt else 0 * a)]
-    out = np.zeros((3, fitted.s.size, 3))
+    a = eta * problem.sigma.coefficients[1] * trained.drawn(partial(draw_readout, problem))
+    size = tilt[..., None]
+    moves = [(0, a), (0, cells.before[..., 0] / 2), (1, np.where(size > 0, a / (2 * np.where(size > 0, size, 1)), 0.0))]
+    s, omega = fitted.s[..., 0], fitted.omega[..., 0]
+    out = np.zeros((3, *s.shape, 3))
     for i, (coordinate, weights) in enumerate(moves):
         if coordinate >= averages.z.shape[1]:
             continue
         moved = averages.weight * averages.z[:, coordinate]
-        first, second = derivative @ (moved * fitted.left).T, derivative @ (moved * learnable).T  # N × penalties
-        loss = -2 * fitted.s[:, 0] * (weights[:, None] * fitted.a * first).sum(0)
-        test = -2 * fitted.omega[:, 0] * (weights[:, None] * (fitted.a * second + fitted.a_change * first)).sum(0)
-        out[:, :, i] = [loss, fitted.s[:, 0] ** 2 * test, test]
+        first, second = (derivative @ backend.put((moved * one).mT) for one in (fitted.left, learnable))
+        loss, test = (
+            backend.get(backend.xp.sum(backend.put(weights)[..., None] * one, axis=-2))
+            for one in (fitted.a * first, fitted.a * second + fitted.a_change * first)
+        )
+        out[..., i] = [-2 * s * loss, -2 * s**2 * omega * test, -2 * omega * test]
     return out

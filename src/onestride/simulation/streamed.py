@@ -20,7 +20,7 @@ from onestride._numerics import Array, Float
 from onestride.simulation.cost import Plan
 from onestride.simulation.features import Trained, features, overflow
 from onestride.simulation.known import KnownMoments
-from onestride.simulation.network import Batch, batch_tasks, draw_probes, gradient_and_labels, ridge_roles, step_tasks
+from onestride.simulation.network import Batch, batch_tasks, draw_probes, gradient_sums, ridge_roles, step_tasks
 from onestride.simulation.ridge import SplitPath, joined, products, sets
 from onestride.simulation.shifted import solve_gram_twice
 
@@ -71,7 +71,7 @@ def streamed_paths(
 
 def _gradient_part(plan: Plan, seed: int, W0: Array, a: Array, blocks: list[int]) -> tuple[Array, Array]:
     tasks = step_tasks(plan.problem, seed, backend=plan.backend)
-    sums = gradient_and_labels(plan.problem, W0, a, prefetched(tasks[k] for k in blocks), plan.backend)
+    sums = gradient_sums(plan.problem, W0, a, prefetched(tasks[k] for k in blocks), plan.backend)
     return plan.backend.get(sums[0]), sums[1]
 
 

@@ -15,6 +15,7 @@ from typing import Literal, cast
 import numpy as np
 from numpy.typing import ArrayLike
 
+from onestride._backend.threads import one_thread
 from onestride._errors import InputError
 from onestride._numerics import Array, Float
 from onestride.drawing import Map
@@ -25,7 +26,6 @@ from onestride.table import Table
 from onestride.theory.profile.errors import errors
 from onestride.theory.reliability import known_off
 from onestride.theory.table.errors import errors as of_rows
-from onestride.theory.threads import one_thread
 
 Plane = Literal["phi-psi", "n-N", "n-noise"]
 NAMES: dict[str, tuple[str, str]] = {"phi-psi": ("phi", "psi"), "n-N": ("n", "N"), "n-noise": ("n", "noise")}

@@ -17,12 +17,12 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import roots_hermitenorm
 
+from onestride._backend.threads import one_thread
 from onestride._numerics import Array, gauss_density
 from onestride.functions import Function, InputError
 from onestride.problem import Problem
 from onestride.result import Prediction, Status
 from onestride.theory.assumptions import beyond_the_model, needs_identity
-from onestride.theory.threads import one_thread
 
 _NODES = 60
 _TOLERANCE = 1e-11

@@ -28,6 +28,7 @@ from math import factorial
 
 import numpy as np
 
+from onestride._backend.threads import one_thread
 from onestride._numerics import Array, Float, hermite_table
 from onestride.drawing import Panel, Series
 from onestride.functions import Function, hermite_polynomial
@@ -63,7 +64,6 @@ from onestride.theory.profile.strength import BEST_LEVEL, Level, level_name
 from onestride.theory.reliability import known_off
 from onestride.theory.table.errors import refused
 from onestride.theory.table.shares import table_shares
-from onestride.theory.threads import one_thread
 
 DEGREE = 4
 

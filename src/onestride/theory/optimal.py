@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from onestride._backend.threads import one_thread
 from onestride._numerics import Array
 from onestride.drawing import Panel
 from onestride.functions import InputError
@@ -15,7 +16,6 @@ from onestride.result import Prediction, Result, TheoryError
 from onestride.theory.predict import predict
 from onestride.theory.profile.strength import Level
 from onestride.theory.registry import Method, choose
-from onestride.theory.threads import one_thread
 
 _COARSE = 1.0  # decades between the first penalties tried
 _CLOSER = 4  # points between the neighbours of the best of them, which is none of these

@@ -25,6 +25,7 @@ from typing import Any, Literal, cast
 import numpy as np
 from scipy.optimize import Bounds, minimize  # pyright: ignore[reportUnknownVariableType]
 
+from onestride._backend.threads import one_thread
 from onestride._errors import InputError
 from onestride._numerics import Array
 from onestride.drawing import Panel, Series
@@ -36,7 +37,6 @@ from onestride.theory.predict import predict
 from onestride.theory.profile.strength import Level
 from onestride.theory.registry import Method, choose
 from onestride.theory.reliability import known_off, mark
-from onestride.theory.threads import one_thread
 
 VARIABLES = ("step", "ridge", "split")
 Variable = Literal["step", "ridge", "split"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from numpy.typing import ArrayLike
 
+from onestride._backend.threads import one_thread
 from onestride.problem import Problem, Step, exponent_axis, grid_axis
 from onestride.result import Prediction, PredictionGrid, Status, TheoryError
 from onestride.theory import finite_step, plateau
@@ -13,7 +14,6 @@ from onestride.theory.registry import Method, choose, methods, register
 from onestride.theory.registry import Theory as Theory
 from onestride.theory.reliability import mark
 from onestride.theory.table import errors as table
-from onestride.theory.threads import one_thread
 
 for _theory in (profile.THEORY, finite_step.THEORY, plateau.THEORY, table.THEORY):  # the one place that lists them
     register(_theory)

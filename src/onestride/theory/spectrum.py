@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from onestride import _html
+from onestride._backend.threads import one_thread
 from onestride._numerics import Array, Float
 from onestride.drawing import Panel, Series
 from onestride.problem import Problem, Step
@@ -29,7 +30,6 @@ from onestride.theory.profile.strength import Level, level_name
 from onestride.theory.reliability import known_off
 from onestride.theory.table.errors import refused
 from onestride.theory.table.shares import table_eigenvalues
-from onestride.theory.threads import one_thread
 
 BLUR = 1e-3  # the density after the step is read at E(1 + iε): relative width of its smoothing
 _NODES = 17  # of z and A for the density: 1e-5 of what 41 give

@@ -25,8 +25,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.linalg import lu_factor, lu_solve
 
-from onestride._numerics import Array, Float, Inexact
-from onestride._numerics import solve as linear_solve
+from onestride._numerics import Array, Float, Inexact, inverse
 from onestride.theory.bulk import bulk_of
 from onestride.theory.profile.sectors import Model, Sector
 
@@ -34,6 +33,9 @@ TOLERANCE = 1e-10  # on the scaled residual
 MOST_STEPS = 300  # of Newton's method on the way to one λ; a continuation that needs more has gone astray
 _WORTH = 0.1  # of the residual before: what a step with the last Jacobian must reach to be worth another
 _LARGE = 350  # rows and neurons from which on half of them must do
+
+
+Guess = tuple[Array, Array]  # ρ, q
 
 
 @dataclass(frozen=True)
@@ -73,7 +75,7 @@ def block(
     """The sector where the neurons' law is `strength`."""
     X = sector.factors[0]
     C = (X.T * (model.weight * q * strength * (model.problem.N / sector.dim))[..., None, :]) @ X
-    T = linear_solve(np.eye(C.shape[-1]) + P @ C, np.broadcast_to(np.eye(C.shape[-1]), C.shape))
+    T = inverse(np.eye(C.shape[-1]) + P @ C)
     return Block(T, C @ T)
 
 
@@ -84,11 +86,11 @@ def residual_only(model: Model, lam: Any, rho: Inexact[Array, "i"], q: Inexact[A
     column = 1 / q - 1 - model.rest @ D
     for sector in model.sectors:
         X, Y = sector.factors
-        P = (Y * D) @ Y.T
-        for g, share in zip(sector.strength.T, sector.share, strict=True):
-            part = block(model, sector, P, q, g)
-            row = row - (share * sector.dim / model.problem.n) * np.einsum("ri,ri->i", part.CT @ Y, Y)
-            column = column - share * g * np.einsum("kr,kr->k", X @ (part.T @ P), X)
+        P, laws, share = (Y * D) @ Y.T, sector.strength.T, sector.share
+        part = block(model, sector, P, q, laws)
+        CT = np.einsum("p,prs->rs", share * sector.dim / model.problem.n, part.CT)
+        row = row - ((CT @ Y) * Y).sum(0)
+        column = column - share @ (laws * ((X @ (part.T @ P)) * X).sum(-1))
     return np.concatenate([rho * row, q * column])
 
 
@@ -177,8 +179,8 @@ def _worth(model: Model) -> float:
     return float(_WORTH ** max(20 / times, 1.0))
 
 
-def solve(model: Model, lam: complex, start: Solution | None = None) -> Solution:
-    """Solve at λ, from a neighbouring solution if given, else by continuation.
+def solve(model: Model, lam: complex, start: Solution | None = None, guess: Guess | None = None) -> Solution:
+    """Solve at λ, from a neighbouring solution, or a guess, if given, else by continuation.
 
     λ > 0: from the untrained network's ρ and q, else down from a large λ. Complex λ: down from a large imaginary part
     at the same real part. λ < 0 (beyond the spectrum of −FFᵀ/n): in from far away, where ρ = 1/λ.
@@ -189,7 +191,8 @@ def solve(model: Model, lam: complex, start: Solution | None = None) -> Solution
     taken = 0
     with np.errstate(all="ignore"):  # a failing iteration ends as `converged=False`
         if start is not None or cap == 1.0:
-            near = _untrained(model, float(np.real(lam))) if start is None else _predict(start, lam)
+            near = guess if start is None else _better(model, lam, _predict(start, lam), guess)
+            near = near or _untrained(model, float(np.real(lam)))
             found = newton(model, lam, *near, cap=cap, steps=25 if start is None else 40)
             if found.converged:
                 return found
@@ -205,6 +208,14 @@ def solve(model: Model, lam: complex, start: Solution | None = None) -> Solution
         taken += found.iterations
         found = newton(model, lam, found.rho, found.q, cap=min(cap, 0.7), steps=100)
     return replace(found, iterations=found.iterations + taken)
+
+
+def _better(model: Model, lam: complex, near: Guess, guess: Guess | None) -> Guess:
+    """Whichever leaves less of the equations."""
+    if guess is None:
+        return near
+    sizes = [float(np.abs(residual_only(model, lam, *one)).max()) for one in (near, guess)]
+    return guess if sizes[1] < sizes[0] else near
 
 
 def _predict(start: Solution, lam: complex) -> tuple[Array, Array]:

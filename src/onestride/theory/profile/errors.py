@@ -18,7 +18,7 @@ from onestride.theory.assumptions import failed_assumption
 from onestride.theory.direction import without_a_direction
 from onestride.theory.profile.anisotropy import sigma_of
 from onestride.theory.profile.build import NODES, Ending, build_model, try_model
-from onestride.theory.profile.equations import Solution, solve
+from onestride.theory.profile.equations import Guess, Solution, solve
 from onestride.theory.profile.quadratic_form import quadratic_form
 from onestride.theory.profile.same_batch import ratio
 from onestride.theory.profile.sectors import Model
@@ -49,13 +49,14 @@ def errors(
     values = np.full((3, *shape), np.nan)
     residual, iterations = np.full(shape, np.nan), np.zeros(shape, int)
     status, message = np.full(shape, Status.SOLVED, object), np.full(shape, Status.SOLVED.value, object)
+    trail: Trail = {}
     for i, step in enumerate(steps):
         stepped = problem.replace(step=step)
         model = try_model(stepped, level, nodes=nodes, same_batch=True)
         if isinstance(model, Ending):
             status[i], message[i] = model
             continue
-        found = _walk(model, lam)
+        found = _walk(model, lam, trail)
         if checked and model.learned.amplitude > STRONG and np.isfinite(found[0]).any():
             # quadrature is what can fail now: compare with more nodes, or with fewer where two directions take many
             factor = 1.5 if stepped.steps == 1 else 0.75
@@ -76,9 +77,24 @@ def errors(
     return Errors(values[0], values[1], values[2], residual, iterations, status, message)
 
 
-def _walk(model: Model, lam: Array) -> tuple[Array, Array, Array, Array]:
+Trail = dict[int, dict[float, Solution]]  # by member of the model and λ: what the last step has left for the next
+
+
+def _guess(last: dict[float, Solution], lam: float, above: Solution | None, model: Model) -> Guess | None:
+    """ρ and q of the last step at λ, moved as they have moved at the λ above."""
+    there = last.get(lam)
+    if there is None or (there.rho.size, there.q.size) != (model.w.size, model.theta.size):
+        return None
+    before = None if above is None else last.get(float(above.lam.real))
+    if above is None or before is None:
+        return there.rho, there.q
+    return there.rho * (above.rho / before.rho), there.q * (above.q / before.q)
+
+
+def _walk(model: Model, lam: Array, trail: Trail | None = None) -> tuple[Array, Array, Array, Array]:
     """Errors, residuals, iterations and messages at every λ, averaged over the members of the model."""
-    found = [_walk_one(member, lam) for _, member in model.members]
+    trail = {} if trail is None else trail
+    found = [_walk_one(member, lam, trail, j) for j, (_, member) in enumerate(model.members)]
     if len(found) == 1:
         return found[0]
     values = sum(p * one[0] for (p, _), one in zip(model.members, found, strict=True))
@@ -88,20 +104,21 @@ def _walk(model: Model, lam: Array) -> tuple[Array, Array, Array, Array]:
     return np.asarray(values), np.max([one[1] for one in found], 0), np.sum([one[2] for one in found], 0), message
 
 
-def _walk_one(model: Model, lam: Array) -> tuple[Array, Array, Array, Array]:
+def _walk_one(model: Model, lam: Array, trail: Trail, member: int) -> tuple[Array, Array, Array, Array]:
     """The same of one member, from the largest λ down."""
     values, residual, iterations = np.full((3, lam.size), np.nan), np.full(lam.size, np.nan), np.zeros(lam.size, int)
     message = np.full(lam.size, Status.SOLVED.value, object)
     previous: Solution | None = None
+    last, now = trail.get(member, {}), dict[float, Solution]()
     for j in np.argsort(-lam, kind="stable"):
-        near = previous is not None and previous.lam.real < 30 * lam[j]
-        here = model.at(float(lam[j]))
-        solution = solve(here, float(lam[j]), previous if near else None)
+        near = previous if previous is not None and previous.lam.real < 30 * lam[j] else None
+        here, at = model.at(float(lam[j])), float(lam[j])
+        solution = solve(here, at, near, _guess(last, at, near, here))
         residual[j], iterations[j] = solution.residual, solution.iterations
         if solution.converged:
             with np.errstate(all="ignore"):  # numbers of very different sizes end as NaN, which is told
                 values[:, j] = errors_at(here, solution)
-            previous = solution
+            previous = now[at] = solution
         if not np.isfinite(values[:, j]).all():
             message[j] = (
                 f"{Status.NOT_CONVERGED.value}: residual {solution.residual:.1e} after "
@@ -115,6 +132,7 @@ def _walk_one(model: Model, lam: Array) -> tuple[Array, Array, Array, Array]:
             values[:, j] = np.nan
         else:
             values[1, j] = min(max(values[1, j], 0.0), values[0, j])  # rounding
+    trail[member] = now
     return values, residual, iterations, message
 
 

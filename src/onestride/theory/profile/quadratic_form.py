@@ -41,16 +41,18 @@ Tangent = tuple[Array, Array]  # dρ, dq
 
 
 def mean_gram(
-    model: Model, b: Float[Array, "k m"], q: Inexact[Array, "k"], few: FewColumns | None = None
-) -> Inexact[Array, "m m"]:
+    model: Model, b: Float[Array, "*v k m"], q: Inexact[Array, "k"], few: FewColumns | None = None
+) -> Inexact[Array, "*v m m"]:
     """N Σ_k w_k q_k b_k b_kᵀ, with the parts that are independent from neuron to neuron; in few columns, if given."""
     weight, means = model.problem.N * model.weight * q, model.means if few is None else few
-    M = sum(((part.T * weight) @ part for part in means.independent), (b.T * weight) @ b)
+    M = (b.mT * weight) @ b
+    if means.independent:
+        M += sum((part.T * weight) @ part for part in means.independent)
     for _, blocks, K, excess in _carried(model, few):
         if excess is not None:
             for a, left in enumerate(blocks):
                 for c, right in enumerate(blocks):
-                    M[left, right] += (K[a].T * (weight * excess[:, a, c])) @ K[c]
+                    M[..., left, right] += (K[a].T * (weight * excess[:, a, c])) @ K[c]
     return M
 
 
@@ -79,16 +81,22 @@ def _carried(model: Model, few: FewColumns | None) -> Iterator[_Carried]:
 class Gram(NamedTuple):
     """M of the special sector for mean features b, and what the direction a adds to it, XᵀDZ (t = Wᵀa only): K D Z = right @ y."""
 
-    b: Float[Array, "k m"]
-    M: Inexact[Array, "m m"]
+    b: Float[Array, "*v k m"]
+    M: Inexact[Array, "*v m m"]
     right: Float[Array, "k r"] | None = None
-    y: Inexact[Array, "r m"] | None = None
-    Z: Inexact[Array, "i m"] | None = None
+    y: Inexact[Array, "*v r m"] | None = None
+    Z: Inexact[Array, "*v i m"] | None = None
+
+    def case(self, v: int) -> Gram:
+        """One of several b."""
+        if self.y is None or self.Z is None:
+            return Gram(self.b[v], self.M[v])
+        return Gram(self.b[v], self.M[v], self.right, self.y[v], self.Z[v])
 
 
 def special_gram(
     model: Model,
-    b: Float[Array, "k m"],
+    b: Float[Array, "*v k m"],
     rho: Inexact[Array, "i"],
     q: Inexact[Array, "k"],
     few: FewColumns | None = None,
@@ -105,7 +113,7 @@ def special_gram(
     C = (right.T * (wq * (N / linear.dim - model.A**2))) @ right
     inner = solve(np.eye(P.shape[0]) + C @ P, c)
     y = P @ inner
-    return Gram(b, M + c.T @ y, right, y, Y.T @ inner)
+    return Gram(b, M + c.mT @ y, right, y, Y.T @ inner)
 
 
 def gram_moved(model: Model, at: Gram, x: Inexact[Array, "m"], along: Tangent, few: FewColumns | None = None) -> Any:
@@ -130,41 +138,43 @@ def _excess_form(model: Model, x: Inexact[Array, "m"], few: FewColumns | None) -
     return form
 
 
-class Answer(NamedTuple):
-    """What a sector makes of vectors on the rows at one node of the teacher's law: h seen there, x = U h and b = D⁻¹x."""
+class Answers(NamedTuple):
+    """What a sector makes of vectors h on the rows at every node t of the teacher's law: x = U h and b = D⁻¹x, of h as seen there."""
 
-    frame: Float[Array, "c m"]
-    strength: Array
-    h: Array
-    x: Array
-    b: Array
+    frame: Float[Array, "t c m"]
+    strength: Float[Array, "t k"]
+    x: Inexact[Array, "t *v i c"]
+    b: Inexact[Array, "t *v i c"]
 
 
 def answers(
-    model: Model, sector: Sector, h: Inexact[Array, "i m"], rho: Inexact[Array, "i"], q: Inexact[Array, "k"]
-) -> list[Answer]:
+    model: Model, sector: Sector, h: Inexact[Array, "*v i m"], rho: Inexact[Array, "i"], q: Inexact[Array, "k"]
+) -> Answers:
     """U h for every node of the law along the teacher, from D⁻¹U = I − Yᵀ(C T)Y D."""
-    D, Y = model.w * rho, sector.factors[1]
-    P = (Y * D) @ Y.T
-    out: list[Answer] = []
-    for frame, g in zip(sector.teacher_frame, sector.teacher_strength.T, strict=True):
-        seen = h @ frame.T
-        b = seen - Y.T @ (block(model, sector, P, q, g).CT @ ((Y * D) @ seen))
-        out.append(Answer(frame, g, seen, D[:, None] * b, b))
-    return out
+    D, Y, frame, g = model.w * rho, sector.factors[1], sector.teacher_frame, sector.teacher_strength.T
+    YD = Y * D
+    CT = block(model, sector, YD @ Y.T, q, g).CT
+    CT, turned = (part.reshape(len(g), *(1,) * (h.ndim - 2), *part.shape[1:]) for part in (CT, frame.mT))
+    seen = h @ turned
+    b = seen - Y.T @ (CT @ (YD @ seen))
+    return Answers(frame, g, D[:, None] * b, b)
 
 
-def answered(found: list[Answer]) -> Inexact[Array, "i m"]:
+def answered(found: Answers) -> Inexact[Array, "i m"]:
     """Σ_t frame_tᵀ U_t frame_t h."""
-    return np.sum([a.x @ a.frame for a in found], axis=0)
+    return (found.x @ found.frame).sum(0)
 
 
-def _moved(model: Model, sector: Sector, answer: Answer, along: Tangent) -> Any:
-    """Derivative of hᵀUh: bᵀ dD b − Σ_k (N/B) w_k dq_k g_k (K x)_k²."""
-    d_rho, d_q = along
-    Kx = sector.K @ answer.x
-    weight = model.weight * d_q * answer.strength * (model.problem.N / sector.dim)
-    return (model.w * d_rho) @ (answer.b * answer.b).sum(1) - weight @ (Kx * Kx).sum(1)
+def _sector_form(
+    model: Model, sector: Sector, probability: Array, left: Array, solution: Solution, tangents: Sequence[Tangent]
+) -> tuple[Any, list[Any]]:
+    """Σ_v p_v Σ_t hᵀU_t h_v, and the derivatives of Σ_v p_v Σ_t h_vᵀU_t h_v, which are bᵀ dD b − Σ_k (N/B) w_k dq_k g_k (K x)_k²."""
+    found = answers(model, sector, left, solution.rho, solution.q)
+    Y = np.einsum("v,tic,tvic->", probability, sector.h @ found.frame.mT, found.x)
+    Kx = sector.K @ found.x
+    rows = np.einsum("v,tvic,tvic->i", probability, found.b, found.b)
+    neurons = np.einsum("v,tk,tvkc,tvkc->k", probability, found.strength, Kx, Kx) * (model.problem.N / sector.dim)
+    return Y, [(model.w * d_rho) @ rows - (model.weight * d_q) @ neurons for d_rho, d_q in tangents]
 
 
 def carrier(
@@ -179,10 +189,10 @@ def carrier(
     start = model.means.h.size // D.size
     for (sector, blocks, _, _), combined in zip(_carried(model, few), model.means.carried, strict=True):
         Y, bases = sector.factors[1], few.bases[start : start + len(blocks)]
-        inner = [block(model, sector, (Y * D) @ Y.T, q, g).CT for g in sector.teacher_strength.T]
+        inner = block(model, sector, (Y * D) @ Y.T, q, sector.teacher_strength.T).CT
         seen = sector.teacher_frame @ combined.T
         shares = np.einsum("tca,tcb->tab", seen, seen)
-        less = np.tensordot(shares, np.stack(inner), ((0,), (0,)))
+        less = np.tensordot(shares, inner, ((0,), (0,)))
         h = answered(answers(model, sector, sector.h, rho, q)) @ combined.T
         for a, left in enumerate(blocks):
             BD = bases[a] * D
@@ -196,17 +206,19 @@ def carrier(
 
 
 def special_answer(
-    model: Model, M: Inexact[Array, "m m"], wide: Inexact[Array, "m m"], known: Inexact[Array, "m"]
-) -> Inexact[Array, "m"]:
+    model: Model, M: Inexact[Array, "*v m m"], wide: Inexact[Array, "m m"], known: Inexact[Array, "m"]
+) -> Inexact[Array, "*v m"]:
     """x̂ = B x, x = (D̃⁻¹ + M)⁻¹h: (I + BD̃Bᵀ M)⁻¹ BD̃h."""
+    one = np.eye(known.size)
     try:
         if np.iscomplexobj(wide):
             raise np.linalg.LinAlgError
         root = np.linalg.cholesky((wide + wide.T) / 2)  # for λ > 0: in a form whose matrix has eigenvalues ≥ 1
     except np.linalg.LinAlgError:
-        return solve(np.eye(known.size) + wide @ M, known)
+        return solve(one + wide @ M, np.broadcast_to(known[:, None], (*M.shape[:-1], 1)))[..., 0]
     start = solve_triangular(root, known, lower=True)
-    return root @ solve(np.eye(known.size) + root.T @ M @ root, start)
+    found = solve(one + root.T @ M @ root, np.broadcast_to(start[:, None], (*M.shape[:-1], 1)))
+    return (root @ found)[..., 0]
 
 
 def left_by_means(
@@ -233,27 +245,28 @@ def quadratic_form(model: Model, solution: Solution, tangents: Sequence[Tangent]
     Y: Any = (model.w * rho) @ tail
     derivatives: list[Any] = [(model.w * d_rho) @ tail for d_rho, _ in tangents]
 
-    def add(probability: float, sector: Sector, left: Array) -> None:
+    def add(sector: Sector, probability: Array, left: Array) -> None:
         nonlocal Y
-        for answer in answers(model, sector, left, rho, q):
-            Y += probability * np.sum((sector.h @ answer.frame.T) * answer.x)
-            for j, along in enumerate(tangents):
-                derivatives[j] += probability * _moved(model, sector, answer, along)
+        more, moved = _sector_form(model, sector, probability, left, solution, tangents)
+        Y += more
+        derivatives[:] = [a + b for a, b in zip(derivatives, moved, strict=True)]
 
     for sector in model.sectors[carrying:]:
-        add(1.0, sector, sector.h)
+        add(sector, np.ones(1), sector.h[None])
     if model.means.coupled is not None:
         special, moved = coupled_form(model, rho, q, tangents)
         return Y + special, [a + b for a, b in zip(derivatives, moved, strict=True)]
     few, (wide, known) = model.few, carrier(model, rho, q)
-    for probability, b in few.cases:
-        at = special_gram(model, b, rho, q, few)
-        x = special_answer(model, at.M, wide, known)
+    gram = special_gram(model, np.stack([b for _, b in few.cases]), rho, q, few)
+    probabilities, besides = np.array([p for p, _ in few.cases]), list[list[Array]]()
+    for v, x in enumerate(special_answer(model, gram.M, wide, known)):
+        probability, at = probabilities[v], gram.case(v)
         Y += probability * (few.h @ x[: few.h.size])
         left, beside = left_by_means(model, at.M, x)
+        besides.append(beside)
         for j, along in enumerate(tangents):
             moved = np.sum(left * left * (model.w * along[0]))
             derivatives[j] += probability * (moved - gram_moved(model, at, x, along, few))
-        for sector, rest in zip(model.sectors[:carrying], beside, strict=False):
-            add(probability, sector, rest)
+    for l, sector in enumerate(model.sectors[:carrying]):
+        add(sector, probabilities, np.stack([beside[l] for beside in besides]))
     return Y, derivatives

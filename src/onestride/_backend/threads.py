@@ -1,4 +1,4 @@
-"""One BLAS thread for the theory: its matrices are small, and threads that wait for a busy core cost tens of times more."""
+"""One BLAS thread where matrices are small: threads that wait for a busy core cost tens of times more."""
 
 from __future__ import annotations
 
