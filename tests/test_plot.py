@@ -180,7 +180,7 @@ def test_a_figure_comes_back_from_its_table_with_means_taken_over_the_seeds():
     np.testing.assert_array_equal(edges.x, bars.x)
     assert (found.kind, found.colour, back.label, again[0].logx) == ("simulation", 1, "", True)
     doubled = read(describe(panels), table.replace(",4,,2,0", ",10,,2,0"))
-    assert doubled[0].series[0].y[0] == pytest.approx(13 / 3)
+    assert np.asarray(doubled[0].series[0].y)[0] == pytest.approx(13 / 3)
 
 
 def test_colours_of_a_drawing_are_variables_of_the_page():

@@ -63,7 +63,10 @@ def describe(panels: Sequence[Panel]) -> list[dict[str, Any]]:
 def read(told: Sequence[Mapping[str, Any]], table: str) -> list[Panel]:
     """The panels of `describe` with the numbers of `to_csv`; means and standard errors are computed from the seeds."""
     rows: dict[int, list[dict[str, str]]] = {}
-    for row in csv.DictReader(io.StringIO(table)):
+    lines = csv.DictReader(io.StringIO(table))
+    if lacking := set(COLUMNS) - set(lines.fieldnames or ()):
+        raise ValueError(f"it has no column {', '.join(sorted(lacking))}")
+    for row in lines:
         rows.setdefault(int(row["curve"]), []).append(row)
     panels, curve = [], 0
     for panel in told:
