@@ -2,9 +2,10 @@
 
 python benchmarks/pages.py              every experiment, then the claims of the paper
 python benchmarks/pages.py inputs depth only these
+python benchmarks/pages.py --redraw     the pages that have their numbers beside them, drawn again; nothing is computed
 
-Writes docs/experiments/NAME.md and .png, the verdicts in docs/experiments/index.md, docs/claims.md, and renews the words that
-docs/theory.md quotes from those pages. Takes about half an hour on two quiet cores.
+Writes docs/experiments/NAME.md, .png and its numbers (.csv by seed, .json), the verdicts in docs/experiments/index.md, docs/claims.md, and
+renews the words that docs/theory.md quotes from those pages. Takes about half an hour on two quiet cores.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from pathlib import Path
 from onestride.experiments.catalogue import QUESTIONS
 
 DOCS = Path(__file__).parents[1] / "docs"
+PAGE, NUMBERS = (".md", ".png"), (".csv", ".json")
 # page: what docs/theory.md quotes from it
 QUOTES = {
     "experiments/rank-one-gradient.md": [
@@ -67,14 +69,31 @@ def renew_quotes() -> None:
     theory.write_text("".join(lines), encoding="utf-8")
 
 
+def redraw() -> None:
+    """Page and picture of every experiment whose numbers are kept."""
+    with tempfile.TemporaryDirectory() as folder:
+        for name in QUESTIONS:
+            numbers = [DOCS / "experiments" / f"{name}{suffix}" for suffix in NUMBERS]
+            if all(path.exists() for path in numbers):
+                for path in numbers:
+                    shutil.copy(path, folder)
+                onestride("experiment", name, "--from-data", "--out", folder)
+                publish(name, Path(folder), PAGE)
+
+
+def publish(name: str, folder: Path, suffixes: tuple[str, ...]) -> None:
+    """Files of one experiment into the documentation, and its verdict into the table."""
+    for suffix in suffixes:
+        shutil.copy(folder / f"{name}{suffix}", DOCS / "experiments" / f"{name}{suffix}")
+    renew_index(name)
+
+
 def main(names: list[str]) -> None:
     """Run, copy, renew."""
     with tempfile.TemporaryDirectory() as folder:
         for name in names or QUESTIONS:
             onestride("experiment", name, "--out", folder)
-            for suffix in (".md", ".png"):
-                shutil.copy(Path(folder) / f"{name}{suffix}", DOCS / "experiments" / f"{name}{suffix}")
-            renew_index(name)
+            publish(name, Path(folder), (*PAGE, *NUMBERS))
         if not names:
             onestride("reproduce", "--out", f"{folder}/claims")
             for file in [path for kind in ("claims.md", "*.png") for path in Path(folder, "claims").glob(kind)]:
@@ -83,4 +102,4 @@ def main(names: list[str]) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    redraw() if sys.argv[1:] == ["--redraw"] else main(sys.argv[1:])

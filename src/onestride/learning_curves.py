@@ -267,10 +267,10 @@ def panels(found: Scaling, measured: Mapping[int, Estimate] | None = None) -> li
     by_position = {i: s.test_error for i, s in found.simulated.items()} if measured is None else measured
     if by_position:
         where, means = list(by_position), list(by_position.values())
-        y, error = [float(e.mean) for e in means], [2 * float(e.stderr) for e in means]
-        curves.append(Series("simulated, ± 2 s.e.", x[where], y, error, kind="simulation"))
+        y, error = [float(e.mean) for e in means], [float(e.stderr) for e in means]
+        curves.append(Series("simulated", x[where], y, error, "simulation", seeds=[e.values for e in means]))
     marks = [(size, words) for words, size in found.landmarks.items()]
-    slope = theory_series("d log excess / d log size", x, found.exponent, found.status)
+    slope = theory_series("d log excess / d log size", x, found.exponent, found.status, colour=2)
     words = "other sizes fixed" if found.hold == "sizes" else "ratios fixed"
     axis = {"n": "samples n", "d": "inputs d", "N": "neurons N"}[found.along]
     return [

@@ -4,19 +4,22 @@ from __future__ import annotations
 
 import csv
 import io
+import json
 import os
 import re
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from onestride._errors import require
+from onestride._errors import InputError, require
+from onestride.drawing.files import dark_variables, describe, read
+from onestride.drawing.words import minus
 from onestride.experiments.catalogue import PAPER
-from onestride.experiments.outcome import Outcome
-from onestride.experiments.reproduce import OVERVIEW
-from onestride.plot import save, to_svg
+from onestride.experiments.outcome import Figure, Judgement, Outcome
+from onestride.experiments.reproduce import OVERVIEW, WHOLE
+from onestride.plot import save
 from onestride.result import json_text
 
 
@@ -25,23 +28,26 @@ def require_report() -> None:
     require("matplotlib", "jinja2", extra="report", what="the report")
 
 
-def write_report(outcomes: Sequence[Outcome], provenance: dict[str, Any], out: Path) -> Path:
-    """Write report.html, figures (PDF, PNG, CSV), claims (CSV, JSON, Markdown) and provenance; return the page."""
+def write_report(
+    outcomes: Sequence[Outcome], provenance: dict[str, Any], out: Path, *, explorer: Mapping[str, str] | None = None
+) -> Path:
+    """Write report.html, figures (PDF, PNG, CSV), claims (CSV, JSON, Markdown) and provenance; return the page.
+
+    `explorer` has the address of each experiment's problem on the page of `onestride explore`.
+    """
     require_report()
-    drawings = {o.name: to_svg(o.figure.panels, columns=o.figure.columns) for o in outcomes}
-    overview = next(o for o in outcomes if o.name == OVERVIEW)
-    shown = {"outcomes": outcomes, "overview": overview, "drawings": drawings, "numbers": PAPER}
-    page = _render("report.html.jinja", provenance=provenance, **shown)
-    texts = {
-        "report.html": page,
-        "claims.csv": _claims_csv(outcomes),
-        "claims.md": _claims_markdown(outcomes, provenance),
-    }
-    texts["claims.json"] = json_text([claim_dict(o) for o in outcomes])
-    texts["provenance.json"] = json_text(provenance)
+    overview = next((o for o in outcomes if o.name == OVERVIEW), outcomes[0])
     with _staged(out) as folder:
-        for o in outcomes:
-            save(o.figure.panels, folder / _stem(o), columns=o.figure.columns)
+        drawings = {o.name: _save(o.figure, folder / _stem(o)) for o in outcomes}
+        shown = {"outcomes": outcomes, "overview": overview, "drawings": drawings, "numbers": PAPER, "whole": WHOLE}
+        shown |= {"explorer": explorer or {}, "stems": {o.name: _stem(o) for o in outcomes}}
+        texts = {
+            "report.html": _render("report.html.jinja", provenance=provenance, **shown),
+            "claims.csv": _claims_csv(outcomes),
+            "claims.md": _claims_markdown(outcomes, provenance),
+            "claims.json": json_text([claim_dict(o) for o in outcomes]),
+            "provenance.json": json_text(provenance),
+        }
         for name, text in texts.items():
             (folder / name).write_text(text, encoding="utf-8")
     return out / "report.html"
@@ -52,19 +58,46 @@ def claim_dict(outcome: Outcome) -> dict[str, Any]:
     return {"numbers": PAPER[outcome.name]} | outcome.to_dict()
 
 
-def write_outcome(outcome: Outcome, provenance: dict[str, Any], out: Path) -> Path:
+def write_outcome(
+    outcome: Outcome, provenance: dict[str, Any], out: Path, *, explorer: Mapping[str, str] | None = None
+) -> Path:
     """Write one experiment's page (HTML, Markdown), its figure (PDF, PNG, CSV) and its numbers; return the page."""
     require_report()
     figure = outcome.figure
-    drawing = to_svg(figure.panels, columns=figure.columns)
-    page = _render("experiment.html.jinja", outcome=outcome, drawing=drawing, provenance=provenance)
     with _staged(out) as folder:
-        save(figure.panels, folder / outcome.name, columns=figure.columns)
+        shown = {"outcome": outcome, "drawing": _save(figure, folder / outcome.name), "explorer": explorer or {}}
+        page = _render("experiment.html.jinja", provenance=provenance, **shown)
         (folder / f"{outcome.name}.html").write_text(page, encoding="utf-8")
         (folder / f"{outcome.name}.md").write_text(_outcome_markdown(outcome, provenance), encoding="utf-8")
-        numbers = outcome.to_dict() | {"provenance": provenance}
+        drawn = {"title": figure.title, "columns": figure.columns, "panels": describe(figure.panels)}
+        numbers = outcome.to_dict() | {"provenance": provenance, "figure": drawn}
         (folder / f"{outcome.name}.json").write_text(json_text(numbers), encoding="utf-8")
     return out / f"{outcome.name}.html"
+
+
+def read_outcome(name: str, folder: Path) -> tuple[Outcome, dict[str, Any]]:
+    """What `write_outcome` wrote, with its provenance: words of NAME.json, numbers of NAME.csv, means taken again over the seeds."""
+    try:
+        told = json.loads((folder / f"{name}.json").read_text(encoding="utf-8"))
+        table = (folder / f"{name}.csv").read_text(encoding="utf-8")
+    except FileNotFoundError as error:
+        raise InputError(
+            f"--from-data needs {error.filename}, which is not there: run `onestride experiment {name} --out {folder}` first"
+        ) from None
+    if "figure" not in told:
+        raise InputError(f"--from-data: {folder / name}.json is of an older version, without the panels of its figure")
+    try:
+        panels = read(told["figure"]["panels"], table)
+    except (KeyError, ValueError) as error:
+        raise InputError(f"--from-data: {folder / name}.csv is not the table of this figure: {error}") from None
+    figure = Figure(panels, told["caption"], told["figure"]["columns"], told["figure"]["title"])
+    judged = Judgement(told["verdict"], told["finding"], told["surprise"], told["rows"])
+    return Outcome(name, told["question"], told["claim"], judged, figure), told["provenance"]
+
+
+def _save(figure: Figure, stem: Path) -> str:
+    """Its files, and the drawing for a page."""
+    return save(figure.panels, stem, columns=figure.columns, title=figure.title)
 
 
 def _outcome_markdown(outcome: Outcome, provenance: dict[str, Any]) -> str:
@@ -73,7 +106,14 @@ def _outcome_markdown(outcome: Outcome, provenance: dict[str, Any]) -> str:
     told = outcome.judgement
     parts += [f"**Verdict: {told.words}.** {told.finding}", f"**What surprised us.** {told.surprise}"]
     parts += [f"![{outcome.name}]({outcome.name}.png)", f"*{outcome.figure.caption}*"]
-    return "\n\n".join([*parts, f"Run with `onestride experiment {outcome.name}`. {where}."]) + "\n"
+    date, size = (provenance.get(name) for name in ("finished", "size"))
+    parts += (
+        [f"Size {size}, finished {date}. The numbers of the figure, seed by seed: [CSV]({outcome.name}.csv)."]
+        if date
+        else []
+    )
+    run = f"Run with `onestride experiment {outcome.name}`; drawn again from the CSV with `--from-data`. {where}."
+    return minus("\n\n".join([*parts, run])) + "\n"
 
 
 def _render(template: str, **values: Any) -> str:
@@ -81,16 +121,25 @@ def _render(template: str, **values: Any) -> str:
 
     environment = Environment(loader=PackageLoader("onestride"), autoescape=True, trim_blocks=True, lstrip_blocks=True)
     environment.filters["typeset"] = _typeset
-    environment.filters["number"] = lambda x: f"{x:.4g}" if isinstance(x, float) else "" if x is None else str(x)
-    return environment.get_template(template).render(**values)
+    environment.filters["number"] = _number
+    return environment.get_template(template).render(dark_variables=dark_variables(), **values)
+
+
+def _number(value: Any) -> str:
+    return minus(f"{value:.4g}") if isinstance(value, float) else "" if value is None else str(value)
 
 
 def _typeset(text: str) -> Any:
-    """F_ℓ and n^(−0.2) as subscripts and superscripts; the rest is escaped."""
+    """F_ℓ and n^(−0.2) as subscripts and superscripts, real minus signs; the rest is escaped."""
     from markupsafe import Markup, escape
 
-    marked = re.sub(r"(?<![A-Za-z])([A-Za-zα-ωΑ-Ω])_([ℓkj0-9])", r"\1<sub>\2</sub>", str(escape(text)))
-    return Markup(re.sub(r"\^\(([^)]*)\)|\^(-?[\w.]+)", lambda m: f"<sup>{m[1] or m[2]}</sup>", marked))
+    plain = str(escape(minus(text)))
+    marked = re.sub(
+        r"(?<![A-Za-z])([A-Za-zα-ωΑ-Ω]⋆?)_(?:\{([^}]*)\}|([ℓkj0-9]))",
+        lambda m: f"{m[1]}<sub>{m[2] or m[3]}</sub>",
+        plain,
+    )
+    return Markup(re.sub(r"\^\(([^)]*)\)|\^(−?[\w.]+)", lambda m: f"<sup>{m[1] or m[2]}</sup>", marked))
 
 
 @contextmanager
@@ -104,7 +153,7 @@ def _staged(out: Path) -> Iterator[Path]:
 
 
 def _stem(outcome: Outcome) -> str:
-    return "overview" if outcome.name == OVERVIEW else f"claim-{outcome.name}"
+    return f"claim-{outcome.name}"
 
 
 def _claims_csv(outcomes: Sequence[Outcome]) -> str:
@@ -130,4 +179,4 @@ def _claims_markdown(outcomes: Sequence[Outcome], provenance: dict[str, Any]) ->
         ]
         lines += ["", f"![{o.name}]({_stem(o)}.png)", "", f"*{o.figure.caption}*"]
     where = "; ".join(f"{name}: {value}" for name, value in provenance.items())
-    return "\n".join([*lines, "", "## Provenance", "", where + ".", ""])
+    return minus("\n".join([*lines, "", "## Provenance", "", where + ".", ""]))

@@ -85,3 +85,31 @@ def test_the_table_of_verdicts_is_that_of_the_pages(name):
     assert re.search(
         rf"^\| \[{name}\].*\| {re.escape(verdict)} \|$", (PAGES / "index.md").read_text(encoding="utf-8"), re.MULTILINE
     )
+
+
+def test_figure_is_drawn_again_from_its_numbers_and_only_from_them(tmp_path, capsys):
+    folder = ["--out", str(tmp_path)]
+    with pytest.raises(SystemExit) as stop:
+        main(["experiment", "rank-one-gradient", "--from-data", *folder])
+    assert stop.value.code == 2
+    assert "run `onestride experiment rank-one-gradient" in " ".join(capsys.readouterr().err.split())
+    with pytest.raises(SystemExit):
+        main(["experiment", "rank-one-gradient", "--size", "small", "--seeds", "2", *folder])
+    table, page = tmp_path / "rank-one-gradient.csv", tmp_path / "rank-one-gradient.html"
+
+    def written():  # the drawing's coordinates may differ in their last digit
+        texts = {
+            p.suffix: p.read_text(encoding="utf-8") for p in tmp_path.iterdir() if p.suffix not in (".png", ".pdf")
+        }
+        return texts | {".html": re.sub(r"<svg.*</svg>", "", texts[".html"], flags=re.DOTALL)}
+
+    before = written()
+    page.write_text("", encoding="utf-8")
+    with pytest.raises(SystemExit):
+        main(["experiment", "rank-one-gradient", "--from-data", *folder])
+    assert written() == before
+    table.write_text("panel,series\n", encoding="utf-8")
+    with pytest.raises(SystemExit) as stop:
+        main(["experiment", "rank-one-gradient", "--from-data", *folder])
+    assert stop.value.code == 2
+    assert "is not the table of this figure" in " ".join(capsys.readouterr().err.split())

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from scipy.optimize import check_grad
 
+from figures import assert_reads_well
 from onestride._backend import HOST
 from onestride.comparison import Check
 from onestride.experiments import depth, full_training, inputs, label_noise, multi_index, several_steps
@@ -65,6 +66,7 @@ def test_experiment_runs_at_small_size(name):
         assert len(part) > 40
         assert "nan" not in part
     assert "seeds" in figure.caption
+    assert_reads_well(figure)
     assert_says_what_was_run(outcome)
     assert fractions == sorted(fractions)
     assert fractions[-1] == 1

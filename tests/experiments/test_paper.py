@@ -7,6 +7,7 @@ import math
 import numpy as np
 import pytest
 
+from figures import assert_reads_well
 from onestride import Problem, Step
 from onestride.comparison import Agreement, Check, agree
 from onestride.experiments import (
@@ -46,7 +47,8 @@ def assert_figure_has_theory_and_simulation(figure):
         assert panel.ylabel
         assert any(np.isfinite(np.asarray(s.y, float)).any() for s in panel.series)
     assert len(to_csv(figure.panels).splitlines()) > 20
-    draw(figure.panels, columns=figure.columns)
+    assert_reads_well(figure)
+    draw(figure.panels, columns=figure.columns, title=figure.title)
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -186,13 +186,15 @@ def reproduce(
     from onestride.experiments.reproduce import SCALE
     from onestride.experiments.reproduce import reproduce as run
     from onestride.report import claim_dict, require_report, write_report
+    from onestride.web.presets import addresses
 
     check_folder("--out", out)
     require_report()
     started = time.perf_counter()
     with progress_bar("checking claims") as progress:
         outcomes = run(size, progress=progress)
-    page = write_report(outcomes, provenance(time.perf_counter() - started, size=size, scale=SCALE), out)
+    where = provenance(time.perf_counter() - started, size=size, scale=SCALE)
+    page = write_report(outcomes, where, out, explorer=addresses())
     claims = [claim_dict(outcome) for outcome in outcomes]
     if not emit(claims, json_):
         columns = ("numbers", "question", "claim", "verdict")
@@ -209,6 +211,7 @@ def experiment(
     seeds: int | None = None,
     device: str = "cpu",
     out: Path = Path("experiments"),
+    from_data: Annotated[bool, Parameter(negative=())] = False,
     json_: Json = False,
 ) -> None:
     """Run a named experiment, `all` of them, or `list` them: one figure, one page, one verdict each.
@@ -225,13 +228,16 @@ def experiment(
         Where the simulation runs, as for simulate.
     out
         Folder to write.
+    from_data
+        Draw figure and page again from the numbers that an earlier run left in that folder, seed by seed; nothing is computed.
     """
     import time
 
     from onestride.experiments.catalogue import QUESTIONS, require_experiment, run_experiment
     from onestride.experiments.outcome import Settings
     from onestride.experiments.provenance import provenance
-    from onestride.report import require_report, write_outcome
+    from onestride.report import read_outcome, require_report, write_outcome
+    from onestride.web.presets import addresses
 
     if name == "list":
         if not emit(QUESTIONS, json_):
@@ -243,14 +249,16 @@ def experiment(
         require_experiment(chosen)
     require_report()
     for chosen in names:
-        started = time.perf_counter()
-        with progress_bar(chosen) as progress:
-            report = None if progress is None else (lambda fraction, show=progress: show(round(100 * fraction), 100))
-            outcome = run_experiment(chosen, Settings(size, seeds, device, report))
-        where = provenance(
-            time.perf_counter() - started, size=size, seeds=seeds or "the experiment's own", device=device
-        )
-        page = write_outcome(outcome, where, out)
+        if from_data:
+            outcome, where = read_outcome(chosen, out)
+        else:
+            started = time.perf_counter()
+            with progress_bar(chosen) as progress:
+                report = None if progress is None else (lambda part, show=progress: show(round(100 * part), 100))
+                outcome = run_experiment(chosen, Settings(size, seeds, device, report))
+            told = {"size": size, "seeds": seeds or "the experiment's own", "device": device}
+            where = provenance(time.perf_counter() - started, **told)
+        page = write_outcome(outcome, where, out, explorer=addresses())
         data.append(outcome.to_dict())
         if not json_:
             say(f"{outcome.name}: {outcome.judgement.words}.\n{outcome.judgement.finding}\n{page}\n")

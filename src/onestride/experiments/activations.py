@@ -143,7 +143,7 @@ def draw(data: list[Tried]) -> Figure:
     x = list(range(len(data)))
     panel = partial(Panel, xlabel="", xticks=x, xnames=[t.name for t in data])
     coefficients = [
-        Series(f"c{'₁₂₃₄'[k - 1]}", x, [t.c[k] for t in data], kind="simulation", colour=k - 1) for k in (1, 2, 3, 4)
+        Series(f"c{'₁₂₃₄'[k - 1]}", x, [t.c[k] for t in data], kind="simulation", colour=k + 1) for k in (1, 2, 3, 4)
     ]
     gains = []
     for j, alpha in enumerate(ALPHAS):
@@ -151,20 +151,25 @@ def draw(data: list[Tried]) -> Figure:
         gains.append(Series(f"theory, α = {alpha:g}", *_levels(theory), colour=j))
         gains.append(points(f"simulation, α = {alpha:g}", x, [t.gain[j] for t in data], colour=j))
     parts = (
-        Series("theory", *_levels([t.part_theory for t in data]), colour=1),
-        points("simulation", x, [t.part for t in data], colour=1),
+        Series(f"theory, α = {ALPHAS[1]:g}", *_levels([t.part_theory for t in data]), colour=1),
+        points(f"simulation, α = {ALPHAS[1]:g}", x, [t.part for t in data], colour=1),
     )
     learned = f"learned fraction of H₂, α = {ALPHAS[1]:g}"
     panels = (
-        panel("Hermite coefficients", ylabel="c_k", series=coefficients, horizontals=[(0.0, "0")]),
-        panel("gain in test error", ylabel="fall of the test error", series=gains, horizontals=[(0.0, "no gain")]),
-        panel(learned, ylabel="fraction", series=parts, horizontals=[(0.0, "linear part only")]),
+        panel("Hermite coefficients", ylabel="c_k", series=coefficients, horizontals=[(0.0, "zero")]),
+        panel("gain in test error", ylabel="fall of the test error", series=gains, horizontals=[(0.0, "zero")]),
+        panel(learned, ylabel="fraction", series=parts, horizontals=[(0.0, "zero")]),
     )
     caption = (
         f"Teacher H₁ + H₂/√2, noise 0.5, λ = 0.1, n = {data[0].problem.n}, d = n/2, N = 3n/2, η = n^α, literal gradient, {len(data[0].part.values)} seeds, mean ± standard "
         "error. Short lines: profile theory, which refuses the last activation (c₁ = 0)."
     )
-    return Figure(panels, caption, columns=3)
+    least, *_, most = sorted((t for t in data if not t.refused), key=lambda t: float(t.gain.mean[1]))
+    title = (
+        f"At α = {ALPHAS[1]:g} the gain goes from {pm(least.gain[1])} ({least.name}) to {pm(most.gain[1])} ({most.name}); "
+        f"with c₁ = 0 ({data[-1].name}) it is {pm(data[-1].gain[1])}"
+    )
+    return Figure(panels, caption, columns=3, title=title)
 
 
 def _levels(values: Sequence[float | None]) -> tuple[list[float], list[float]]:

@@ -12,7 +12,7 @@ import numpy as np
 
 from onestride._numerics import Array
 from onestride.comparison import Agreement, Check, Pair, agree, check, seeds_words, together
-from onestride.experiments.kit import THRESHOLDS, mean_of, pm, points, row_of, spiked_problem
+from onestride.experiments.kit import EXPONENT, THRESHOLDS, mean_of, pm, points, row_of, spiked_problem
 from onestride.experiments.outcome import Figure, Judgement, Progress
 from onestride.experiments.verdict import FAILS, HOLDS, NOT_YET, UNDECIDED, spoken, tally
 from onestride.plot import Panel, Series
@@ -32,6 +32,7 @@ SIZES = {
     ),
     "points": (4, 28, 45),
     "ns": ((150, 300), (300, 600, 1200), (500, 1000, 2000, 4000)),
+    "along": (4, 13, 25),
     "far": ((1e10,), (1e4, 1e6, 1e8, 1e10), (1e4, 1e6, 1e8, 1e10)),
 }
 CONSTANT, STEP_SAMPLES = 4.0, 4  # as in `spectrum`
@@ -52,11 +53,16 @@ class Followed:
     far: Sequence[float]
     measured: list[Estimate]
     theory: list[Outliers]
+    curve: dict[int, Outliers]  # theory alone, at sizes of its own
 
     @property
     def line(self) -> list[float]:
-        """The theory's overlap at each size, NaN where it does not see the spike."""
-        return [float(target_overlap(o, self.v)) if o.leading.size > self.v else np.nan for o in self.theory]
+        """The theory's overlap at each size."""
+        return [self.overlap(o) for o in self.theory]
+
+    def overlap(self, found: Outliers) -> float:
+        """Of the vector with its target, NaN where the theory does not see the spike."""
+        return float(target_overlap(found, self.v)) if found.leading.size > self.v else np.nan
 
 
 @dataclass(frozen=True)
@@ -84,8 +90,11 @@ def measure(size: SimpleNamespace, progress: Progress) -> Overlaps:
     followed = []
     for v, alpha in enumerate(WINDOWS):
         runs = [look(the_problem(n, alpha)) for n in size.ns]
-        far = [find_outliers(the_problem(int(n), alpha), nodes=17) for n in (*size.ns, *size.far)]
-        followed.append(Followed(v, size.ns, size.far, [Estimate(target_overlap(m, v)) for m in runs], far))
+        judged = [int(n) for n in (*size.ns, *size.far)]
+        between = np.geomspace(judged[0], judged[-1], size.along).round().astype(int).tolist()
+        line = {n: find_outliers(the_problem(n, alpha), nodes=17) for n in sorted({*judged, *between})}
+        far = [line[n] for n in judged]
+        followed.append(Followed(v, size.ns, size.far, [Estimate(target_overlap(m, v)) for m in runs], far, line))
     progress(0.95)
     return Overlaps(size.alphas, measured, theory, fine, curve, followed)
 
@@ -189,11 +198,12 @@ def draw(data: Overlaps) -> Figure:
                 series += [Series("", data.fine, line, colour=colour)]
                 found = [getattr(m, name)[v, k] for m in data.measured]
                 series += [points(f"H{'₀₁₂₃₄'[k]}", data.alphas, found, colour)]
-            heading, axes = f"u{'₁₂₃'[v]} with H_k({title})", ("α = log(η/c)/log n", "squared overlap")
+            heading, axes = f"u{'₁₂₃'[v]} with H_k({title})", (EXPONENT, "squared overlap")
             options = {"verticals": THRESHOLDS, "ylim": (-0.03, 1.05), "xlim": (-0.06, 0.52)}
             panels.append(Panel(heading, *axes, series, **options))
     for f in data.followed:
-        series = [Series("theory", (*f.ns, *f.far), f.line, colour=f.v), points("simulation", f.ns, f.measured, f.v)]
+        line = [f.overlap(found) for found in f.curve.values()]
+        series = [Series("theory", list(f.curve), line, colour=f.v), points("simulation", f.ns, f.measured, f.v)]
         heading = f"u{'₁₂₃'[f.v]} with {TARGETS[f.v]}, α = {WINDOWS[f.v]:g}"
         panels.append(Panel(heading, "n", "squared overlap", series, logx=True, ylim=(-0.03, 1.05)))
     run = data.measured[0]
@@ -203,4 +213,7 @@ def draw(data: Overlaps) -> Figure:
         f"sees the spike). σ(z) = erf(z + ½), centred; teacher H₁ + H₂/√2, no noise, d = N = n/2, η = {CONSTANT:g}·n^α, labels-only gradient on "
         f"{STEP_SAMPLES}n samples. Vertical lines: thresholds (ℓ−1)/(2ℓ)."
     )
-    return Figure(panels, caption, columns=3)
+    now = ", ".join(f"u{'₁₂₃'[f.v]} with {TARGETS[f.v]} {f.measured[-1].mean:.2f}" for f in data.followed)
+    far = ", ".join(f"{f.line[-1]:.3f}" for f in data.followed)
+    title = f"At n = {data.followed[0].ns[-1]} the overlaps are {now}; in theory at n = 10¹⁰ they are {far}"
+    return Figure(panels, caption, columns=3, title=title)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from types import SimpleNamespace
 
@@ -113,14 +114,17 @@ def _cost(one: Tuned, factor: float | None) -> str:
 def draw(found: list[Tuned]) -> Figure:
     """Test error against the step, and what tuning alone and together reaches against n."""
     curves: list[Series] = []
+    middle = FACTORS.index(1.0)
     for i, one in enumerate(found):
         etas = [
             Step(constant=one.problem.step.constant, exponent=float(a)).size(one.problem.n)
             for a in one.theory.exponents
         ]
         label = f"n = {one.problem.n}"
-        curves += theory_series(f"theory, {label}", etas, one.theory.test_error[:, 0], one.theory.status[:, 0], i)
-        curves.append(points(label, [f * one.best.step for f in FACTORS], one.measured[: len(FACTORS)], colour=i))
+        above = one.theory.test_error[:, 0] - one.best.test_error
+        curves += theory_series(f"theory, {label}", etas, above, one.theory.status[:, 0], i)
+        paired = Estimate(one.measured.values[:, : len(FACTORS)] - one.measured.values[:, middle : middle + 1])
+        curves.append(points(label, [f * one.best.step for f in FACTORS], paired, colour=i))
     ns = [one.problem.n for one in found]
     reached = {
         "as given": [one.best.before for one in found],
@@ -128,19 +132,35 @@ def draw(found: list[Tuned]) -> Figure:
         "penalty alone": [one.best.alone["ridge"] for one in found],
         "both": [one.best.test_error for one in found],
     }
-    lines = [Series(f"theory, {name}", ns, values, colour=i) for i, (name, values) in enumerate(reached.items())]
-    lines.append(points("measured, both", ns, [one.measured[FACTORS.index(1.0)] for one in found], colour=3))
-    steps = [Series("theory", ns, [one.best.step for one in found])]
+    lines = [
+        Series(f"theory, {name}", *_levels(ns, values), colour=3 + i)
+        for i, (name, values) in enumerate(reached.items())
+    ]
+    lines.append(points("measured, both", ns, [one.measured[middle] for one in found], colour=6))
+    steps = [Series("theory, both", *_levels(ns, [one.best.step for one in found]), colour=6)]
     caption = (
         f"ReLU, teacher H₁ + H₂/√2, noise 0.5, d = n/2, N = 3n/2, literal gradient; as given: η = n^0.3, λ = 0.1. Left: at the best "
-        f"penalty. {len(found[0].measured.values)} seeds, mean ± standard error."
+        f"penalty, paired by seed with the best step of theory. {len(found[0].measured.values)} seeds, mean ± standard error."
+    )
+    last, (less, more) = found[-1], (FACTORS.index(f) for f in (0.5, 2.0))
+    apart = [pm(last.measured[i] - last.measured[middle], 2) for i in (less, more)]
+    title = (
+        f"n = {last.problem.n}: half the best step costs {apart[0]} of test error, twice {apart[1]}; tuned together "
+        f"{last.best.test_error:.3f}, the penalty alone {last.best.alone['ridge']:.3f}, the step alone {last.best.alone['step']:.3f}"
     )
     return Figure(
         [
-            Panel("error against the step", "η", "test error", curves, logx=True),
+            Panel("error against the step", "η", "test error minus that at the best step", curves, logx=True),
             Panel("what tuning reaches", "n", "test error", lines, logx=True, xticks=ns),
-            Panel("the best step", "n", "η", steps, logx=True, logy=True, xticks=ns),
+            Panel("the best step", "n", "best η", steps, logx=True, logy=True, xticks=ns),
         ],
         caption,
         columns=3,
+        title=title,
     )
+
+
+def _levels(ns: Sequence[int], values: Sequence[float]) -> tuple[list[float], list[float]]:
+    """A short level at each n: every one is an optimum of its own, with nothing known between."""
+    x = [at for n in ns for at in (n / 1.08, n * 1.08, np.nan)]
+    return x, [at for value in values for at in (value, value, np.nan)]

@@ -107,7 +107,8 @@ def _fractions(size: SimpleNamespace, step: Step) -> Curve:
     """Learned fractions of H₂ along n, with up to four times as many seeds at smaller n."""
     runs = [measure_learned(quadratic(n, step), s, device=size.device) for n, s in seeds_along(size.ns, size.seeds)]
     found, theory = [m.fraction[1] for m in runs], [float(learned(m.problem).fraction[1]) for m in runs]
-    return Curve(size.ns, found, theory, size.ns, theory)
+    along = np.geomspace(size.ns[0], size.ns[-1], size.fine).round().astype(int).tolist()
+    return Curve(size.ns, found, theory, along, [float(learned(quadratic(n, step)).fraction[1]) for n in along])
 
 
 def _figure_3(size: SimpleNamespace) -> tuple[dict[float, Curve], list[Problem]]:
@@ -216,9 +217,10 @@ def draw(data: Steps) -> Figure:
     bounds = [(bound_of(p), "kernel lower bound") for p in (problem, data.others[0])]
     untrained = float(data.theory.untrained.test_error[0, 0]) - problem.noise**2, "random features"
     ns = data.fractions["η = 1"].x
-    fractions = [points(k, ns, curve.measured, colour=i) for i, (k, curve) in enumerate(second)]
-    fractions += [Series(f"theory, {k}", ns, curve.theory, colour=i) for i, (k, curve) in enumerate(second)]
-    series = [s for k, (eta, c) in enumerate(data.figure_3.items()) for s in c.series(f"η = {eta:g}", colour=k)]
+    fractions = [s for i, (k, curve) in zip((2, 1, 3), second, strict=True) for s in curve.series(k, colour=i)]
+    series = [
+        s for k, (eta, c) in zip((4, 1), data.figure_3.items(), strict=True) for s in c.series(f"η = {eta:g}", colour=k)
+    ]
     gain, risks = data.gain.series(), data.risk.series()
     panels = (
         Panel("gain", "η", "fall of the test error", gain, logx=True, xticks=ETAS),
@@ -231,4 +233,8 @@ def draw(data: Steps) -> Figure:
         f"where it is not the axis, {len(data.gain.measured[0].values)} seeds there and up to four times as many at smaller n. Last: the setting of Ba et al. 2022, Figure 3(a): tanh "
         f"student, softplus teacher, noise 0.25, λ = 1e-4, N = 2d, d = {data.others[0].d}. Mean ± standard error."
     )
-    return Figure(panels, caption)
+    title = (
+        f"At n = {problem.n} a step η = {ETAS[-1]:g} gains {pm(data.gain.measured[-1])}; the learned fraction of H₂ is "
+        + ", ".join(f"{pm(curve.measured[-1], 2)} ({k})" for k, curve in second)
+    )
+    return Figure(panels, caption, title=title)

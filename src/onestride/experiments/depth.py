@@ -38,7 +38,7 @@ MODES = {"two layers": "two-layer network", "first": "step on W₁", "second": "
 GRADIENTS = ("two layers", "W₁", "W₂")
 EXPONENTS = (0.0, 0.125, 0.25, 0.375, 0.5)
 QUANTITIES = {  # titles and labels of the panels
-    "test error": ("test error", "test error"),
+    "test error": ("gain by the step, paired", "fall of the test error"),
     "spikes": ("spikes", "spikes of F"),
     "alignment": ("leading left singular vector of F", "overlap with Xβ⋆"),
 }
@@ -242,20 +242,20 @@ def _last_stretch(data: Data) -> str:
 
 def draw(data: Data) -> Figure:
     """Test error, spikes and alignment of every network against α."""
-    untrained = data.values[:, 0, 0].mean
-    lines = [(untrained[0], "untrained, two layers"), (untrained[1], "untrained, three")]
     panels = []
     for k, axes in enumerate(QUANTITIES.values()):
-        series = sideways(EXPONENTS, 0.006, {name: data.stepped(k)[i] for i, name in enumerate(MODES.values())})
+        found = data.stepped(k) if k else data.gain
+        series = sideways(EXPONENTS, 0.006, {name: found[i] for i, name in enumerate(MODES.values())})
         if k == 0:
             for mode, grid in data.theory.items():
                 label, colour = f"theory, {MODES[mode]}", list(MODES).index(mode)
-                series += theory_series(label, grid.exponents, grid.test_error[:, 0], grid.status[:, 0], colour)
-        panels.append(Panel(axes[0], EXPONENT, axes[1], series, horizontals=[] if k else lines))
+                series += theory_series(label, grid.exponents, grid.test_gain[:, 0], grid.status[:, 0], colour)
+        panels.append(Panel(axes[0], EXPONENT, axes[1], series, horizontals=[] if k else [(0.0, "no gain")]))
     caption = (
         f"f(x) = aᵀσ(W₂σ(W₁x)), softplus, teacher H₁ + H₂/√2, noise 0.5, n = {data.problem.n}, d = n/2, N = n in both layers, "
         f"λ = 0.1, η = n^α, literal gradients at initialisation; ridge regression on the last hidden layer, fresh samples. Spikes: "
         f"singular values of the centred features {ABOVE - 1:.0%} above the untrained network's largest. Theory of the step on W₂: that of a two-layer "
         f"network on inputs with the covariance of σ(W₁x). Points are shifted sideways. {len(data.ratios.values)} seeds, mean ± standard error."
     )
-    return Figure(panels, caption, columns=3)
+    title = f"At α = 1/2 and n = {data.problem.n} the test error falls by: {_each(data.gain[:, -1])}"
+    return Figure(panels, caption, columns=3, title=title)

@@ -10,7 +10,7 @@ import numpy as np
 
 from onestride._numerics import Array
 from onestride.comparison import ERROR_TOLERANCE, Agreement, Check, agree, check, seeds_words, together
-from onestride.experiments.kit import best_linear, both_models, both_predicted, points, problem_at, row_of
+from onestride.experiments.kit import best_linear, both_models, both_predicted, pm, points, problem_at, row_of
 from onestride.experiments.outcome import Figure, Judgement, Progress
 from onestride.experiments.verdict import FAILS, HOLDS, PARTLY, UNDECIDED, marks, tally, worded
 from onestride.plot import Panel, Series, theory_series
@@ -199,7 +199,12 @@ def draw(data: Widths) -> Figure:
         f"n fresh samples), {len(data.measured.values)} seeds, mean ± standard error. Lines: profile theory at this n, "
         f"without the step within {data.apart:.1%} of the closed form of Mei and Montanari, n → ∞."
     )
-    return Figure(panels, caption, columns=3)
+    middle, wide = (data.measured[i, :, 0] for i in (int(np.abs(data.ratios - 1).argmin()), -1))
+    title = (
+        f"λ = {RIDGES[0]:g}: at N = n the test error is {pm(middle[0])} without the step and {pm(middle[1])} after it, "
+        + (f"at N = {data.ratios[-1]:g}n {pm(wide[0])} and {pm(wide[1])}")
+    )
+    return Figure(panels, caption, columns=3, title=title)
 
 
 def _panel(
@@ -211,4 +216,5 @@ def _panel(
         status = [getattr(p, model).status[0, j] for p in data.lines]
         series += theory_series(f"theory, λ = {ridge:g}", data.curve, line[:, j], status, colour=j)
         series.append(points(f"simulation, λ = {ridge:g}", data.ratios, found[:, j], colour=j))
-    return Panel(title, "N/n", label, series, logx=True, xticks=TICKS, verticals=[(1.0, "N = n")], horizontals=levels)
+    axes = {"logx": True, "logy": label == "test error", "xticks": TICKS}
+    return Panel(title, "N/n", label, series, **axes, verticals=[(1.0, "N = n")], horizontals=levels)

@@ -28,19 +28,22 @@ from onestride.simulation.equivalent import HIGHEST, VARIANTS, MeasuredExpansion
 from onestride.theory.predict import predict
 
 CLAIM = "In window ℓ both errors are the same in the limit with F, with F_ℓ, and with F₀ in it replaced by c₁X̃W₀ᵀ + c_{>1}Z."
-SIZES = {"ns": ((100, 200), (300, 600, 1200), (500, 1000, 2000, 4000)), "seeds": (3, 10, 10)}
+SIZES = {"ns": ((100, 200), (300, 600, 1200), (500, 1000, 2000, 4000)), "seeds": (3, 10, 10), "points": (5, 15, 15)}
 CURVES = {"F_0": "F₀", "F_1": "F₁", "F_2": "F₂", "F_4": "F₄", "Gaussian F_window": "Gaussian"}  # F₃ = F₂: c₃ = 0
+BEND = 5.0
+CHANGE = f"change against F in % (logarithmic beyond {BEND:g})"
 PLAIN = "Gaussian F_0 against F_0"
 
 
 @dataclass(frozen=True)
 class Case:
-    """One gradient and exponent: the fits on every matrix and the theory for F, along n."""
+    """One gradient and exponent: the fits on every matrix and the theory for F, along n; theory alone at the sizes `fine`."""
 
     gradient: str
     alpha: float
     runs: list[MeasuredExpansions]
     theory: list[Prediction]
+    fine: list[Prediction]
 
     def changes(self, quantity: str) -> dict[str, list[Estimate]]:
         """Relative change against F with each of VARIANTS, and of the Gaussian F₀ against F₀, paired by seed, along n."""
@@ -60,7 +63,12 @@ def measure(size: SimpleNamespace, progress: Progress) -> list[Case]:
                 runs.append(measure_expansions(problem, ell, seeds, device=size.device))
                 done += n**1.5 / (4 * sum(m**1.5 for m in size.ns))
                 progress(0.98 * done)
-            cases.append(Case(gradient, alpha, runs, [predict(run.problem, throw=False) for run in runs]))
+            problems = [run.problem for run in runs]
+            along = np.geomspace(size.ns[0], size.ns[-1], size.points).round().astype(int)
+            drawn = along if gradient == "full" else []
+            between = [paper_problem(int(n), exponent=alpha, gradient=gradient) for n in drawn]
+            theory, fine = ([predict(p, throw=False) for p in some] for some in (problems, between))
+            cases.append(Case(gradient, alpha, runs, theory, fine))
     return cases
 
 
@@ -160,13 +168,24 @@ def draw(cases: list[Case]) -> Figure:
         "is in the numbers). ReLU (c₃ = 0, so F₃ = F₂), teacher H₁ + H₂/√2, no noise, η = n^α, d = n/2, N = 3n/2; mean ± standard error, "
         f"{seeds_of(cases[0].runs)}. Points are shifted sideways to be seen."
     )
-    return Figure(panels, caption)
+    shown = {case.alpha: case.changes("test_error") for case in cases if case.gradient == "full"}
+    title = f"Test error at n = {cases[0].runs[-1].problem.n} against that with F, paired: " + "; ".join(
+        f"α = {alpha:g}: F{'₀₁₂'[WINDOWS[alpha]]} {_percent(found[f'F_{WINDOWS[alpha]}'][-1])}, "
+        f"Gaussian {_percent(found['Gaussian F_window'][-1])}"
+        for alpha, found in shown.items()
+    )
+    return Figure(panels, caption, title=title)
+
+
+def _percent(change: Estimate) -> str:
+    return f"{100 * change.mean:+.1f} ± {100 * change.stderr:.1f} %"
 
 
 def _panels(case: Case, quantity: str) -> list[Panel]:
     """The errors of F, of F₀ and of the Gaussian equivalent; and the relative change of every variant."""
     ns, changes = np.asarray(ns_of(case.runs)), case.changes(quantity)
-    errors = [Series("F, theory", ns, [getattr(t, quantity) for t in case.theory], colour=0)]
+    fine = [t.problem.n for t in case.fine], [getattr(t, quantity) for t in case.fine]
+    errors = [Series("F, theory", *fine, colour=0)]
     for name, drawn, colour, shift in (
         ("F", "F", 0, 1.0),
         ("F_0", "F₀", 3, 1.03),
@@ -175,12 +194,12 @@ def _panels(case: Case, quantity: str) -> list[Panel]:
         found = [getattr(run, quantity)[VARIANTS.index(name)] for run in case.runs]
         errors.append(points(drawn, ns * shift, found, colour))
     relative = [
-        points(drawn, ns * 1.03**i, [Estimate(100 * e.values) for e in changes[name]], (3, 0, 1, 2, 4)[i])
+        points(drawn, ns * 1.03**i, [Estimate(100 * e.values) for e in changes[name]], (3, 1, 2, 5, 4)[i])
         for i, (name, drawn) in enumerate(CURVES.items())
     ]
     title = f"{ERRORS[quantity]}, α = {case.alpha:g} (ℓ = {WINDOWS[case.alpha]})"
     options = {"logx": True, "xticks": ns_of(case.runs)}
     return [
         Panel(title, "n", ERRORS[quantity], errors, **options),
-        Panel(title, "n", "change against F in %", relative, horizontals=[(0.0, "F")], **options),
+        Panel(f"{title}, paired", "n", CHANGE, relative, horizontals=[(0.0, "F itself")], linear_to=BEND, **options),
     ]

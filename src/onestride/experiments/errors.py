@@ -9,10 +9,10 @@ from types import SimpleNamespace
 import numpy as np
 
 from onestride.comparison import ERROR_TOLERANCE, Agreement, Check, Pair, agree, check, seeds_words, together
-from onestride.experiments.kit import ERRORS, QUADRATIC, exponent_panel, inside_windows, points, problem_at, row_of
+from onestride.experiments.kit import ERRORS, QUADRATIC, exponent_panel, inside_windows, pm, points, problem_at, row_of
 from onestride.experiments.outcome import Figure, Judgement, Progress
 from onestride.experiments.verdict import FAILS, HOLDS, NOT_YET, UNDECIDED, marks, tally, worded
-from onestride.plot import Series
+from onestride.plot import Series, theory_series
 from onestride.problem import Problem
 from onestride.result import Estimate, PredictionGrid, Simulation
 from onestride.simulation.run import simulate_grid
@@ -22,7 +22,8 @@ from onestride.theory.predict import predict_grid
 CLAIM = (
     "Both errors fall by a plateau in each window of α; in setting 2 the error passes below what random features reach."
 )
-SIZES = {"n": (200, 1200, 8000), "seeds": (4, 8, 16), "points": (6, 11, 11), "fine": (11, 41, 41)}
+SIZES = {"n": (200, 1200, 8000), "seeds": (4, 8, 16), "points": (6, 11, 11), "fine": (11, 41, 61)}
+FAR = 10**15
 SETTINGS = {"setting 1: H₁, noise 1": ((0.0, 1.0), 1.0), "setting 2: H₁ + H₂/√2": (QUADRATIC, 0.0)}
 
 
@@ -37,6 +38,7 @@ class Setting:
     plateaus: PredictionGrid  # at those of the exponents that lie inside a window
     curve: PredictionGrid
     limit: PredictionGrid
+    far: PredictionGrid  # the curve at n = FAR
 
 
 def measure(size: SimpleNamespace, progress: Progress) -> list[Setting]:
@@ -52,7 +54,10 @@ def measure(size: SimpleNamespace, progress: Progress) -> list[Setting]:
             predict_grid(problem, inside_windows(a), ridges, method="plateau")
             for a in (alphas, np.linspace(0.002, 0.45, 300))
         )
-        found.append(Setting(title, problem, measured, theory, plateaus, curve, limit))
+        far = predict_grid(
+            problem_at(FAR, activation="softplus", teacher=teacher, noise=noise, ridge=0.01), fine, ridges
+        )
+        found.append(Setting(title, problem, measured, theory, plateaus, curve, limit, far))
         progress(len(found) / len(SETTINGS))
     return found
 
@@ -147,23 +152,31 @@ def _inside(k: int, setting: Setting) -> str:
 
 
 def draw(settings: list[Setting]) -> Figure:
-    """Both errors of both settings against α."""
+    """Both errors of both settings against α, and the fall of the test error below random features, paired by seed."""
     panels = []
     for setting in settings:
+        linear = baselines(setting.problem)["best-linear"].test_error, "best linear predictor = kernel lower bound"
         for name, label in ERRORS.items():
-            series = (
-                Series("theory at this n", setting.curve.exponents, getattr(setting.curve, name)[:, 0]),
-                Series("limit n → ∞", setting.limit.exponents, getattr(setting.limit, name)[:, 0], kind="limit"),
-                points("simulation", setting.theory.exponents, getattr(setting.measured, name)),
-            )
             lines = [(float(getattr(setting.curve.untrained, name)[0, 0]), "random features")]
-            if name == "test_error":
-                linear = baselines(setting.problem)["best-linear"].test_error
-                lines.append((linear, "best linear predictor = kernel lower bound"))
-            panels.append(exponent_panel(f"{setting.title}, {label}", label, series, lines))
-    n, seeds = settings[0].problem.n, len(settings[0].measured.test_error.values)
+            lines += [linear] if name == "test_error" else []
+            panels.append(exponent_panel(f"{setting.title}, {label}", label, _series(setting, name), lines))
+        fall, below = "fall below random features", [(0.0, "random features")]
+        panels.append(exponent_panel(f"{setting.title}, paired", fall, _series(setting, "test_gain"), below))
+    n, gain = settings[0].problem.n, settings[-1].measured.test_gain[-1, 0]
     caption = (
-        f"Softplus, n = {n}, d = n/2, N = 3n/2, λ = 0.01, η = n^α, literal gradient, {seeds} seeds, mean ± standard error. "
-        "Vertical lines: thresholds (ℓ−1)/(2ℓ)."
+        f"Softplus, n = {n}, d = n/2, N = 3n/2, λ = 0.01, η = n^α, literal gradient, {len(gain.values)} seeds, mean ± standard error. "
+        "Right: test error of random features minus that after the step, paired by seed. Vertical lines: thresholds (ℓ−1)/(2ℓ)."
     )
-    return Figure(panels, caption)
+    title = f"Setting 2 at α = 1/2 and n = {n}: the test error lies {pm(gain)} below that of random features"
+    return Figure(panels, caption, columns=3, title=title)
+
+
+def _series(setting: Setting, name: str) -> list[Series]:
+    """Simulation, theory at its n and at FAR, and the limit."""
+    curve, far, limit = (getattr(grid, name)[:, 0] for grid in (setting.curve, setting.far, setting.limit))
+    return [
+        *theory_series("theory at this n", setting.curve.exponents, curve, setting.curve.status[:, 0]),
+        Series("theory, n = 10¹⁵", setting.far.exponents, far, colour=2),
+        Series("limit n → ∞", setting.limit.exponents, limit, kind="limit", colour=3),
+        points("simulation", setting.theory.exponents, getattr(setting.measured, name)),
+    ]

@@ -114,14 +114,17 @@ def draw(windows: list[Window]) -> Figure:
     means: list[Series] = []
     for i, window in enumerate(windows):
         theory = [constant_part(run.problem) for run in window.runs]
-        means.append(points(f"α = {window.alpha:g}", ns, [run.column_means for run in window.runs], i))
-        means.append(Series("theory: the part that remains", ns, theory, colour=i))
+        found = [run.column_means for run in window.runs]
+        means.append(points(window.named("exact"), ns, found, len(STEPS) * i))
+        means.append(Series("theory: the part that remains", ns, theory, colour=len(STEPS) * i))
     panels = [
         Panel("distance of F to its expansion", "n", "‖F − F_ℓ‖/√n", series, **options),
-        Panel("its part along the constant vector", "n", "length of the column means of F − F_ℓ", means, **options),
+        Panel("its part along the constant vector", "n", "column means of F − F_ℓ", means, **options),
     ]
     caption = (
         "Operator norm of F − F_ℓ over √n, and the length of the vector of its column means (exact step), with the part that theory says remains (lines). ReLU, teacher H₁ + H₂/√2, no noise, η = n^α, "
         f"labels-only gradient, d = n/2, N = 3n/2; mean ± standard error of {seeds_of(windows[0].runs)}."
     )
-    return Figure(panels, caption)
+    distances = {w.named(step): growth(ns, w.distances(step)) for w, step in cases}
+    title = "‖F − F_ℓ‖/√n goes like " + ", ".join(f"n^({e:.2f}) ({name})" for name, (e, _) in distances.items())
+    return Figure(panels, caption, title=title)

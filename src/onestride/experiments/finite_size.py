@@ -153,14 +153,22 @@ def draw(data: Gaps) -> Figure:
         "position of the first spike": [key for key in data.gaps if key[1] == SPIKE],
     }
     label, zero = "simulation / theory − 1 (%)", [(0.0, "theory")]
-    panels = [Panel(title, "1/n", label, _lines(data, keys), horizontals=zero) for title, keys in groups.items()]
+    panels = [
+        Panel(title, "1/n", f"spike: {label}" if keys[0][1] == SPIKE else label, _lines(data, keys), horizontals=zero)
+        for title, keys in groups.items()
+    ]
     caption = (
         f"ReLU, teacher H₁ + H₂/4, noise 0.3, λ = 0.1, d = n/2, N = 3n/2, {STEPPED}, literal gradient, n = "
         f"{', '.join(map(str, data.ns))} with {', '.join(map(str, data.counts))} seeds (spike: half as many). Theory: profile theory at the same n "
         "(spike: level T2i). Lines: weighted least squares; the points at "
         "1/n = 0 are their intercepts. Points of one n are set slightly apart."
     )
-    return Figure(panels, caption, columns=3)
+    (model, quantity), fit = max(data.fits.items(), key=lambda item: abs(item[1].intercept))
+    title = (
+        f"Extrapolated to n → ∞ simulation lies within {abs(fit.intercept):.1%} of theory, the furthest being the {quantity} "
+        f"({model}): {fit.intercept:+.1%} ± {fit.error:.1%}"
+    )
+    return Figure(panels, caption, columns=3, title=title)
 
 
 def _lines(data: Gaps, keys: Sequence[Key]) -> list[Series]:
@@ -168,6 +176,7 @@ def _lines(data: Gaps, keys: Sequence[Key]) -> list[Series]:
     line = np.array([0.0, 1.05 * x[0]])
     for j, key in enumerate(keys):
         fit, side = data.fits[key], j - (len(keys) - 1) / 2
+        j = 3 if key[1] == SPIKE else j
         series.append(Series(f"{key[1]}, fit", line, 100 * (fit.intercept + fit.slope * line), colour=j))
         places = np.append(0.0002 * side * 50 / data.ns[0], x * (1 + 0.02 * side))  # the intercept comes first
         means, errors = np.array([(fit.intercept, fit.error), *data.gaps[key]]).T

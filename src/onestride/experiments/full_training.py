@@ -211,15 +211,19 @@ def draw(data: Data) -> Figure:
     words = {"full": "fully trained", "linear": "linear ridge", "kernel": "kernel ridge"}
     panels, seeds = [], len(next(iter(data.errors.values())).values)
     for name, e in data.errors.items():
-        series = [points("step(s), then ridge", STEPS, e[: len(STEPS)])]
-        lines = [(float(e.mean[METHODS.index(m)]), w) for m, w in words.items()]
-        panels.append(
-            Panel(name, "first-layer steps", "test error / variance", series, horizontals=lines, xticks=STEPS)
-        )
+        paired = Estimate(e.values - e.values[:, :1])  # against random features, seed by seed
+        series = [points("steps, then ridge", STEPS, paired[: len(STEPS)])]
+        lines = [(float(paired.mean[METHODS.index(m)]), w) for m, w in words.items()]
+        axes = f"{name}: random features {e.mean[0]:.2g}", "first-layer steps", "change of test error / variance"
+        panels.append(Panel(*axes, series, horizontals=lines, xticks=STEPS, shared=False))
     caption = (
-        f"Test error over the variance of the noiseless target (tables: of the target). GELU, N = {data.N}; {data.n} training samples (at most 60 % of a table), n/4 "
+        f"Test error over the variance of the noiseless target (tables: of the target), minus that of random features, paired by seed. GELU, N = {data.N}; {data.n} training samples (at most 60 % of a table), n/4 "
         f"for choosing λ, η = c√n with c in {', '.join(f'{c:g}' for c in CONSTANTS)}, weight decay and kernel width. Steps and ridge "
         f"use the same samples, literal gradient, a kept during the steps. Teachers: d = n/8, unit power, noise 0.3. "
         f"Fully trained: both layers, L-BFGS to convergence with weight decay. Digits: the digit as a number. {seeds} seeds, mean ± standard error."
     )
-    return Figure(panels, caption, columns=3 if len(panels) > 2 else 2)
+    step, full = (METHODS.index(m) for m in ("1 steps", "full"))
+    title = "Change of the test error by one step, and by full training: " + "; ".join(
+        f"{name} {pm(e[step] - e[0], 2)}, {pm(e[full] - e[0], 2)}" for name, e in data.errors.items()
+    )
+    return Figure(panels, caption, columns=3 if len(panels) > 2 else 2, title=title)

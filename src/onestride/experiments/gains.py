@@ -8,7 +8,8 @@ from types import SimpleNamespace
 
 import numpy as np
 
-from onestride.comparison import GAIN_TOLERANCE, Agreement, Pair, agree, seeds_words, together
+from onestride._numerics import Array
+from onestride.comparison import ERROR_TOLERANCE, GAIN_TOLERANCE, Agreement, Pair, agree, seeds_words, together
 from onestride.experiments.kit import WINDOWS, mean_of, ns_of, paper_problem, pm, points, seeds_along, seeds_of
 from onestride.experiments.outcome import Figure, Judgement, Progress
 from onestride.experiments.verdict import FAILS, HOLDS, NOT_YET, UNDECIDED, Verdict, spoken
@@ -19,19 +20,23 @@ from onestride.simulation.run import simulate_grid
 from onestride.theory.predict import predict_grid
 
 CLAIM = "In window ℓ one step lowers the ridge objective by Δ_ℓ and the test error by Λ_ℓ, whatever α inside it."
-SIZES = {"ns": ((150, 300), (400, 800, 1600), (1000, 2000, 4000, 8000)), "seeds": (4, 6, 8)}
+SIZES = {"ns": ((150, 300), (400, 800, 1600), (1000, 2000, 4000, 8000)), "seeds": (4, 6, 8), "points": (9, 40, 60)}
+LARGEST = 10**15
+ALONG = {"theory": {}, "rank-one step": {"method": "profile", "level": "rank-one"}}  # drawn to n = LARGEST
 GAINS = {"train_gain": ("Δ", "train_loss", "ridge objective"), "test_gain": ("Λ", "test_error", "test error")}
 
 
 @dataclass(frozen=True)
 class Gains:
-    """Simulation and theory at each size, the limit, the limit model at the largest size, and theory at n = 10⁹."""
+    """Simulation and theory at each size, the limit, the limit model at the largest size, theory at n = 10⁹ and along n."""
 
     measured: list[Simulation]
     finite: list[PredictionGrid]
     limit: PredictionGrid
     model: MeasuredLimit
     far: PredictionGrid
+    along: Array  # sample sizes up to LARGEST
+    lines: dict[str, list[PredictionGrid]]  # theory there, of the exact step and of an exactly rank-one one
 
     def free(self, error: str) -> list[Estimate]:
         """The gains of ridge regression with the powers of X̃β up to ℓ free, ℓ = 1, 2."""
@@ -50,11 +55,15 @@ def measure(size: SimpleNamespace, progress: Progress) -> Gains:
     last = measured[-1].problem
     limit = predict_grid(last, alphas, [last.ridge], method="plateau")
     model = measure_limit(last, max(WINDOWS.values()), size.seeds, device=size.device)
-    return Gains(measured, finite, limit, model, distant())
+    far = np.geomspace(2 * size.ns[-1], LARGEST, size.points)
+    along = np.unique(np.concatenate([np.geomspace(size.ns[0] / 1.2, far[0], size.points // 3), far]).round())
+    problems = [paper_problem(int(n)) for n in along]
+    lines = {name: [predict_grid(p, alphas, [p.ridge], **how) for p in problems] for name, how in ALONG.items()}
+    return Gains(measured, finite, limit, model, distant(), along, lines)
 
 
 def distant(n: int = 10**9) -> PredictionGrid:
-    """The finite-n theory at a size nobody can simulate."""
+    """The theory of an exactly rank-one step at a size nobody can simulate."""
     return predict_grid(paper_problem(n, exponent=0.0), list(WINDOWS), [0.1], method="profile", level="rank-one")
 
 
@@ -70,9 +79,27 @@ def judge(data: Gains) -> Judgement:
     return Judgement(
         words=_words(reached, model),
         finding=" ".join(_sentence(data, name, found) for name, found in pairs.items()),
-        surprise=f"At n = 10⁹ the finite-n theory of the gains has reached {far}.",
+        surprise=f"At n = 10⁹ the theory of an exactly rank-one step has reached {far}. {_exact(data)}",
         rows=[row for name in GAINS for row in _rows(data, name)],
     )
+
+
+def _exact(data: Gains) -> str:
+    """What theory says far out after the exact step, beside the limit."""
+    far, limits = (grid.test_gain[:, 0] for grid in (data.lines["theory"][-1], data.limit))
+    told = " and ".join(f"{x:.3f} (α = {alpha:g})" for x, alpha in zip(far, WINDOWS, strict=True))
+    away = [
+        f"{alpha:g}"
+        for x, limit, alpha in zip(far, limits, WINDOWS, strict=True)
+        if abs(x / limit - 1) > ERROR_TOLERANCE
+    ]
+    left = (
+        f"; at α = {', '.join(away)} that is not the limit: the gradient's own fluctuations lengthen the rows of W, which adds a "
+        "constant to the square of the direction"
+        if away
+        else ""
+    )
+    return f"After the exact step the test error falls in theory by {told} at n = 10¹⁵{left}."
 
 
 def _pairs(data: Gains, name: str) -> dict[str, list[Pair]]:
@@ -132,24 +159,49 @@ def _rows(data: Gains, name: str) -> list[dict]:
 
 
 def draw(data: Gains) -> Figure:
-    """Both gains along n."""
-    panels = [_panel(data, name) for name in GAINS]
+    """Both gains along n where they were simulated, and theory on to n = 10¹⁵."""
+    panels = [_near(data, name) for name in GAINS] + [_far(data, name) for name in GAINS]
+    now, run = data.measured[-1].test_gain[:, 0].mean, data.measured[-1].problem
+    last = data.lines["theory"][-1].test_gain[:, 0]
+    title = "; ".join(
+        f"Λ{'₁₂'[i]} = {limit:.3f}: {now[i]:.3f} measured at n = {run.n}, {last[i]:.3f} in theory at n = 10¹⁵"
+        for i, limit in enumerate(data.limit.test_gain[:, 0])
+    )
     caption = (
-        "Fall of the ridge objective and of the test error due to one step (λ = 0.1, η = n^α): simulation, profile theory at the same n, and the limits "
-        "Δ_ℓ and Λ_ℓ of the window. ReLU, teacher H₁ + H₂/√2, no noise, labels-only gradient, d = n/2, N = 3n/2; mean ± standard error of "
+        "Fall of the ridge objective and of the test error due to one step (λ = 0.1, η = n^α), paired by seed: simulation, profile theory at the same n (top) "
+        "and on to n = 10¹⁵ (bottom, after the exact step and after an exactly rank-one one), and the limits Δ_ℓ and Λ_ℓ of the window. ReLU, teacher H₁ + H₂/√2, no noise, labels-only gradient, d = n/2, N = 3n/2; mean ± standard error of "
         f"{seeds_of(data.measured)}."
     )
-    return Figure(panels, caption)
+    return Figure(panels, caption, title=title)
 
 
-def _panel(data: Gains, name: str) -> Panel:
-    (symbol, _, label), ns = GAINS[name], ns_of(data.measured)
+def _near(data: Gains, name: str) -> Panel:
+    """Where there are simulations: the nodes of the line are its own."""
+    _, _, label = GAINS[name]
+    ns = ns_of(data.measured)
+    inside = data.along <= 2 * ns[-1]
     series: list[Series] = []
-    for i, (alpha, ell) in enumerate(WINDOWS.items()):
-        limit = np.full(len(ns), getattr(data.limit, name)[i, 0])
+    for i, alpha in enumerate(WINDOWS):
+        line = [getattr(t, name)[i, 0] for t in data.lines["theory"]]
         series += [
-            points(f"α = {alpha:g}", ns, [getattr(run, name)[i, 0] for run in data.measured], i),
-            Series("theory at finite n", ns, [getattr(t, name)[i, 0] for t in data.finite], colour=i),
-            Series(f"limit {symbol}{'₁₂'[ell - 1]}", ns, limit, kind="limit", colour=i),
+            points(f"simulation, α = {alpha:g}", ns, [getattr(run, name)[i, 0] for run in data.measured], i),
+            Series(f"theory, α = {alpha:g}", data.along[inside], np.array(line)[inside], colour=i),
         ]
-    return Panel(f"gain, {label}", "n", f"fall of the {label}", series, logx=True, xticks=ns)
+    span = ns[0] / 1.2, 1.2 * ns[-1]
+    return Panel(f"{label}: simulated sizes", "n simulated", f"fall of the {label}", series, True, xticks=ns, xlim=span)
+
+
+def _far(data: Gains, name: str) -> Panel:
+    """Theory to sizes nobody can simulate, with the limits of the paper."""
+    symbol, _, label = GAINS[name]
+    series: list[Series] = []
+    for i, alpha in enumerate(WINDOWS):
+        lines = {how: [getattr(t, name)[i, 0] for t in found] for how, found in data.lines.items()}
+        series.append(Series(f"theory, α = {alpha:g}", data.along, lines["theory"], colour=i))
+        series.append(Series(f"rank-one step, α = {alpha:g}", data.along, lines["rank-one step"], colour=i + 2))
+        limit = np.full(2, getattr(data.limit, name)[i, 0])
+        ends = [data.along[0], data.along[-1]]
+        series.append(Series(f"limit, α = {alpha:g}", ends, limit, kind="limit", colour=i))
+    return Panel(
+        f"{label}: theory to n = 10¹⁵, limits {symbol}₁, {symbol}₂", "n", f"fall of the {label}", series, logx=True
+    )

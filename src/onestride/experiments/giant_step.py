@@ -198,15 +198,16 @@ def draw(data: Giant) -> Figure:
         if not panels:
             published = list(PUBLISHED), list(PUBLISHED.values())
             series.append(Series("published, d = 2000", *published, kind="simulation", colour=1))
-        panels.append(Panel(f"tanh student of {SETTINGS[title]['teacher']}, {title}", "n/d", "test error", series))
+        heading = f"tanh student of {SETTINGS[title]['teacher']}, {title}"
+        panels.append(Panel(heading, "n/d", "test error", series, shared=False))  # teachers of different power
     series = []
     for k, (readout, errors) in enumerate(data.readouts.items()):
-        series.append(Series(f"{PROFILE}, {readout}", errors.fine, errors.lines[PROFILE], colour=k))
+        series.append(Series(f"{PROFILE}, {readout}", errors.fine, errors.lines[PROFILE], colour=2 + k))
         if FIXED in errors.lines:
-            series.append(Series(f"{FIXED}, {readout}", errors.fine, errors.lines[FIXED], kind="limit", colour=2))
-        series.append(points(f"simulation, {readout}", CONSTANTS, errors.measured, colour=k))
+            series.append(Series(f"{FIXED}, {readout}", errors.fine, errors.lines[FIXED], kind="limit", colour=2 + k))
+        series.append(points(f"simulation, {readout}", CONSTANTS, errors.measured, colour=2 + k))
     axis = {"logx": True, "xticks": CONSTANTS, "horizontals": best_linear(data.problem)}
-    panels.append(Panel("constant and Gaussian readout", "c, with η = c√n", "test error", series, **axis))
+    panels.append(Panel("constant and Gaussian readout", "c, with η = c√n", "test error", series, shared=False, **axis))
     seeds = [len(errors.measured.values) for errors in (*data.settings.values(), *data.readouts.values())]
     caption = (
         f"Left and middle: settings of Cui et al. 2024 in their scaling, p = d = {data.d}, constant readout, η = η̃√p, labels-only gradient, "
@@ -214,4 +215,6 @@ def draw(data: Giant) -> Figure:
         f"teacher H₁ + H₂/√2, noise 0.5, λ = 0.1, n = {data.problem.n}, d = n/2, N = 3n/2, n₀ = 4n, η = c√n, labels-only gradient, "
         f"{seeds[-1]} seeds; the fixed point is drawn where its iteration converges. Mean ± standard error."
     )
-    return Figure(panels, caption, columns=3)
+    (constant, gaussian), at = (errors.measured for errors in data.readouts.values()), CONSTANTS[-1]
+    title = f"At c = {at:g} the test error is {pm(constant[-1])} from a constant and {pm(gaussian[-1])} from a Gaussian readout"
+    return Figure(panels, caption, columns=3, title=title)

@@ -19,7 +19,7 @@ from onestride.theory.plateau import window
 
 THRESHOLDS = ((0.0, "0"), (0.25, "1/4"), (1 / 3, "1/3"), (0.375, "3/8"))
 WINDOWS = {0.15: 1, 0.29: 2}  # one exponent in each of the first two windows: ℓ
-EXPONENT = "α = log η / log n"
+EXPONENT = "α = log(η/c)/log n"
 QUADRATIC = (0.0, 1.0, 2**-0.5)  # H₁ + H₂/√2
 ERRORS = {"train_loss": "ridge objective", "test_error": "test error"}
 
@@ -89,7 +89,8 @@ def points(label: str, x: ArrayLike, found: Estimate | Sequence[Estimate], colou
     """Measured means with their standard errors, from one estimate of many numbers or one for each."""
     parts = [found] if isinstance(found, Estimate) else found
     mean, error = (np.concatenate([np.ravel(getattr(e, name)) for e in parts]) for name in ("mean", "stderr"))
-    return Series(label, x, mean, error, "simulation", colour)
+    seeds = [values for e in parts for values in e.values.reshape(len(e.values), -1).T]
+    return Series(label, x, mean, error, "simulation", colour, seeds)
 
 
 def both_models(found: Simulation) -> Array:
@@ -129,7 +130,7 @@ def rows_along(name: str, x: Sequence[float], found: Estimate, **labels: Any) ->
     return [labels | {name: at, "value": mean, "stderr": stderr} for at, mean, stderr in numbers]
 
 
-def sideways(x: Sequence[float], gap: float, found: dict[str, Estimate]) -> list[Series]:
-    """Measured means by label, shifted by `gap` from one to the next so that their bars do not cover each other."""
+def sideways(x: Sequence[float], gap: float, found: dict[str, Estimate], first: int = 0) -> list[Series]:
+    """Measured means by label in colours from `first` on, shifted by `gap` so that their bars do not cover each other."""
     shifts = [gap * (i - (len(found) - 1) / 2) for i in range(len(found))]
-    return [points(name, [a + shifts[i] for a in x], found[name], colour=i) for i, name in enumerate(found)]
+    return [points(name, [a + shifts[i] for a in x], found[name], colour=first + i) for i, name in enumerate(found)]

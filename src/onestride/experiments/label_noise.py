@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from types import SimpleNamespace
 
@@ -23,7 +23,7 @@ from onestride.simulation.network import Batch, draw_batch, draw_network, gradie
 from onestride.theory.predict import predict
 
 CLAIM = "Only the mean and the variance of the labels given the input enter the errors."
-SIZES = {"n": (150, 500, 3000), "seeds": (4, 10, 12)}
+SIZES = {"n": (150, 500, 3000), "seeds": (4, 10, 12), "fine": (5, 21, 21)}
 FREEDOM = 3  # of the Student noise: finite variance, infinite fourth moment
 HEAVY = f"Student, {FREEDOM} degrees"
 VARIANCES = (0.0, 0.5, 1.0, 2.0, 4.0)
@@ -74,6 +74,7 @@ class Data:
     problem: Problem
     risks: dict[str, Estimate]
     theory: dict[str, list[Prediction]]
+    lines: dict[str, dict[float, Prediction]] = field(default_factory=dict)  # theory at levels of its own
 
     def risk(self, law: str) -> tuple[list[float], Estimate]:
         """Risk after the step at every level: predicted, measured."""
@@ -88,7 +89,9 @@ def measure(size: SimpleNamespace, progress: Progress) -> Data:
     """Corrupt the labels of the step and of the ridge regression alike; compare with the matched theory."""
     problem = problem_at(size.n, activation="softplus", noise=0.0, exponent=0.4)
     risks = over_seeds(partial(corrupted_risks, problem, backend=choose(size.device)), size.seeds, progress)
-    return Data(problem, dict(zip(LAWS, risks, strict=True)), matched_theory(problem))
+    fine = {law: np.linspace(0, levels[-1], size.fine).tolist() for law, (_, levels) in LAWS.items() if law != HEAVY}
+    lines = {law: {x: predict(matched(problem, law, x), throw=False) for x in levels} for law, levels in fine.items()}
+    return Data(problem, dict(zip(LAWS, risks, strict=True)), matched_theory(problem), lines)
 
 
 def corrupted_risks(problem: Problem, seed: int, *, backend: Backend) -> list[Array]:
@@ -174,22 +177,31 @@ def _surprise(data: Data, replaced: list[Pair]) -> str:
 def draw(data: Data) -> Figure:
     """Gain and risk against the variance of added noise and against the fraction of labels replaced."""
     panels = []
-    for of, words in ((data.gain, "gain in risk by the step"), (data.risk, "risk after the step")):
-        (theory, gaussian), (_, heavy), (matching, swapped) = (of(law) for law in LAWS)
+    for of, line, words in (
+        (data.gain, lambda p: p.test_gain, "gain in risk by the step, paired"),
+        (data.risk, lambda p: p.test_error - p.problem.noise**2, "risk after the step"),
+    ):
+        (_, gaussian), (_, heavy), (_, swapped) = (of(law) for law in LAWS)
+        theory = {law: (list(found), [line(p) for p in found.values()]) for law, found in data.lines.items()}
         added = (
-            Series("theory, this variance", VARIANCES, theory),
+            Series("theory, this variance", *theory["Gaussian"]),
             points("Gaussian noise", VARIANCES, gaussian),
             points(HEAVY, [v + 0.06 for v in VARIANCES], heavy, colour=1),  # shifted: the bars do not cover each other
         )
         replaced = (
-            Series("theory, matched mean and variance", FRACTIONS, matching),
+            Series("theory, matched mean and variance", *theory["replaced"], colour=2),
             points("labels replaced", FRACTIONS, swapped, colour=2),
         )
         panels.append(Panel("added noise", "variance of the noise", words, added))
         panels.append(Panel("replaced labels", "fraction replaced", words, replaced))
+    (_, clean), (_, noisy), (_, swapped) = (data.gain(law) for law in ("Gaussian", "Gaussian", "replaced"))
+    title = (
+        f"One step gains {pm(clean[0])} without noise, {pm(noisy[len(VARIANCES) - 1])} at variance {VARIANCES[-1]:g} and "
+        f"{pm(swapped[len(FRACTIONS) - 1])} with {FRACTIONS[-1]:.0%} of the labels replaced"
+    )
     caption = (
         f"Softplus, teacher H₁ + H₂/√2 (power 2), n = {data.problem.n}, d = n/2, N = 3n/2, λ = 0.1, η = n^0.4, literal gradient; the "
         f"labels of the step and of the ridge regression are corrupted alike; risk: mean squared distance of the prediction from E[y|x]. "
         f"{len(data.risks['replaced'].values)} seeds, mean ± standard error."
     )
-    return Figure(panels, caption)
+    return Figure(panels, caption, title=title)

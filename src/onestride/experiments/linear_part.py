@@ -19,7 +19,7 @@ from onestride.simulation.spectrum import MeasuredSpectrum, measure_spectrum
 from onestride.theory.predict import predict_grid
 
 CLAIM = "An activation with c₁ = 0 gives no spike that carries a feature; a teacher with c⋆₁ = 0 leaves the step without a gain."
-SIZES = {"n": (300, 1600, 4000), "seeds": (4, 6, 8)}
+SIZES = {"n": (300, 1600, 4000), "seeds": (4, 6, 8), "fine": (5, 21, 21)}
 ACTIVATIONS = {"H₂/2": (0.0, 0.0, 0.5), "ReLU": "relu"}
 TEACHERS = {"H₂/√2": (0.0, 0.0, 2**-0.5), "H₁ + H₂/√2": QUADRATIC}
 ALPHAS = (0.15, 0.29, 0.4)
@@ -35,11 +35,13 @@ class Broken:
     spectra: dict[str, MeasuredSpectrum]
     gains: dict[str, Simulation]
     theory: dict[str, PredictionGrid]
+    lines: dict[str, PredictionGrid]  # theory at exponents of its own
 
 
 def measure(size: SimpleNamespace, progress: Progress) -> Broken:
     """The same draws with and without a linear part of the activation, then of the teacher."""
-    spectra, gains, theory = {}, {}, {}
+    spectra, gains, theory, lines = {}, {}, {}, {}
+    fine = np.linspace(ALPHAS[0], ALPHAS[-1], size.fine)
     for name, activation in ACTIVATIONS.items():
         problem = paper_problem(size.n, constant=STRONG, exponent=ALPHAS[1], activation=activation)
         spectra[name] = measure_spectrum(problem, size.seeds, count=4, device=size.device)
@@ -47,9 +49,9 @@ def measure(size: SimpleNamespace, progress: Progress) -> Broken:
     for name, teacher in TEACHERS.items():
         problem = paper_problem(size.n, teacher=teacher, noise=NOISE)
         gains[name] = simulate_grid(problem, ALPHAS, [problem.ridge], size.seeds, device=size.device)
-        theory[name] = predict_grid(problem, ALPHAS, [problem.ridge])
+        theory[name], lines[name] = (predict_grid(problem, a, [problem.ridge]) for a in (ALPHAS, fine))
         progress(0.4 + 0.3 * len(gains))
-    return Broken(spectra, gains, theory)
+    return Broken(spectra, gains, theory, lines)
 
 
 def judge(data: Broken) -> Judgement:
@@ -115,17 +117,23 @@ def draw(data: Broken) -> Figure:
     series = []
     for i, name in enumerate(TEACHERS):
         series += [
-            points(name, ALPHAS, data.gains[name].test_gain, colour=i),
-            Series("theory", ALPHAS, data.theory[name].test_gain[:, 0], colour=i),
+            points(f"simulation, {name}", ALPHAS, data.gains[name].test_gain, colour=i),
+            Series(f"theory, {name}", data.lines[name].exponents, data.lines[name].test_gain[:, 0], colour=i),
         ]
-    panels.append(exponent_panel("gain by teacher", "fall of the test error", series, [(0.0, "no gain")]))
+    panels.append(exponent_panel("gain by teacher, paired", "fall of the test error", series, [(0.0, "no gain")]))
     run = next(iter(data.spectra.values()))
     caption = (
         f"Left and middle: eigenvalues of FFᵀ/n of {len(run.seeds)} seeds (histogram), the leading ones (points, mean) and the largest without the step "
         f"(vertical line), α = {ALPHAS[1]:g}, c = {STRONG:g}, no noise. Right: fall of the test error with ReLU, c = 1, noise {NOISE:g}: simulation (mean ± standard error) and "
         f"profile theory (lines). n = {run.problem.n}, d = n/2, N = 3n/2, λ = 0.1, labels-only gradient; vertical lines on the right: thresholds (ℓ−1)/(2ℓ)."
     )
-    return Figure(panels, caption, columns=3)
+    spikes = [feature_spikes(found).mean for found in data.spectra.values()]
+    gains = [run.test_gain[len(ALPHAS) - 1, 0] for run in data.gains.values()]
+    title = (
+        f"c₁ = 0: {spikes[0]:.2g} spikes that carry a feature, {spikes[1]:.2g} for ReLU; c⋆₁ = 0: gain {pm(gains[0], 2)} at "
+        f"α = {ALPHAS[-1]:g}, {pm(gains[1], 2)} with a linear part"
+    )
+    return Figure(panels, caption, columns=3, title=title)
 
 
 def _eigenvalues(name: str, found: MeasuredSpectrum) -> Panel:
@@ -135,7 +143,7 @@ def _eigenvalues(name: str, found: MeasuredSpectrum) -> Panel:
     shares = np.histogram(values, edges)[0] / values.size
     series = [
         Series("eigenvalues", edges, shares, kind="histogram"),
-        Series("leading", found.leading.mean, np.full(4, 0.05 * shares.max()), kind="simulation", colour=1),
+        Series("leading", found.leading.mean, np.full(4, 0.05 * shares.max()), kind="simulation", colour=2),
     ]
     lines = [(edge, "edge without the step")]
     return Panel(f"σ = {name}", "eigenvalue of FFᵀ/n", "share", series, logx=True, verticals=lines)

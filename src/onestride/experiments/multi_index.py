@@ -24,7 +24,7 @@ from onestride.simulation.network import draw_batch, draw_directions, draw_netwo
 CLAIM = (
     "One step finds a single direction, that of the teacher's linear part; each further fresh step climbs one stair."
 )
-SIZES = {"d": (60, 200, 600), "steps": (4, 6, 8), "seeds": (3, 8, 8), "theory": (1, 6, 8)}
+SIZES = {"d": (60, 200, 600), "steps": (4, 6, 8), "seeds": (3, 8, 8), "theory": (1, 4, 8)}
 TEACHERS = {
     "z₁ + z₁z₂": ("staircase", 2, (0.0, 1.0)),
     "z₁ + z₁z₂ + z₁z₂z₃": ("staircase", 3, (0.0, 1.0)),
@@ -177,19 +177,22 @@ def draw(paths: list[Path]) -> Figure:
     """Share of every direction and test error against the number of steps, a panel per teacher."""
     panels = []
     for path in paths:
-        colours = (*range(path.problem.directions), 4)
+        first = 0 if path.problem.mix == "staircase" else 5
+        colours = (*range(first, first + path.problem.directions), 4)
         curves = zip(path.curves.items(), colours, strict=True)
         series = [points(label, steps, e, colour=colour) for (label, (steps, e)), colour in curves]
         series += path.theory.series(path.theory.test_error, "theory", 4)
         chance = [(path.problem.directions / path.problem.d, "chance, k/d")]
         axes = f"y ∝ {path.teacher}", "first-layer steps", "share found; error"
-        panels.append(Panel(*axes, series, horizontals=chance, ylim=(-0.03, 1.05)))
+        panels.append(Panel(*axes, series, horizontals=chance, ylim=(-0.03, 1.05), xticks=range(len(path.risks.mean))))
     d, seeds = paths[0].problem.d, len(paths[0].risks.values)
     caption = (
         f"Share: squared length of a direction inside the k leading right singular vectors of W_t − W₀. ELU, d = {d}, "
         f"n = 8d fresh samples per step, N = 2d, η = √n, y in place of the residual, a ~ N(0, 1/N) kept, no noise. Test error "
-        f"over the teacher's power, the λ best on the test data of {', '.join(f'{v:g}' for v in RIDGES)}, ridge on n fresh samples; theory, as far as it goes, at the best of "
+        f"over the teacher's power, the λ best on the test data of {', '.join(f'{v:g}' for v in RIDGES)}, ridge on n fresh samples; theory, for up to {len(paths[0].theory.status) - 1} steps, at the best of "
         f"these λ. Sum: labels are "
         f"the average over directions times √k; mean direction Σβ_j/√k. {seeds} seeds, mean ± standard error."
     )
-    return Figure(panels, caption)
+    ends = [f"y ∝ {path.teacher}: {', '.join(f'{share:.2f}' for share in path.shares.mean[-1])}" for path in paths]
+    title = f"Shares of the directions found after {len(paths[0].shares.mean)} steps, {'; '.join(ends)}"
+    return Figure(panels, caption, title=title)

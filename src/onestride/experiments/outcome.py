@@ -74,11 +74,12 @@ class Judgement:
 
 @dataclass(frozen=True)
 class Figure:
-    """Panels with a caption that says sizes, seeds and what is fixed."""
+    """Panels with a caption that says sizes, seeds and what is fixed; the title is the answer, in the numbers of this run."""
 
     panels: Sequence[Panel] = field(repr=False)
     caption: str
     columns: int = 2
+    title: str = ""
 
 
 @dataclass(frozen=True, repr=False)

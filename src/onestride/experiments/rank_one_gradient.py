@@ -23,6 +23,7 @@ CLAIM = "‖G − c₁aβᵀ‖ → 0 with β = Xᵀy/n."
 SIZES = {"ns": ((100, 200, 400), (400, 800, 1600), (1000, 2000, 4000, 8000)), "seeds": (6, 8, 8)}
 GRADIENTS = {"full": "literal gradient", "labels": "labels-only gradient"}
 RIGHT, WRONG, PAPER = "literal, β = Xᵀ(y − f₀)/n", "literal, β = Xᵀy/n", "labels-only, β = Xᵀy/n"
+SINGULAR = ((5, 6), (7, 8))  # colours of s₁ and s₂ for each gradient
 VANISHING = -0.25  # a distance that falls like this power of n, or faster, goes to zero
 
 
@@ -156,8 +157,8 @@ def draw(data: Gradients) -> Figure:
     for i, (gradient, name) in enumerate(GRADIENTS.items()):
         runs = data.runs[gradient]
         for k in range(2):
-            series.append(points(f"s{'₁₂'[k]}, {name}", ns, [m.singular_values[k] for m in runs], 2 * i + k))
-        series.append(Series(f"c₁|β|, {name}", ns, np.full(len(ns), largest(runs[-1].problem)), colour=2 * i))
+            series.append(points(f"s{'₁₂'[k]}, {name}", ns, [m.singular_values[k] for m in runs], SINGULAR[i][k]))
+        series.append(Series(f"c₁|β|, {name}", ns, np.full(len(ns), largest(runs[-1].problem)), colour=SINGULAR[i][0]))
     panels.append(Panel("two largest singular values", "n", "singular value of G", series, **options))
     caption = (
         f"ReLU, teacher H₁ + H₂/√2, no noise, d = n/2, N = 3n/2, n up to {ns[-1]}. Top: singular values of one draw of G without the "
@@ -165,7 +166,11 @@ def draw(data: Gradients) -> Figure:
         f"‖G − c₁aβᵀ‖ in operator norm, the two largest singular values; mean ± standard error of "
         f"{seeds_of(data.runs['full'])}."
     )
-    return Figure(panels, caption)
+    title = (
+        f"‖G − c₁aβᵀ‖ at n = {ns[-1]}: {pm(curves[RIGHT][-1])} with β = Xᵀ(y − f₀)/n, {pm(curves[WRONG][-1])} with "
+        f"β = Xᵀy/n (literal gradient); it goes like n^({growth(ns, curves[RIGHT])[0]:.2f}) and n^({growth(ns, curves[WRONG])[0]:.2f})"
+    )
+    return Figure(panels, caption, title=title)
 
 
 def _histogram(data: Gradients, i: int) -> Panel:
@@ -176,7 +181,7 @@ def _histogram(data: Gradients, i: int) -> Panel:
     top, at = run.singular_values.mean[0], 0.08 * heights.max()
     series = [
         Series("singular values 2, 3, …", edges, heights, kind="histogram"),
-        Series("largest, mean of seeds", [top], [at], kind="simulation", colour=1 + i),
+        Series(f"s₁, {name}", [top], [at], kind="simulation", colour=SINGULAR[i][0]),
     ]
     title, axes = f"{name}, n = {run.problem.n}", ("singular value of G", "count")
     return Panel(title, *axes, series, True, verticals=[(line, "c₁|β|")], xlim=(low, 2 * line))

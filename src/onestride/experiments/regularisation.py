@@ -199,23 +199,27 @@ def draw(data: Tuning) -> Figure:
         spread = places * (factors - 1)
         penalty.append(Series(f"simulation, {label}", data.points, places, spread, "simulation", k))
         series = (
-            Series("best λ, theory", data.curve, [b.test_error for b in level.best], colour=k),
-            points("best λ, simulation", data.points, level.tuned, colour=k),
-            Series(f"λ = {FIXED:g}, theory", data.curve, level.fixed, kind="limit", colour=k),
+            Series(f"theory, {label}", data.curve, [b.test_error for b in level.best], colour=k),
+            points(f"simulation, {label}", data.points, level.tuned, colour=k),
+            Series(f"theory, λ = {FIXED:g}", data.curve, level.fixed, kind="limit", colour=k),
         )
         title = f"best test error, {label}"
-        panels.append(exponent_panel(title, "test error", series, best_linear(level.problem)))
+        panels.append(exponent_panel(title, f"test error, {label}", series, best_linear(level.problem)))
     last, whole, shape = data.levels[-1], data.whole, []
     for j, alpha in enumerate(whole.exponents):
         at = int(np.flatnonzero(data.points == alpha)[0])
-        shape.append(Series(f"theory, α = {alpha:g}", whole.ridges, whole.test_error[j], colour=j))
-        shape.append(points(f"simulation, α = {alpha:g}", data.ridges, last.measured[at], colour=j))
+        shape.append(Series(f"theory, α = {alpha:g}", whole.ridges, whole.test_error[j], colour=j + 2))
+        shape.append(points(f"simulation, α = {alpha:g}", data.ridges, last.measured[at], colour=j + 2))
     first = (
         Panel("best penalty", EXPONENT, "λ", penalty, logy=True, verticals=THRESHOLDS),
-        Panel("test error against λ, noise 1", "λ", "test error", shape, logx=True),
+        Panel("test error against λ, noise 1", "λ", "test error, noise 1", shape, logx=True),
     )
     caption = (
         f"Softplus, teacher H₁ + H₂/√2, n = {last.problem.n}, d = n/2, N = 3n/2, η = n^α, literal gradient, {len(last.measured.values)} seeds, mean ± standard error "
         f"(of the best penalty: jackknife of log λ). Vertical lines: thresholds (ℓ−1)/(2ℓ)."
     )
-    return Figure([*first, *panels], caption)
+    title = "Test error at the best λ, from α = 0 to 1/2: " + "; ".join(
+        f"{pm(level.tuned[0])} to {pm(level.tuned[len(data.points) - 1])} (noise {level.problem.noise:g})"
+        for level in data.levels
+    )
+    return Figure([*first, *panels], caption, title=title)

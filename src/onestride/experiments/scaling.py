@@ -122,6 +122,10 @@ def draw(data: Data) -> Figure:
     p = found.problems[0]
     caption = (
         f"ReLU, teacher H₁ + H₂/√2, noise 0.5, d = {p.d}, N = {p.N}, the best penalty at every point, η = n^{EXPONENT:g}, literal gradient. Vertical lines: "
-        f"n = d, n = N, n = d²/2. {seeds} seeds, mean ± 2 standard errors."
+        f"n = d, n = N, n = d²/2. {seeds} seeds, mean ± standard error."
     )
-    return Figure(figures, caption)
+    ends = {name: (c.test_error[0], c.test_error[-1]) for name, c in data.curves.items()}
+    title = f"Tuned test error from n = {p.n} to {found.problems[-1].n:,}: " + ", ".join(
+        f"{a:.3g} to {b:.3g} {name}" for name, (a, b) in ends.items()
+    )
+    return Figure(figures, caption, title=title)

@@ -208,20 +208,23 @@ def draw(data: Data) -> Figure:
     axes = (
         ("overlap with β⋆", [(1 / large, "chance, 1/d")], (-0.03, 1.05)),
         ("test error / power", [(1.0, "nothing learned")], (-0.03, 1.15)),
-        ("spikes", [], None),
+        ("spikes of W (and of F)", [], (0.8, 2.0)),
     )
     for k, (label, lines, limits) in enumerate(axes):
         for exponent, (teacher, _, activation) in TEACHERS.items():
             title = f"exponent {exponent}: {teacher}, {'ReLU' if activation == 'relu' else activation}"
             series = _series(data, exponent, k)
-            panels.append(Panel(title, "first-layer steps", label, series, horizontals=lines, ylim=limits))
+            options = {"horizontals": lines, "ylim": limits, "logy": k == 2, "xticks": range(1, data.shape[1] + 1)}
+            panels.append(Panel(title, "first-layer steps", label, series, **options))
     caption = (
         f"Overlap: (vᵀβ⋆)², v the leading right singular vector of W_t − W₀. Spikes: singular values {ABOVE - 1:.0%} above the "
         f"untrained network's largest. d = {large} (d = {small} in the table), n = 8d samples per step, N = 2d, η = √n, y in "
         f"place of the residual, a ~ N(0, 1/N) kept, no noise; ridge on n fresh samples, the λ best on the test data of "
         f"{', '.join(f'{v:g}' for v in RIDGES)}. Theory at the best of the same λ, where it applies; a teacher without a linear part is followed for 1 step. Points of the reused batch are shifted sideways. {seeds} seeds, mean ± standard error."
     )
-    return Figure(panels, caption, columns=3)
+    ends = [f"{data.last(k, b, 'overlap').mean:.2f} (exponent {k}, {b})" for k in TEACHERS for b in BATCHES]
+    title = f"Overlap with β⋆ after {data.shape[1]} steps at d = {large}: {', '.join(ends)}"
+    return Figure(panels, caption, columns=3, title=title)
 
 
 def _series(data: Data, exponent: int, k: int) -> list[Series]:
@@ -233,7 +236,7 @@ def _series(data: Data, exponent: int, k: int) -> list[Series]:
             values = (theory.overlap, theory.test_error)[k]
             series += theory.series(values, f"theory, {batch}", c, first=1)
         path, spikes = data.paths[exponent, batch, data.dims[-1]], k == 2
-        series.append(points(f"{batch}, W" if spikes else batch, [t + 0.15 * c for t in steps], path[k], colour=c))
+        series.append(points(batch, [t + 0.15 * c for t in steps], path[k], colour=c))
         if spikes:
-            series.append(points(f"{batch}, F", steps, path[3], colour=c + 2))
+            series.append(points(f"{batch}, spikes of F", [t + 0.3 + 0.15 * c for t in steps], path[3], colour=c + 2))
     return series

@@ -22,6 +22,7 @@ CLAIM = "In window ℓ, (ℓ−1)/(2ℓ) < α < ℓ/(2ℓ+2), ℓ spikes leave t
 SIZES = {"n": (400, 2000, 6000), "seeds": (4, 6, 6), "windows": ((1, 3), (0, 1, 2, 3), (0, 1, 2, 3))}
 ALPHAS = (-0.3, 0.15, 0.29, 0.355)  # one exponent in each of the windows ℓ = 0, 1, 2, 3
 CONSTANT, STEP_SAMPLES = 4.0, 4  # η = 4n^α, the step sees 4n samples
+DOTS = 400  # samples drawn of each vector
 POSITION_TOLERANCE = 0.05  # what the theory of a spike's position may miss at finite size
 
 
@@ -166,11 +167,16 @@ def draw(data: Spectra) -> Figure:
     measured = data.windows[0].measured
     caption = (
         f"σ(z) = erf(z + ½), centred; teacher H₁ + H₂/√2, no noise, n = {measured.problem.n}, d = N = n/2, η = {CONSTANT:g}·n^α, labels-only gradient on {STEP_SAMPLES}n samples. Left: "
-        f"eigenvalues of FFᵀ/n of {len(measured.seeds)} seeds (histogram), bulk density of the profile theory (line), spikes measured (points, mean ± standard "
-        "error) and predicted (vertical lines, with the dominant degree). Right: √n times the leading left singular vectors of one draw against "
+        f"eigenvalues of FFᵀ/n of {len(measured.seeds)} seeds (histogram), bulk density of the profile theory (line), spikes measured (points, means over "
+        f"seeds) and predicted (vertical lines, with the dominant degree). Right: √n times the leading left singular vectors of one draw ({min(DOTS, measured.problem.n)} of its samples) against "
         "X̃β/|β|, and the polynomials of degree 5 through them."
     )
-    return Figure(panels, caption)
+    counts = [w.measured.outliers.mean for w in data.windows]
+    title = f"Spikes measured in windows {', '.join(str(w.ell) for w in data.windows)}: " + ", ".join(
+        f"{c:.3g}" for c in counts
+    )
+    said = ", ".join(str(w.theory.outliers) for w in data.windows)
+    return Figure(panels, caption, title=f"{title}; predicted at n = {measured.problem.n}: {said}")
 
 
 def _histogram(window: Window) -> Panel:
@@ -202,7 +208,7 @@ def _vectors(window: Window) -> Panel:
         u = np.sqrt(z.size) * vectors[:, k]
         fit = np.polynomial.Polynomial.fit(z, u, 5)
         sign = 1.0 if fit(2.5) > 0 else -1.0
-        dots.append(Series("", z, sign * u, kind="scatter", colour=k))
-        curves.append(Series(f"u{'₁₂₃₄₅'[k]}", line, sign * fit(line), colour=k))
+        dots.append(Series("", z[:DOTS], sign * u[:DOTS], kind="scatter", colour=k + 1))
+        curves.append(Series(f"u{'₁₂₃₄₅'[k]}", line, sign * fit(line), colour=k + 1))
     title = f"ℓ = {window.ell}: leading vectors"
     return Panel(title, "X̃β/|β|", "√n u", (*dots, *curves), xlim=(-3.5, 3.5), ylim=(-4, 5))

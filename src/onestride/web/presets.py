@@ -93,3 +93,10 @@ PRESETS = (
     *(Preset(name, "The paper", question, _query(words)) for name, (question, words) in _PAPER.items()),
     *(Preset(name, "Experiments", QUESTIONS[name], _query(q), beyond) for name, (q, beyond) in _EXPERIMENTS.items()),
 )
+
+
+def addresses(page: str = "http://127.0.0.1:8750/") -> dict[str, str]:
+    """Where each experiment's problem is on the page, while `onestride explore` runs at its default port."""
+    from urllib.parse import urlencode
+
+    return {preset.name: f"{page}?{urlencode(preset.query)}" for preset in PRESETS if preset.group == "Experiments"}

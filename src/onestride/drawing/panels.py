@@ -1,0 +1,63 @@
+"""What a figure is made of: series, panels and maps."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from numpy.typing import ArrayLike
+
+Kind = Literal["theory", "marked", "simulation", "limit", "histogram", "scatter"]
+
+
+@dataclass(frozen=True)
+class Series:
+    """One curve, one set of points, or one histogram (x are the bin edges).
+
+    `seeds` are the values of every point whose means are y, seed by seed; the table of the figure keeps them.
+    """
+
+    label: str
+    x: ArrayLike
+    y: ArrayLike
+    error: ArrayLike | None = None
+    kind: Kind = "theory"
+    colour: int = 0
+    seeds: Sequence[ArrayLike] | None = None
+
+
+@dataclass(frozen=True)
+class Panel:
+    """One set of axes: what is drawn and how the axes read. Lines are (position, label) pairs.
+
+    Panels of one figure whose axes have the same name share their limits, unless one is not `shared`.
+    """
+
+    title: str
+    xlabel: str
+    ylabel: str
+    series: Sequence[Series]
+    logx: bool = False
+    logy: bool = False
+    verticals: Sequence[tuple[float, str]] = ()
+    horizontals: Sequence[tuple[float, str]] = ()
+    xticks: Sequence[float] = ()
+    xnames: Sequence[str] = ()  # words in place of the numbers at xticks
+    xlim: tuple[float, float] | None = None
+    ylim: tuple[float, float] | None = None  # widened where a measured point would lie outside
+    linear_to: float = 0.0  # y is linear up to ± this and logarithmic beyond: far points do not flatten the rest
+    shared: bool = True
+
+
+@dataclass(frozen=True)
+class Map:
+    """A quantity over a plane: values (y × x) as colours, each written into its cell."""
+
+    title: str
+    xlabel: str
+    ylabel: str
+    x: ArrayLike
+    y: ArrayLike
+    values: ArrayLike
+    log: bool = False
