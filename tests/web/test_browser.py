@@ -349,7 +349,7 @@ def test_lines_differ_without_colour(page, shots):
 
 def test_copies_are_those_of_the_server(small):
     small.context.grant_permissions(["clipboard-read", "clipboard-write"])
-    expected = small.context.request.get(f"/api/problem{SMALL}").json()["copies"]
+    expected = small.context.request.get(f"/api/problem{SMALL}", timeout=1000 * LIMIT).json()["copies"]
     for kind in ("python", "toml", "command"):
         small.locator("#copy summary").click()
         small.locator(f"[data-copy={kind}]").click()

@@ -201,7 +201,7 @@ REASON = "known to be off by more than 5 %: n is too close to d²/2"
 
 def mark_off(route):
     """An answer of the server with every number above α = 1/4 known to be off."""
-    answer = route.fetch()
+    answer = route.fetch(timeout=1000 * LIMIT)
     found = answer.json()
     if "x" in found:
         off = [a > 0.25 for a in found["x"]]
@@ -256,13 +256,22 @@ def told(page, figure):
 
 
 @pytest.fixture(scope="module")
-def figures(browser, server, tmp_path_factory):
-    """One page for the tests of axes, pins, gains and files, each of which leaves the problem as it was."""
+def shared(browser, server, tmp_path_factory):
+    """One page and one store for the tests of axes, pins, gains and files."""
     folder = tmp_path_factory.mktemp("figures")
     with server.using(folder / "store", Gate(folder / "gate")), opened(browser, server) as page:
-        page.goto("/?n=200&exponent=0.2")
-        settled(page)
         yield page
+
+
+@pytest.fixture
+def figures(shared):
+    """That page at its problem, whatever the test before it left behind."""
+    address = "/?n=200&exponent=0.2"
+    if not shared.url.endswith(address):
+        shared.goto("about:blank")  # another hash alone would not load the page again
+        shared.goto(address)
+    settled(shared)
+    return shared
 
 
 def test_first_figure_is_the_teacher_and_what_is_learned_of_it(figures):
@@ -277,6 +286,7 @@ def test_a_simulation_draws_the_predictor_and_gains_have_paired_bars(figures):
     figures.locator("#seeds").fill("3")
     figures.locator("#run").click()
     expect(figures.locator("#job-state")).to_contain_text("3 seeds finished")
+    expect(figures.locator("#legend-test_error")).to_contain_text("simulation, 3 seeds")  # the points follow the words
     expect(figures.locator("#function .dots")).to_be_attached()
     assert len(told(figures, "function")["f̂(x), simulated"]["x"]) == 400
     errors = told(figures, "test_error")["simulation"]

@@ -98,7 +98,7 @@ function changed(name) {
   const values = query();
   share.update(values);
   document.documentElement.dataset.asked = JSON.stringify(values);
-  byId("quality").dataset.quality = "quick";
+  Object.assign(byId("quality").dataset, { quality: "quick", settled: "false" }); // from now on, not from the next frame
   refining.abort();
   clearTimeout(rest);
   if (!name || name !== view.axis || !answers.curves || !onAxis(answers.curves) || !inside(answers.curves)) wanted.add("curves");
