@@ -36,6 +36,7 @@ _BAND_POINTS = 500
 _RADII = 5  # nodes of the length of x; seven change the law by less than 1e-4
 _STRIDE = 12  # of the points, every so many is continued from a large imaginary part
 _ROUNDS = 4
+_ON_THE_WAY = 0.1  # tolerance of Newton's method on the way to the real axis
 _NEAR_BULK = 40  # points of the scan around the centre of each sector's bulk
 
 
@@ -152,12 +153,12 @@ def stieltjes(model: Model, lam: Array) -> tuple[Array, Array]:
     real, imag = np.real(lam), np.imag(lam)
     far = 1e2 * (np.abs(lam).max() + largest_possible(model) * (1 + model.problem.phi))
     depth = np.maximum(-imag, 1e-300)
-    steps = max(2, int(np.ceil(np.log10(far / depth.min()) * 2.5)))
+    steps = max(2, int(np.ceil(np.log10(far / depth.min()) * 1.5)))
     rho = np.repeat(1 / (real - 1j * far)[:, None], model.w.size, axis=1)
     q = np.ones((lam.size, model.weight.size), complex)
     for fraction in np.linspace(0, 1, steps):
         target = real - 1j * far ** (1 - fraction) * depth**fraction
-        rho, q, _ = _newton(model, target, rho, q, 1e-12 if fraction == 1 else 1e-6)
+        rho, q, _ = _newton(model, target, rho, q, 1e-12 if fraction == 1 else _ON_THE_WAY)
     return rho, q
 
 

@@ -70,7 +70,7 @@ def start_worker() -> None:
 
 def start_theory(given_up: Any = None) -> None:
     """A process for theory: one BLAS thread, and the tables of the default activation filled."""
-    global _given_up  # noqa: PLW0603  # how an initializer leaves something behind
+    global _given_up  # how an initializer leaves something behind
     from threadpoolctl import threadpool_limits
 
     import onestride.theory.quick as theory

@@ -17,6 +17,7 @@ import { View } from "./view.js";
 import { Why } from "./why.js";
 
 const REST = 200; // ms without input after which the full theory is asked for
+const LONG_REST = 500; // and after that, for the map
 const byId = (id) => document.getElementById(id);
 
 const answers = { curves: null, here: null, map: null };
@@ -122,7 +123,9 @@ async function refine(values) {
   writeAddress();
   simulation.fetchPoints(values);
   await Promise.all([receive("curves", values, "full", signal), receive("here", values, "full", signal)]);
-  if (!signal.aborted && !sameMap()) await receive("map", values, "full", signal);
+  if (sameMap()) return;
+  await new Promise((done) => setTimeout(done, LONG_REST)); // nobody looks at the map between two moves
+  if (!signal.aborted) await receive("map", values, "full", signal);
 }
 
 // The map is the same for every α and λ on it.
