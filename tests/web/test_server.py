@@ -64,7 +64,7 @@ def test_page_loads_with_its_headers(client):
 def test_every_file_of_the_page_is_there_and_names_no_other_host(client):
     page = client.get("/").text
     linked = {part.split('"')[0] for part in page.split('"/static/')[1:]}
-    files = {path.name for path in STATIC.iterdir()}
+    files = {path.relative_to(STATIC).as_posix() for path in STATIC.rglob("*") if path.is_file()}
     assert linked | {"index.html"} <= files
     for name in files:
         file = client.get(f"/static/{name}")

@@ -36,7 +36,6 @@ _BAND_POINTS = 500
 _RADII = 5  # nodes of the length of x; seven change the law by less than 1e-4
 _STRIDE = 12  # of the points, every so many is continued from a large imaginary part
 _ROUNDS = 4
-_ON_THE_WAY = 0.1  # tolerance of Newton's method on the way to the real axis
 _NEAR_BULK = 40  # points of the scan around the centre of each sector's bulk
 
 
@@ -118,7 +117,7 @@ class Line(NamedTuple):
     q: Array
 
 
-def solve_line(model: Model, E: Array, known: Line | None = None) -> Line:
+def solve_line(model: Model, E: Array, known: Line | None = None, *, hasty: bool = False) -> Line:
     """The equations at every E, from the nearest known solution; at some of them and where that fails by `stieltjes`.
 
     Below the real axis one solution only has all of ρ and q/λ above it.
@@ -127,7 +126,7 @@ def solve_line(model: Model, E: Array, known: Line | None = None) -> Line:
     lam = -E - 1j * IMAGINARY * E
     if known is None:
         few = np.unique(E)[::_STRIDE]
-        known = Line(few, *stieltjes(model, -few - 1j * IMAGINARY * few))
+        known = Line(few, *stieltjes(model, -few - 1j * IMAGINARY * few, hasty=hasty))
     rho, q = np.empty((E.size, model.w.size), complex), np.empty((E.size, model.weight.size), complex)
     left = np.arange(E.size)
     for _ in range(_ROUNDS):  # those that fail again from the nearest that did not
@@ -139,26 +138,28 @@ def solve_line(model: Model, E: Array, known: Line | None = None) -> Line:
             break
         known = Line(*(np.concatenate([x, y[solved]]) for x, y in zip(known, (E, rho, q), strict=True)))
     if left.size:
-        rho[left], q[left] = stieltjes(model, lam[left])
+        rho[left], q[left] = stieltjes(model, lam[left], hasty=hasty)
     return Line(E, rho, q)
 
 
-def stieltjes(model: Model, lam: Array) -> tuple[Array, Array]:
+def stieltjes(model: Model, lam: Array, *, hasty: bool = False) -> tuple[Array, Array]:
     """(ρ_i, q_k), E × rows and E × neurons, at complex λ with Im λ < 0, where Im ρ > 0.
 
     Σ w_i ρ_i is the Stieltjes transform of the law of FFᵀ/n at −λ. Newton's method, with a fixed-point step, which keeps
-    Im ρ > 0, wherever it would leave the upper half plane.
+    Im ρ > 0, wherever it would leave the upper half plane. `hasty`: with few and rough solutions on the way, good enough for
+    a picture: within 0.1 % of a band's end it may take the wrong branch.
     """
     lam = np.atleast_1d(np.asarray(lam, complex))
     real, imag = np.real(lam), np.imag(lam)
     far = 1e2 * (np.abs(lam).max() + largest_possible(model) * (1 + model.problem.phi))
     depth = np.maximum(-imag, 1e-300)
-    steps = max(2, int(np.ceil(np.log10(far / depth.min()) * 1.5)))
+    per_decade, on_the_way = (1.5, 0.1) if hasty else (2.5, 1e-6)
+    steps = max(2, int(np.ceil(np.log10(far / depth.min()) * per_decade)))
     rho = np.repeat(1 / (real - 1j * far)[:, None], model.w.size, axis=1)
     q = np.ones((lam.size, model.weight.size), complex)
     for fraction in np.linspace(0, 1, steps):
         target = real - 1j * far ** (1 - fraction) * depth**fraction
-        rho, q, _ = _newton(model, target, rho, q, 1e-12 if fraction == 1 else _ON_THE_WAY)
+        rho, q, _ = _newton(model, target, rho, q, 1e-12 if fraction == 1 else on_the_way)
     return rho, q
 
 
@@ -216,10 +217,10 @@ def _equations(model: Model, lam: Array, rho: Array, q: Array) -> tuple[Array, A
     return np.concatenate([rho * row, q * column], axis=1), jacobian
 
 
-def untrained_density(problem: Problem, E: Array) -> Array:
-    """The density of F₀F₀ᵀ/n at points E > 0, the atom at 0 excluded."""
+def untrained_density(problem: Problem, E: Array, *, hasty: bool = False) -> Array:
+    """The density of F₀F₀ᵀ/n at points E > 0, the atom at 0 excluded; `hasty` as in `stieltjes`."""
     model = untrained_model(problem)
-    return _density(model, solve_line(model, E), atom_at_zero(problem))
+    return _density(model, solve_line(model, E, hasty=hasty), atom_at_zero(problem))
 
 
 def _density(model: Model, line: Line, atom: float) -> Float[Array, "E"]:

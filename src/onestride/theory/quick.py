@@ -273,6 +273,6 @@ def _here_full(problem: Problem) -> dict[str, Any]:
         return row
     told = found.to_dict()
     kept = ("leading", "degrees", "edge", "message", "untrained", "trained", "expected", "on_direction")
-    kept += ("overlaps", "between", "between_degrees")
+    kept += ("overlaps", "untrained_edge", "between", "between_degrees")
     row["spectrum"] = {name: told.get(name) for name in kept}
     return row

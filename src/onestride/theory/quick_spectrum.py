@@ -61,7 +61,7 @@ def _bulk(problem: Problem, sigma: Function) -> _Bulk | None:
     lowest, points = _POINTS[resolved]
     grid = scale * np.geomspace(lowest, 1, points)
     closed = not resolved and problem.sigma.coefficients[1] != 0 and problem.sigma.nonlinear_power > 0
-    density = bulk_density(problem, grid) if closed else untrained_density(problem, grid)
+    density = bulk_density(problem, grid) if closed else untrained_density(problem, grid, hasty=True)
     bright = np.flatnonzero(density * grid > 1e-6)
     return _Bulk(grid, density, float(grid[min(bright[-1] + 1, grid.size - 1)]) if bright.size else 0.0)
 

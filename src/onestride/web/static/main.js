@@ -3,16 +3,20 @@
 import { Controls } from "./controls.js";
 import { QUANTITIES, errorFigure, functionFigure, learnedFigure } from "./figures.js";
 import { explain, sentence, writeFormulas } from "./formulas.js";
+import { Drawing } from "./draw.js";
+import { Drawer } from "./drawer.js";
 import { mapFigure } from "./map.js";
 import { Refused, ask, latest } from "./net.js";
+import { neuronsFigure, vectorsFigure } from "./network.js";
 import { Play } from "./play.js";
+import { Presets } from "./presets.js";
 import { addFiles, readOut } from "./readout.js";
 import { Share } from "./share.js";
 import { Simulation } from "./simulate.js";
 import { spectrumFigure } from "./spectrum.js";
 import { StoreView } from "./store.js";
 import { Story } from "./story.js";
-import { asSentence, element, rewrite } from "./text.js";
+import { asSentence, rewrite } from "./text.js";
 import { View } from "./view.js";
 import { Why } from "./why.js";
 
@@ -26,6 +30,8 @@ let controls;
 let simulation;
 let share;
 let view;
+let presets;
+let drawing;
 let why;
 let rest;
 let writing;
@@ -156,7 +162,8 @@ function figure(id, inputs, paint) {
   const now = [...inputs, byId(id).clientWidth, byId(id).clientHeight];
   if (drawn[id]?.every((v, i) => v === now[i])) return;
   drawn[id] = now;
-  paint(byId(id), byId(`legend-${id}`));
+  byId(id).repaint = () => paint(byId(id), byId(`legend-${id}`));
+  byId(id).repaint();
 }
 
 // A curve is the same for every position on its axis, if that is on it.
@@ -188,7 +195,7 @@ function render() {
   } else if (curves?.message) for (const name of ["test_error", "train_loss", "learned"]) notice(name, curves.message);
   if (here?.function) {
     notice("function", here.test_error == null && !points?.function ? here.message : "");
-    figure("function", [here, curves, points, fresh, pins], (svg, list) => functionFigure(svg, list, { ...shown, here }));
+    figure("function", [here, curves, points, fresh, pins, drawing.curve, drawing.at], (svg, list) => functionFigure(svg, list, { ...shown, here, own: drawing.series() }));
   } else if (here?.message) notice("function", here.message);
   byId("note-spectrum").textContent = asSentence(here?.spectrum?.message ?? (points?.histogram ? here?.no_spectrum : ""));
   if (here?.spectrum || points?.histogram) {
@@ -196,11 +203,23 @@ function render() {
     figure("spectrum", [here?.spectrum, points], (svg, list) => spectrumFigure(svg, list, { ...shown, here }));
   } else if (here?.no_spectrum || here?.message) notice("spectrum", here.no_spectrum || here.message);
   renderMap(alpha);
+  renderNetwork(here_, points);
   const settled = onAxis(curves) && [here, curves].every((x) => x?.quality === "full" && x.asked === asked);
   writeQuality(settled);
   Object.assign(document.documentElement.dataset, { curves: curves?.asked ?? "", here: here?.asked ?? "" }); // what is drawn
   clearTimeout(writing);
   writing = setTimeout(() => writeWords(settled, Boolean(here_) && fresh)); // figures first
+}
+
+// Vectors are told by the full theory alone, which has their overlaps; neurons by both.
+function renderNetwork(here, points) {
+  const known = here?.quality === "full" || points?.network;
+  stale("vectors", !known);
+  stale("neurons", !here);
+  const nothing = here && !here.spectrum?.leading?.length && !points?.network;
+  if (known || nothing) notice("vectors", nothing ? here.no_spectrum || here.message || "no eigenvalue leaves the bulk: the leading vectors are no functions of β̂ᵀx" : "");
+  if (known) figure("vectors", [here?.spectrum, points], (svg, list) => vectorsFigure(svg, list, { here, points }));
+  if (here?.activation) figure("neurons", [here, points], (svg, list) => neuronsFigure(svg, list, { here, points, values: controls.values }));
 }
 
 function renderMap(alpha) {
@@ -249,6 +268,7 @@ function writeWords(settled, fresh) {
   const words = here?.activation ? sentence(here, curves) : "";
   if (words) byId("sentence").innerHTML = words; // numbers only
   else byId("sentence").textContent = asSentence(here?.message);
+  presets.write({ here, curves, map: sameMap() ? answers.map : null, known: fresh });
   if (settled) byId("spoken").textContent = byId("sentence").textContent;
 }
 
@@ -280,32 +300,12 @@ function pickOnMap(event) {
   const svg = byId("map");
   if (!svg.scale || !answers.map?.best) return;
   const box = svg.getBoundingClientRect();
-  const { fromX, inner, y } = svg.scale;
-  const share = Math.min(1, Math.max(0, 1 - (event.clientY - box.top - inner.y) / inner.h));
+  const { fromX, fromY } = svg.scale;
   controls.set("exponent", controls.rounded("exponent", fromX(event.clientX - box.left)));
-  controls.set("ridge", controls.rounded("ridge", 10 ** (y.low + share * (y.high - y.low))));
+  controls.set("ridge", controls.rounded("ridge", 10 ** fromY(event.clientY - box.top)));
 }
 
-// ------------------------------------------------------------------ presets, theme
-
-function setUpPresets() {
-  const select = byId("preset");
-  for (const group of new Set(about.presets.map((p) => p.group))) {
-    const box = element("optgroup", { label: group });
-    about.presets.forEach((p, i) => p.group === group && box.append(element("option", { value: i, text: p.name })));
-    select.append(box);
-  }
-  select.addEventListener("change", () => {
-    const preset = about.presets[Number(select.value)];
-    if (select.value === "" || !preset) return;
-    rewrite(location.search, view.hash(), "pushState");
-    controls.replace({ ...about.defaults, ...preset.query });
-    changed();
-    byId("preset-note").textContent = `${preset.question}${preset.beyond ? ` (${preset.beyond})` : ""}`;
-    byId("preset-note").hidden = false;
-    select.value = "";
-  });
-}
+// ------------------------------------------------------------------ theme
 
 function setUpTheme() {
   byId("theme").addEventListener("click", () => {
@@ -323,16 +323,25 @@ async function start() {
   about = await ask("/api/about");
   controls = new Controls(byId("controls"), about, changed);
   simulation = new Simulation({ query, schedule, values: () => controls.values, open: openProblem });
-  setUpPresets();
+  presets = new Presets(byId("preset"), byId("preset-note"), {
+    presets: about.presets,
+    open: (values) => {
+      rewrite(location.search, view.hash(), "pushState");
+      controls.replace({ ...about.defaults, ...values });
+      changed();
+    },
+  });
   setUpTheme();
   explain(byId("formulas"), byId("tip"));
+  new Drawer(byId("open-formulas"), byId("drawer"), byId("close-formulas"));
   for (const id of ["test_error", "train_loss", "learned"]) dragValue(byId(id));
-  for (const box of document.querySelectorAll(".grid figure")) {
+  for (const box of document.querySelectorAll("figure")) {
     addFiles(box);
-    if (box.querySelector("svg[role=img]").id !== "map") readOut(box.querySelector("svg[role=img]"), byId("tip"));
+    readOut(box.querySelector("svg[role=img]"), byId("tip"));
   }
-  byId("map").addEventListener("click", pickOnMap);
+  byId("map").addEventListener("click", (event) => event.altKey || pickOnMap(event));
   const story = new Story(byId("story"), { open: openScene, told: () => view.write() });
+  drawing = new Drawing(byId("function"), { teacher: () => answers.here?.function?.teacher ?? [], set: (value) => controls.set("teacher", value), redraw: schedule });
   why = new Why(byId("why"), byId("why-list"), { query, set: (name, value) => controls.set(name, value) });
   view = new View(byId("view"), { scene: () => story.scene, about, query, changed, redraw: schedule });
   new Play(byId("view"), controls);
@@ -358,7 +367,7 @@ async function openProblem(values) {
 
 // A scene is the whole problem: what it does not name has its default.
 async function openScene(values) {
-  byId("preset-note").hidden = true;
+  presets.close();
   await openProblem({ ...about.defaults, ...values });
 }
 
