@@ -19,6 +19,7 @@ from typing import NamedTuple
 import numpy as np
 
 from onestride._numerics import Array, Float, solve
+from onestride.functions import Function
 from onestride.problem import Problem, Step
 from onestride.result import TheoryError
 from onestride.theory.profile import degrees
@@ -238,13 +239,23 @@ def atom_at_zero(problem: Problem) -> float:
     return 1 - rank / problem.n
 
 
+def network_alone(problem: Problem) -> Problem:
+    """The problem but for what its untrained features do not depend on: step, penalty, labels."""
+    return problem.replace(
+        step=Step.none(), steps=1, batch="fresh", ridge=1.0, noise=0.0, teacher=(0.0, 1.0), directions=1
+    )
+
+
 def untrained_law(problem: Problem) -> Law:
-    """Density, bands, atom and spikes of F₀F₀ᵀ/n; every step has the same."""
-    return _untrained_law(problem.replace(step=Step.none()))  # pyright: ignore[reportArgumentType]
+    """Density, bands, atom and spikes of F₀F₀ᵀ/n."""
+    kept = _kept_law(network_alone(problem), problem.sigma)  # pyright: ignore[reportArgumentType]
+    return replace(kept, grid=kept.grid.copy(), density=kept.density.copy())
 
 
 @lru_cache(maxsize=16)
-def _untrained_law(problem: Problem) -> Law:
+def _kept_law(problem: Problem, sigma: Function) -> Law:
+    """The same, kept; the function is named since a registered name may change its meaning."""
+    assert sigma == problem.sigma
     model = untrained_model(problem)
     if largest_possible(model) == 0:
         return Law(np.empty(0), np.empty(0), (), 1.0)

@@ -15,10 +15,16 @@ import numpy as np
 
 from onestride._numerics import Array, Float
 from onestride.functions import Function
-from onestride.problem import Problem, Step
+from onestride.problem import Problem
 from onestride.result import plain
 from onestride.theory.bulk import bulk_density
-from onestride.theory.density import largest_possible, resolves_degrees, untrained_density, untrained_model
+from onestride.theory.density import (
+    largest_possible,
+    network_alone,
+    resolves_degrees,
+    untrained_density,
+    untrained_model,
+)
 from onestride.theory.gaps import energy, same_gap
 from onestride.theory.outliers import crossing, far_above, is_physical, special_eigenvalues, spike_model
 from onestride.theory.profile.equations import Solution, newton
@@ -40,8 +46,7 @@ class _Bulk(NamedTuple):
 
 def quick_spectrum(problem: Problem, level: str, nodes: int) -> dict[str, Any]:
     """What the page draws: the bulk before the step, and the eigenvalues above it after the step."""
-    network = problem.replace(step=Step.none(), steps=1, ridge=1.0, noise=0.0, teacher=(0.0, 1.0), directions=1)
-    bulk = _bulk(network, problem.sigma)  # pyright: ignore[reportArgumentType]
+    bulk = _bulk(network_alone(problem), problem.sigma)  # pyright: ignore[reportArgumentType]
     if bulk is None:
         return {"untrained": None, "trained": None, "leading": [], "degrees": [], "edge": None, "message": ""}
     leading = rough_outliers(spike_model(problem, level, nodes), bulk.edge) if problem.eta > 0 else []

@@ -17,7 +17,8 @@ SPIKES = f"{SQUARE} n=2000 activation=shifted_erf constant=4"
 
 @dataclass(frozen=True)
 class Preset:
-    """A named address with a question the page answers: `answer` names what it says of whatever the controls show.
+    """A named address with a question the page answers: `answer` names what it says of whatever the controls show
+    (static/presets.js).
 
     `hint` says what to move for more.
     """
@@ -30,19 +31,6 @@ class Preset:
     hint: str = ""
 
 
-ANSWERS = (
-    "error",
-    "spikes",
-    "shares",
-    "direction",
-    "vectors",
-    "expansion",
-    "best",
-    "linear",
-    "gain",
-    "limit",
-    "stable",
-)
 _PAPER = {
     "errors, setting 1: H₁ with noise": (
         "How do both errors fall with α when the teacher is linear and the labels are noisy?",

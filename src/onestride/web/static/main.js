@@ -216,8 +216,9 @@ function renderNetwork(here, points) {
   const known = here?.quality === "full" || points?.network;
   stale("vectors", !known);
   stale("neurons", !here);
-  const nothing = here && !here.spectrum?.leading?.length && !points?.network;
-  if (known || nothing) notice("vectors", nothing ? here.no_spectrum || here.message || "no eigenvalue leaves the bulk: the leading vectors are no functions of β̂ᵀx" : "");
+  const none = here?.no_spectrum || here?.message || "no eigenvalue leaves the bulk: the leading vectors are no functions of β̂ᵀx";
+  const told = points?.network || here?.spectrum?.degrees?.length;
+  if (known) notice("vectors", told ? "" : here?.spectrum?.leading?.length ? "a simulation shows these vectors; theory does not" : none);
   if (known) figure("vectors", [here?.spectrum, points], (svg, list) => vectorsFigure(svg, list, { here, points }));
   if (here?.activation) figure("neurons", [here, points], (svg, list) => neuronsFigure(svg, list, { here, points, values: controls.values }));
 }
@@ -241,7 +242,7 @@ function writeQuality(settled) {
   const { curves, here } = answers;
   const [kind, words] = quality(settled, here, curves);
   byId("quality").textContent = words;
-  byId("quality").title = kind === "full" && here.accuracy ? `What to expect of it: ${here.accuracy}.` : "";
+  byId("quality").title = kind === "full" && here.accuracy ? `${words} What to expect of it: ${here.accuracy}.` : words; // it may be longer than its line
   byId("quality").dataset.quality = kind;
   byId("quality").dataset.settled = String(settled);
 }
