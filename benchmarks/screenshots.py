@@ -13,7 +13,7 @@ from explorer_latency import START, find_browser
 from playwright.sync_api import sync_playwright
 
 PORT = 8764
-SIZE = {"width": 1600, "height": 1000}
+SIZE = {"width": 1920, "height": 1080}
 SEEDS = "8"
 MINUTES = 60_000
 

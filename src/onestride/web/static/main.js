@@ -346,7 +346,8 @@ async function start() {
   why = new Why(byId("why"), byId("why-list"), { query, set: (name, value) => controls.set(name, value) });
   view = new View(byId("view"), { scene: () => story.scene, about, query, changed, redraw: schedule });
   new Play(byId("view"), controls);
-  new ResizeObserver(schedule).observe(byId("figures"));
+  const sizes = new ResizeObserver(schedule); // a legend that gets a second row makes its figure smaller
+  for (const svg of document.querySelectorAll(".grid svg[role=img]")) sizes.observe(svg);
   share = new Share();
   const storeView = new StoreView(openProblem, () => view.hash());
   byId("view-store").addEventListener("click", () => storeView.toggle());
