@@ -74,12 +74,14 @@ def start_theory(given_up: Any = None) -> None:
     from threadpoolctl import threadpool_limits
 
     import onestride.theory.quick as theory
+    from onestride.theory.quick_curves import curves
 
     start_worker()
     threadpool_limits(1)
     _given_up = given_up
     problem = Problem(n=1000, d=500, N=1500, ridge=0.1, teacher=(0, 1, 0.5))
     theory.here(problem, theory.QUICK)
+    curves(problem, theory.QUICK)
 
 
 @contextmanager

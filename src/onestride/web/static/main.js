@@ -3,6 +3,7 @@
 import { Controls } from "./controls.js";
 import { QUANTITIES, errorFigure, functionFigure, learnedFigure } from "./figures.js";
 import { explain, sentence, writeFormulas } from "./formulas.js";
+import { dragValue, pickOnMap } from "./drag.js";
 import { Drawing } from "./draw.js";
 import { Drawer } from "./drawer.js";
 import { mapFigure } from "./map.js";
@@ -156,9 +157,17 @@ function notice(id, words) {
   byId(id).classList.toggle("empty", Boolean(words));
 }
 
-// Draw a figure again only when something it shows has changed.
+// Whether all that was asked has come from the full theory.
+function settled() {
+  const { curves, here } = answers;
+  const { asked } = document.documentElement.dataset;
+  return onAxis(curves) && [here, curves].every((x) => x?.quality === "full" && x.asked === asked);
+}
+
+// Draw a figure again only when something it shows has changed, and not while it is pale: its numbers are on the way.
 const drawn = {};
-function figure(id, inputs, paint) {
+function figure(id, inputs, paint, current = true) {
+  if (drawn[id] && (!current || (byId(id).away && !settled()))) return; // out of sight there is time
   const now = [...inputs, byId(id).clientWidth, byId(id).clientHeight];
   if (drawn[id]?.every((v, i) => v === now[i])) return;
   drawn[id] = now;
@@ -187,28 +196,28 @@ function render() {
     for (const [name, what] of [["test_error", "test_error"], ["train_loss", quantity]]) {
       notice(name, curves.test_error.every((v) => v == null) && !points?.test_error?.length ? curves.message : "");
       byId(name).closest("figure").dataset.title = `${gain ? "Gain in " : ""}${QUANTITIES[what].words}`;
-      figure(name, [curves, here_, points, shown.at, alpha, fresh, gain, pins, what], (svg, list) => errorFigure(svg, list, what, shown));
+      figure(name, [curves, here_, points, shown.at, alpha, fresh, gain, pins, what], (svg, list) => errorFigure(svg, list, what, shown), fresh);
     }
     const nothing = curves.degrees.every((k) => curves.fraction[k].every((v) => v == null));
     notice("learned", nothing ? curves.message || "the teacher has no part of degree 1 to 4" : "");
-    figure("learned", [curves, points, shown.at, pins], (svg, list) => learnedFigure(svg, list, shown));
+    figure("learned", [curves, points, shown.at, pins], (svg, list) => learnedFigure(svg, list, shown), fresh);
   } else if (curves?.message) for (const name of ["test_error", "train_loss", "learned"]) notice(name, curves.message);
   if (here?.function) {
     notice("function", here.test_error == null && !points?.function ? here.message : "");
-    figure("function", [here, curves, points, fresh, pins, drawing.curve, drawing.at], (svg, list) => functionFigure(svg, list, { ...shown, here, own: drawing.series() }));
+    figure("function", [here, curves, points, fresh, pins, drawing.curve, drawing.at], (svg, list) => functionFigure(svg, list, { ...shown, here, own: drawing.series() }), Boolean(here_ || drawing.curve));
   } else if (here?.message) notice("function", here.message);
   byId("note-spectrum").textContent = asSentence(here?.spectrum?.message ?? (points?.histogram ? here?.no_spectrum : ""));
   if (here?.spectrum || points?.histogram) {
     notice("spectrum", "");
-    figure("spectrum", [here?.spectrum, points], (svg, list) => spectrumFigure(svg, list, { ...shown, here }));
+    figure("spectrum", [here?.spectrum, points], (svg, list) => spectrumFigure(svg, list, { ...shown, here }), Boolean(here_));
   } else if (here?.no_spectrum || here?.message) notice("spectrum", here.no_spectrum || here.message);
   renderMap(alpha);
   renderNetwork(here_, points);
-  const settled = onAxis(curves) && [here, curves].every((x) => x?.quality === "full" && x.asked === asked);
-  writeQuality(settled);
+  const done = settled();
+  writeQuality(done);
   Object.assign(document.documentElement.dataset, { curves: curves?.asked ?? "", here: here?.asked ?? "" }); // what is drawn
   clearTimeout(writing);
-  writing = setTimeout(() => writeWords(settled, Boolean(here_) && fresh)); // figures first
+  writing = setTimeout(() => writeWords(done, Boolean(here_) && fresh)); // figures first
 }
 
 // Vectors are told by the full theory alone, which has their overlaps; neurons by both.
@@ -264,7 +273,7 @@ function writeWords(settled, fresh) {
   if (!fresh) controls.sizesText.classList.add("stale");
   if (here?.activation) {
     if (fresh) controls.showSizes(here.d, here.N);
-    writeFormulas(byId("formulas"), here, { ...about.defaults, ...here.values });
+    if (settled || !byId("drawer").hidden) writeFormulas(byId("formulas"), here, { ...about.defaults, ...here.values });
   }
   const words = here?.activation ? sentence(here, curves) : "";
   if (words) byId("sentence").innerHTML = words; // numbers only
@@ -276,34 +285,6 @@ function writeWords(settled, fresh) {
 function banner(words) {
   byId("banner").textContent = asSentence(words);
   byId("banner").hidden = !words;
-}
-
-// ------------------------------------------------------------------ the axis' own value can be dragged in the figures
-
-function dragValue(svg) {
-  const move = (event) => {
-    const px = event.clientX - svg.getBoundingClientRect().left;
-    const at = svg.scale?.fromX(px);
-    if (at != null) controls.set(view.axis, controls.rounded(view.axis, at));
-  };
-  svg.addEventListener("pointerdown", (event) => {
-    if (event.pointerType === "touch") return; // a touch scrolls the page
-    svg.setPointerCapture(event.pointerId);
-    move(event);
-    svg.addEventListener("pointermove", move);
-  });
-  svg.addEventListener("pointerup", () => svg.removeEventListener("pointermove", move));
-  svg.addEventListener("pointercancel", () => svg.removeEventListener("pointermove", move));
-}
-
-// A click on the map chooses α and λ.
-function pickOnMap(event) {
-  const svg = byId("map");
-  if (!svg.scale || !answers.map?.best) return;
-  const box = svg.getBoundingClientRect();
-  const { fromX, fromY } = svg.scale;
-  controls.set("exponent", controls.rounded("exponent", fromX(event.clientX - box.left)));
-  controls.set("ridge", controls.rounded("ridge", 10 ** fromY(event.clientY - box.top)));
 }
 
 // ------------------------------------------------------------------ theme
@@ -335,19 +316,26 @@ async function start() {
   setUpTheme();
   explain(byId("formulas"), byId("tip"));
   new Drawer(byId("open-formulas"), byId("drawer"), byId("close-formulas"));
-  for (const id of ["test_error", "train_loss", "learned"]) dragValue(byId(id));
+  for (const id of ["test_error", "train_loss", "learned"]) dragValue(byId(id), controls, () => view.axis);
+  pickOnMap(byId("map"), controls, () => answers.map?.best);
   for (const box of document.querySelectorAll("figure")) {
     addFiles(box);
     readOut(box.querySelector("svg[role=img]"), byId("tip"));
   }
-  byId("map").addEventListener("click", (event) => event.altKey || pickOnMap(event));
   const story = new Story(byId("story"), { open: openScene, told: () => view.write() });
   drawing = new Drawing(byId("function"), { teacher: () => answers.here?.function?.teacher ?? [], set: (value) => controls.set("teacher", value), redraw: schedule });
   why = new Why(byId("why"), byId("why-list"), { query, set: (name, value) => controls.set(name, value) });
   view = new View(byId("view"), { scene: () => story.scene, about, query, changed, redraw: schedule });
   new Play(byId("view"), controls);
   const sizes = new ResizeObserver(schedule); // a legend that gets a second row makes its figure smaller
-  for (const svg of document.querySelectorAll(".grid svg[role=img]")) sizes.observe(svg);
+  const sight = new IntersectionObserver((entries) => {
+    for (const { target, isIntersecting } of entries) target.away = !isIntersecting;
+    schedule();
+  });
+  for (const svg of document.querySelectorAll(".grid svg[role=img]")) {
+    sizes.observe(svg);
+    sight.observe(svg);
+  }
   share = new Share();
   const storeView = new StoreView(openProblem, () => view.hash());
   byId("view-store").addEventListener("click", () => storeView.toggle());

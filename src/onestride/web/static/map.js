@@ -20,13 +20,17 @@ export function mapFigure(svg, list, { map, alpha, ridge }) {
   svg.told = [{ label: "test error", x: cells.map((c) => c.words), y: cells.map((c) => c.v) }];
   const { toX, toY, inner } = svg.scale;
   const plot = svg.lastElementChild;
-  for (const { v, x, y } of cells) {
+  const place = JSON.stringify([inner, svg.zoom]);
+  if (svg.cells?.map !== map || svg.cells.place !== place) svg.cells = { map, place, group: node("g") }; // the handle moves more often
+  const { group } = svg.cells;
+  plot.append(group);
+  for (const { v, x, y } of group.childElementCount ? [] : cells) {
     if (v == null) continue;
     const share = Math.min(1, Math.max(0, (most - v) / (most - least || 1)));
     const [left, right, top, foot] = [toX(x[0]), toX(x[1]), toY(y[1]), toY(y[0])].map(Math.round); // no seams
     if (!(right > left && foot > top)) continue;
     const made = node("rect", { class: "cell fill-0", x: left, y: top, width: right - left, height: foot - top, "fill-opacity": (0.04 + 0.86 * share ** 2).toFixed(3) });
-    plot.append(made);
+    group.append(made);
   }
   svg.reads = (px, py) => {
     const cell = cells.find(({ v, x, y }) => v != null && px >= toX(x[0]) && px <= toX(x[1]) && py >= toY(y[1]) && py <= toY(y[0]));
