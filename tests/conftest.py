@@ -170,10 +170,12 @@ class Server:
         """Read from and write to `store`; jobs stop at `gate`, and end with the test."""
         from onestride.web.background import Simulations
 
+        before = self.app.state.simulations
         simulations = self.app.state.simulations = Simulations(store, work=HeldWork(gate))
         try:
             yield
         finally:
+            self.app.state.simulations = before  # pages that outlive this test see their own store again
             simulations.cancel()
             gate.open()
 

@@ -6,8 +6,10 @@ import numpy as np
 import pytest
 
 import onestride as one
+from onestride.theory.bulk import bulk_density
 from onestride.theory.density import (
     _equations,
+    largest_possible,
     spikes_below,
     stieltjes,
     untrained_density,
@@ -35,6 +37,14 @@ def test_density_integrates_to_one_less_the_atom(shape, activation):
     law = untrained_law(problem(shape=shape, activation=activation))
     assert abs(law.mass() + law.atom - 1) < 1e-3  # 1e-3 at a hard edge (N = n), 1e-4 otherwise
     assert (law.density >= 0).all()
+
+
+@pytest.mark.parametrize("activation", ["relu", "tanh", "shifted_erf"])
+@pytest.mark.parametrize("shape", [(1500, 1500, 750), (1000, 500, 1000), (1000, 5000, 400)])
+def test_quartic_gives_the_density_of_one_bulk(shape, activation):
+    p = problem(shape=shape, activation=activation)
+    E = largest_possible(untrained_model(p)) * np.geomspace(1e-4, 1, 50)
+    assert_close(bulk_density(p, E), untrained_density(p, E), rel=0, abs_=1e-8 * untrained_density(p, E).max())
 
 
 def test_density_has_the_right_mean():

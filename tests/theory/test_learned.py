@@ -17,7 +17,7 @@ from onestride.simulation.network import (
     step_batch,
     step_gradient,
 )
-from onestride.theory.learned import residual_moments
+from onestride.theory.learned import _each_split, _polynomials_split, residual_moments
 from onestride.theory.profile.build import build_model
 from onestride.theory.profile.equations import solve
 from onestride.theory.profile.quadratic_form import quadratic_form
@@ -36,6 +36,17 @@ def problem(alpha=0.45, **changes):
     }
     fields |= {"step": one.Step(constant=2, exponent=alpha)} | changes
     return one.Problem(**fields)
+
+
+@pytest.mark.parametrize("d", [300, 12])
+def test_polynomials_split_at_once_as_one_by_one(d):
+    p = problem(d=d, teacher=[0, 1, 0.5, 0.2])
+    model = build_model(p, "full", nodes=9) if d > 100 else build_model(p, nodes=9)
+    (parts, both), (expected, products) = _polynomials_split(model, p.target), _each_split(model, p.target)
+    assert_close(np.array(both), np.array(products), rel=1e-9, abs_=1e-9)
+    for row, other in zip(parts, expected, strict=True):
+        for x, y in zip(row, other, strict=True):
+            assert_close(x, y[:, : x.shape[1]] if y.ndim > 1 else y, rel=1e-9, abs_=1e-9)
 
 
 def test_only_degrees_of_the_teacher_are_listed():

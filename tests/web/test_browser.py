@@ -268,6 +268,14 @@ def browse_the_store(page, shots):
     page.locator("#axes").get_by_label("show").select_option("train_loss")
     expect(page.locator("#store-title")).to_have_text("ridge objective against exponent α")
     page.screenshot(path=shots / "store.png")
+    expect(page.locator("#store-agreement")).to_have_text(
+        re.compile(r"Theory is within 2 % or three standard errors in \d+ of 12; .*largest .* at ")
+    )
+    page.locator("#axes").get_by_label("as").select_option("gaps")
+    expect(page.locator("#store-chart .cell")).to_have_count(6)
+    page.reload()  # the address has all of it
+    expect(page.locator("#store-chart .cell")).to_have_count(6)
+    expect(page.locator("#store-title")).to_have_text("ridge objective against exponent α")
     page.locator("#store-table button").first.click()
     expect(page.locator("#control-n-number")).to_have_value("300")
 
@@ -295,6 +303,8 @@ def test_keyboard_alone_is_enough(page):
     outline = page.evaluate("() => getComputedStyle(document.activeElement).outlineStyle")
     assert outline != "none"
     tab_to("#run")
+    page.locator("#open-formulas").focus()
+    page.keyboard.press("Enter")
     tab_to("#formulas .sym")
     expect(page.locator("#tip")).to_be_visible()
     first = page.locator("#tip").inner_text()
@@ -303,8 +313,12 @@ def test_keyboard_alone_is_enough(page):
 
 
 def test_symbols_are_explained_on_hover(small):
+    small.locator("#open-formulas").click()
     small.locator("#formulas .sym[data-symbol=eta]").first.hover()
     expect(small.locator("#tip")).to_have_text("η: the size of the gradient step")
+    expect(small.locator("#formulas section", has_text="The fit")).to_contain_text("λ‖â‖² = ")
+    small.locator("#close-formulas").click()
+    expect(small.locator("#formulas")).to_be_hidden()
 
 
 def test_phone_width_needs_no_sideways_scrolling(page, shots):
@@ -349,7 +363,7 @@ def test_lines_differ_without_colour(page, shots):
 
 def test_copies_are_those_of_the_server(small):
     small.context.grant_permissions(["clipboard-read", "clipboard-write"])
-    expected = small.context.request.get(f"/api/problem{SMALL}").json()["copies"]
+    expected = small.context.request.get(f"/api/problem{SMALL}", timeout=1000 * LIMIT).json()["copies"]
     for kind in ("python", "toml", "command"):
         small.locator("#copy summary").click()
         small.locator(f"[data-copy={kind}]").click()
@@ -371,5 +385,10 @@ def test_preset_sets_the_problem(page):
     expect(page.locator("#preset-note")).to_contain_text("How much of each degree")
     ready(page)
     expect(page.locator("#learned .curve")).to_have_count(4)
+    expect(page.locator("#preset-note b")).to_have_text(re.compile(r"Now \d+ % of degree 1, "))
+    answer = page.locator("#preset-note b").inner_text()
+    page.locator("#control-exponent").press("Home")  # α = 0: the answer follows
+    expect(page.locator("#preset-note b")).not_to_have_text(answer)
+    expect(page.locator("#preset-note b")).to_contain_text("Now ")
     page.go_back()
     expect(page.locator("#control-activation")).to_have_value("relu")

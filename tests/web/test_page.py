@@ -201,7 +201,7 @@ REASON = "known to be off by more than 5 %: n is too close to d²/2"
 
 def mark_off(route):
     """An answer of the server with every number above α = 1/4 known to be off."""
-    answer = route.fetch()
+    answer = route.fetch(timeout=1000 * LIMIT)
     found = answer.json()
     if "x" in found:
         off = [a > 0.25 for a in found["x"]]
@@ -256,13 +256,22 @@ def told(page, figure):
 
 
 @pytest.fixture(scope="module")
-def figures(browser, server, tmp_path_factory):
-    """One page for the tests of axes, pins, gains and files, each of which leaves the problem as it was."""
+def shared(browser, server, tmp_path_factory):
+    """One page and one store for the tests of axes, pins, gains and files."""
     folder = tmp_path_factory.mktemp("figures")
     with server.using(folder / "store", Gate(folder / "gate")), opened(browser, server) as page:
-        page.goto("/?n=200&exponent=0.2")
-        settled(page)
         yield page
+
+
+@pytest.fixture
+def figures(shared):
+    """That page at its problem, whatever the test before it left behind."""
+    address = "/?n=200&exponent=0.2"
+    if not shared.url.endswith(address):
+        shared.goto("about:blank")  # another hash alone would not load the page again
+        shared.goto(address)
+    settled(shared)
+    return shared
 
 
 def test_first_figure_is_the_teacher_and_what_is_learned_of_it(figures):
@@ -277,6 +286,7 @@ def test_a_simulation_draws_the_predictor_and_gains_have_paired_bars(figures):
     figures.locator("#seeds").fill("3")
     figures.locator("#run").click()
     expect(figures.locator("#job-state")).to_contain_text("3 seeds finished")
+    expect(figures.locator("#legend-test_error")).to_contain_text("simulation, 3 seeds")  # the points follow the words
     expect(figures.locator("#function .dots")).to_be_attached()
     assert len(told(figures, "function")["f̂(x), simulated"]["x"]) == 400
     errors = told(figures, "test_error")["simulation"]
@@ -285,6 +295,9 @@ def test_a_simulation_draws_the_predictor_and_gains_have_paired_bars(figures):
     gains = told(figures, "test_error")["simulation"]
     assert gains["error"][0] < errors["error"][0]  # at α = 0 both networks are almost the same
     assert "gain=1" in figures.url
+    neurons = told(figures, "neurons")
+    assert len(neurons["after, simulated"]["x"]) == 300  # N
+    assert "√n·u₁, simulated" in told(figures, "vectors")
     figures.locator("#gain").uncheck()
     expect(figures.locator("figure.first h2")).to_have_text("Test error")
 
@@ -336,6 +349,82 @@ def test_values_under_the_pointer_are_read_out(figures):
     expect(figures.locator("#learned .cross")).to_be_attached()
     figures.mouse.move(2, 2)
     expect(figures.locator("#tip")).to_be_hidden()
+
+
+def test_map_is_read_out_cell_by_cell(figures):
+    figures.locator("#map:not(.stale) .best").wait_for(state="attached")
+    box = figures.locator("#map").bounding_box()
+    figures.locator("#map").hover(position={"x": 0.6 * box["width"], "y": 0.5 * box["height"]})
+    expect(figures.locator("#tip")).to_contain_text(re.compile(r"α = 0\.\d+, λ = .*: \d"))
+    figures.mouse.move(2, 2)
+
+
+def test_legend_switches_its_line_off_and_on(figures):
+    switch = figures.locator("#legend-test_error button", has_text="theory at this n")
+    switch.click()
+    expect(figures.locator("#test_error [data-series=theory]")).to_have_count(0)
+    assert "theory" not in told(figures, "test_error")
+    switch.click()
+    expect(figures.locator("#test_error [data-series=theory]")).to_be_attached()
+
+
+@pytest.mark.parametrize("figure", ["test_error", "spectrum", "map", "neurons"])
+def test_figure_is_looked_at_closer_and_whole_again(figures, figure):
+    box = figures.locator("figure", has=figures.locator(f"#{figure}"))
+    figures.locator(f"#{figure}:not(.stale) .tick-label").first.wait_for(state="attached")
+    width = f"() => (({{ low, high, log }}) => (log ? Math.log(high / low) : high - low))(document.getElementById('{figure}').scale.x)"
+    before = figures.evaluate(width)
+    box.locator("[data-zoom=closer]").click()
+    assert figures.evaluate(width) == pytest.approx(0.6 * before)
+    box.locator("[data-zoom=all]").click()
+    assert figures.evaluate(width) == pytest.approx(before)
+
+
+def test_zoom_ends_where_the_problem_leaves_it(figures):
+    box = figures.locator("figure.first")
+    box.locator("[data-zoom=closer]").click()
+    expect(figures.locator("figure.first.zoomed")).to_be_attached()
+    enter(figures, "exponent", "0.45")
+    expect(figures.locator("figure.first:not(.zoomed)")).to_be_attached()
+
+
+def test_teacher_is_drawn_with_the_keys_and_goes_into_the_address(figures):
+    figures.locator("#draw").click()
+    expect(figures.locator("#function [data-series^=drawn]")).to_be_attached()
+    for key in ("ArrowRight", "ArrowRight", "ArrowUp", "ArrowUp"):
+        figures.keyboard.press(key)
+    figures.wait_for_url("**teacher=0,1.*")
+    figures.keyboard.press("Escape")
+    expect(figures.locator("#function [data-series^=drawn]")).to_have_count(0)
+
+
+def test_teacher_drawn_with_the_pointer_is_its_projection(figures):
+    script = """async () => {
+      const { project } = await import("/static/draw.js");
+      const z = Array.from({ length: 121 }, (_, i) => -3 + i / 20);
+      return project(z.map((x) => 2 + 0.5 * x - 0.3 * (x * x - 1) + 0.1 * (x ** 3 - 3 * x)));
+    }"""
+    assert figures.evaluate(script) == pytest.approx([2, 0.5, -0.3, 0.1, 0], abs=1e-9)
+    figures.locator("#draw").click()
+    box = figures.locator("#function").bounding_box()
+    figures.mouse.move(box["x"] + 0.3 * box["width"], box["y"] + 0.3 * box["height"])
+    figures.mouse.down()
+    figures.mouse.move(box["x"] + 0.8 * box["width"], box["y"] + 0.7 * box["height"])
+    figures.mouse.up()
+    figures.wait_for_url("**teacher=0,-*")  # a line that falls
+    figures.locator("#draw").click()
+
+
+def test_figures_fill_the_window(figures):
+    """Two rows of four on a large screen, four figures in sight on a small one."""
+    feet = "all => all.map((e) => e.getBoundingClientRect().bottom)"
+    for (width, height), seen in (((1920, 1080), 8), ((2560, 1440), 8), ((1280, 720), 4)):
+        figures.set_viewport_size({"width": width, "height": height})
+        bottoms = figures.locator(".grid figure").evaluate_all(feet)
+        assert sum(foot <= height for foot in bottoms) == seen
+        assert max(foot for foot in bottoms if foot <= height) > height - 40
+        assert figures.locator("#controls").bounding_box()["height"] > height - 120
+    figures.set_viewport_size({"width": 1280, "height": 900})
 
 
 def test_every_figure_can_be_saved(figures):

@@ -11,6 +11,7 @@ import onestride as one
 from onestride.cli import main
 from onestride.experiments.catalogue import QUESTIONS
 from onestride.theory.assumptions import failed_assumption
+from onestride.web.app import STATIC
 from onestride.web.presets import PRESETS
 from onestride.web.query import DEFAULTS, as_command, as_python, copies, in_reach, read_problem, write_query
 
@@ -142,7 +143,9 @@ def test_every_experiment_has_a_preset():
 
 
 @pytest.mark.parametrize("preset", PRESETS, ids=lambda p: p.name)
-def test_preset_is_a_problem_the_theory_knows(preset):
+def test_preset_is_a_problem_the_theory_knows_and_a_question_the_page_answers(preset):
+    assert preset.question.endswith("?")
+    assert f"  {preset.answer}: (" in (STATIC / "presets.js").read_text(encoding="utf-8")
     assert failed_assumption(read_problem(preset.query), schedules=True) is None
 
 

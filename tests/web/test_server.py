@@ -1,5 +1,6 @@
 """The explorer's server: it answers its own page, refuses others, survives nonsense, and loses nothing that finished."""
 
+import asyncio
 import http.client
 import json
 import os
@@ -28,7 +29,7 @@ from onestride.web.background import Simulations
 from onestride.web.guard import is_own_host
 from onestride.web.query import read_problem
 from onestride.web.simulation import check_size, fill
-from onestride.web.workers import Overtime, Workers, lasting_answer
+from onestride.web.workers import GivenUp, Overtime, Workers, lasting_answer
 from waiting import LIMIT, run_async, wait_for
 
 SMALL = {"n": "300", "ridge": "0.2"}
@@ -63,7 +64,7 @@ def test_page_loads_with_its_headers(client):
 def test_every_file_of_the_page_is_there_and_names_no_other_host(client):
     page = client.get("/").text
     linked = {part.split('"')[0] for part in page.split('"/static/')[1:]}
-    files = {path.name for path in STATIC.iterdir()}
+    files = {path.relative_to(STATIC).as_posix() for path in STATIC.rglob("*") if path.is_file()}
     assert linked | {"index.html"} <= files
     for name in files:
         file = client.get(f"/static/{name}")
@@ -419,11 +420,11 @@ def test_connection_that_asks_by_halves_is_closed(server, monkeypatch, words):
 
 
 def test_second_request_by_halves_is_closed(server, monkeypatch):
-    monkeypatch.setattr(serve.Connection, "patience", 0.1)
     host, port = server.address.removeprefix("http://").split(":")
     with closing(http.client.HTTPConnection(host, int(port), timeout=LIMIT)) as half:
         half.request("GET", "/static/icon.svg")
         assert half.getresponse().read()
+        monkeypatch.setattr(serve.Connection, "patience", 0.1)  # the first request has come whole, however slowly
         half.sock.sendall(b"GET /static/icon.svg HT")
         assert half.sock.recv(1) == b""
 
@@ -453,6 +454,60 @@ def test_long_computation_is_stopped(monkeypatch):
     monkeypatch.setitem(workers_module.TIME_LIMIT, "quick", 0.2)
     with pytest.raises(Overtime):
         lasting_answer("curves", read_problem(SMALL).to_dict(), "quick")
+
+
+def test_computation_is_stopped_where_it_is_given_up(monkeypatch):
+    given_up = bytearray(8)
+
+    def forever(*_):
+        given_up[3] = 1
+        while True:
+            pass
+
+    monkeypatch.setattr(workers_module, "_given_up", given_up)
+    monkeypatch.setattr(quick_curves, "curves", forever)
+    with pytest.raises(GivenUp):
+        lasting_answer("curves", read_problem(SMALL).to_dict(), "quick", 3)
+
+
+class Endless(Workers):
+    """Workers whose answers do not come by themselves."""
+
+    async def run(self, pool, function, *arguments):
+        await self.__dict__.setdefault("answered", asyncio.Event()).wait()
+        return b"{}"
+
+
+def test_question_is_given_up_with_the_last_who_waits():
+    async def scenario():
+        workers, problem = Endless(), read_problem(SMALL)
+        first, second = (asyncio.create_task(workers.theory("map", problem, "full")) for _ in range(2))
+        while not workers._running or not len(workers._free) < workers_module.SLOTS:
+            await asyncio.sleep(0)
+        told = []
+        for one_of_them in (first, second):
+            one_of_them.cancel()
+            await asyncio.gather(one_of_them, return_exceptions=True)
+            await asyncio.sleep(0)
+            told.append(sum(workers._given_up))
+        workers.answered.set()
+        while len(workers._free) < workers_module.SLOTS:
+            await asyncio.sleep(0)
+        return told, sum(workers._given_up), workers._running
+
+    assert run_async(scenario()) == ([0, 1], 0, {})
+
+
+def test_question_of_a_page_that_has_gone_is_given_up(server, monkeypatch):
+    monkeypatch.setattr(Workers, "run", Endless.run)
+    workers, (host, port) = server.app.state.workers, server.address.removeprefix("http://").split(":")
+    with socket.create_connection((host, int(port)), timeout=LIMIT) as page:
+        page.sendall(f"GET /api/map?n=77 HTTP/1.1\r\nHost: {host}:{port}\r\n\r\n".encode())
+        wait_for(lambda: any(key[1].n == 77 for key in workers._running), "the question")
+    wait_for(lambda: not any(key[1].n == 77 for key in workers._running), "its end")
+    workers.answered.set()
+    wait_for(lambda: len(workers._free) == workers_module.SLOTS, "its slot")
+    del workers.answered
 
 
 class InThisProcess(Workers):

@@ -6,16 +6,22 @@ With F₀ = σ(X̃W₀ᵀ) and R = (F₀F₀ᵀ + λnI)⁻¹, the limits ρ = tr
     V₀ = c₁² q/ψ,   U = ρ/(1 + ρV₀),   V = V₀/(1 + ρV₀),      m₁ = ρ/r,   m₂ = U/r.
 
 Given ρ, q is the positive root of a quadratic; what is left is one scalar equation with one root in
-[1/(λ + E σ²/r), 1/λ], which is bracketed.
+[1/(λ + E σ²/r), 1/λ], which is bracketed. With y = ρV₀ in place of ρ both equations are one of degree four,
+
+    λ y(1 + y)² + [1 + y − φy − (φ c_{>1}²/c₁²) y(1 + y)]·[(1 + y)(c_{>1}² y − c₁²/ψ) + c₁² y] = 0,
+
+which at λ = −E gives the density Im ρ/π of the eigenvalues of F₀F₀ᵀ/n at E.
 """
 
 # pyright: reportMissingTypeStubs=false
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
+from numpy.polynomial import Polynomial
 from numpy.typing import ArrayLike
 from scipy.optimize.elementwise import find_root  # pyright: ignore[reportUnknownVariableType]
 
@@ -101,7 +107,35 @@ def solve_bulk(ridge: ArrayLike, phi: ArrayLike, psi: ArrayLike, c1: float, nonl
 
 def bulk_of(problem: Problem, ridge: ArrayLike) -> Bulk:
     """The bulk of a problem's untrained network."""
-    return solve_bulk(ridge, problem.phi, problem.psi, problem.sigma.coefficients[1], problem.sigma.nonlinear_power)
+    network = (problem.phi, problem.psi, float(problem.sigma.coefficients[1]), float(problem.sigma.nonlinear_power))
+    if np.size(ridge) > 1:
+        return solve_bulk(ridge, *network)
+    return _one_bulk(float(np.reshape(ridge, ())), np.shape(ridge), *network)
+
+
+@lru_cache(maxsize=32)
+def _one_bulk(ridge: float, shape: tuple[int, ...], phi: float, psi: float, c1: float, nonlinear_power: float) -> Bulk:
+    """Kept: every cell of a curve and every plateau asks for the same one."""
+    found = solve_bulk(np.full(shape, ridge), phi, psi, c1, nonlinear_power)
+    for field in fields(found):
+        np.asarray(getattr(found, field.name)).setflags(write=False)
+    return found
+
+
+def bulk_density(problem: Problem, E: Array) -> Array:
+    """The density of F₀F₀ᵀ/n at points E > 0, the atom at 0 excluded; c₁ ≠ 0."""
+    c1sq, cg2, phi, psi = problem.sigma.coefficients[1] ** 2, problem.sigma.nonlinear_power, problem.phi, problem.psi
+    y = Polynomial([0.0, 1.0])
+    fixed = (1 + y - phi * y - (phi * cg2 / c1sq) * y * (1 + y)) * ((1 + y) * (cg2 * y - c1sq / psi) + c1sq * y)
+    moving: Array = np.outer(-E, np.pad((y * (1 + y) ** 2).coef, (0, 1)))
+    coefficients = np.pad(fixed.coef, (0, 5 - fixed.coef.size)) + moving
+    companion = np.zeros((E.size, 4, 4))
+    companion[:, 1:, :3], companion[:, :, 3] = np.eye(3), -coefficients[:, :4] / coefficients[:, 4:]
+    root = np.linalg.eigvals(companion)
+    rho = (1 - (phi * cg2 / c1sq) * root - phi * root / (1 + root)) / -E[:, None]
+    q = root * psi / (rho * c1sq)
+    physical = (rho.imag > 0) & ((q / -E[:, None]).imag > 0)  # one at most
+    return np.where(physical, rho.imag, 0.0).max(1) / np.pi
 
 
 def bulk_errors(bulk: Bulk, Y: Array, dY: Array, status: Array, message: Array) -> Errors:

@@ -19,6 +19,7 @@ from typing import NamedTuple
 import numpy as np
 
 from onestride._numerics import Array, Float, solve
+from onestride.functions import Function
 from onestride.problem import Problem, Step
 from onestride.result import TheoryError
 from onestride.theory.profile import degrees
@@ -129,7 +130,7 @@ class Line(NamedTuple):
     q: Array
 
 
-def solve_line(model: Model, E: Array, known: Line | None = None) -> Line:
+def solve_line(model: Model, E: Array, known: Line | None = None, *, hasty: bool = False) -> Line:
     """The equations at every E, from the nearest known solution; at some of them and where that fails by `stieltjes`.
 
     Below the real axis one solution only has all of ρ and q/λ above it.
@@ -138,7 +139,7 @@ def solve_line(model: Model, E: Array, known: Line | None = None) -> Line:
     lam = -E - 1j * IMAGINARY * E
     if known is None:
         few = np.unique(E)[::_STRIDE]
-        known = Line(few, *stieltjes(model, -few - 1j * IMAGINARY * few))
+        known = Line(few, *stieltjes(model, -few - 1j * IMAGINARY * few, hasty=hasty))
     rho, q = np.empty((E.size, model.w.size), complex), np.empty((E.size, model.weight.size), complex)
     left = np.arange(E.size)
     for _ in range(_ROUNDS):  # those that fail again from the nearest that did not
@@ -150,26 +151,28 @@ def solve_line(model: Model, E: Array, known: Line | None = None) -> Line:
             break
         known = Line(*(np.concatenate([x, y[solved]]) for x, y in zip(known, (E, rho, q), strict=True)))
     if left.size:
-        rho[left], q[left] = stieltjes(model, lam[left])
+        rho[left], q[left] = stieltjes(model, lam[left], hasty=hasty)
     return Line(E, rho, q)
 
 
-def stieltjes(model: Model, lam: Array) -> tuple[Array, Array]:
+def stieltjes(model: Model, lam: Array, *, hasty: bool = False) -> tuple[Array, Array]:
     """(ρ_i, q_k), E × rows and E × neurons, at complex λ with Im λ < 0, where Im ρ > 0.
 
     Σ w_i ρ_i is the Stieltjes transform of the law of FFᵀ/n at −λ. Newton's method, with a fixed-point step, which keeps
-    Im ρ > 0, wherever it would leave the upper half plane.
+    Im ρ > 0, wherever it would leave the upper half plane. `hasty`: with few and rough solutions on the way, good enough for
+    a picture: within 0.1 % of a band's end it may take the wrong branch.
     """
     lam = np.atleast_1d(np.asarray(lam, complex))
     real, imag = np.real(lam), np.imag(lam)
     far = 1e2 * (np.abs(lam).max() + largest_possible(model) * (1 + model.problem.phi))
     depth = np.maximum(-imag, 1e-300)
-    steps = max(2, int(np.ceil(np.log10(far / depth.min()) * 2.5)))
+    per_decade, on_the_way = (1.5, 0.1) if hasty else (2.5, 1e-6)
+    steps = max(2, int(np.ceil(np.log10(far / depth.min()) * per_decade)))
     rho = np.repeat(1 / (real - 1j * far)[:, None], model.w.size, axis=1)
     q = np.ones((lam.size, model.weight.size), complex)
     for fraction in np.linspace(0, 1, steps):
         target = real - 1j * far ** (1 - fraction) * depth**fraction
-        rho, q, _ = _newton(model, target, rho, q, 1e-12 if fraction == 1 else 1e-6)
+        rho, q, _ = _newton(model, target, rho, q, 1e-12 if fraction == 1 else on_the_way)
     return rho, q
 
 
@@ -227,10 +230,10 @@ def _equations(model: Model, lam: Array, rho: Array, q: Array) -> tuple[Array, A
     return np.concatenate([rho * row, q * column], axis=1), jacobian
 
 
-def untrained_density(problem: Problem, E: Array) -> Array:
-    """The density of F₀F₀ᵀ/n at points E > 0, the atom at 0 excluded."""
+def untrained_density(problem: Problem, E: Array, *, hasty: bool = False) -> Array:
+    """The density of F₀F₀ᵀ/n at points E > 0, the atom at 0 excluded; `hasty` as in `stieltjes`."""
     model = untrained_model(problem)
-    return _density(model, solve_line(model, E), atom_at_zero(problem))
+    return _density(model, solve_line(model, E, hasty=hasty), atom_at_zero(problem))
 
 
 def _density(model: Model, line: Line, atom: float) -> Float[Array, "E"]:
@@ -248,13 +251,23 @@ def atom_at_zero(problem: Problem) -> float:
     return 1 - rank / problem.n
 
 
+def network_alone(problem: Problem) -> Problem:
+    """The problem but for what its untrained features do not depend on: step, penalty, labels."""
+    return problem.replace(
+        step=Step.none(), steps=1, batch="fresh", ridge=1.0, noise=0.0, teacher=(0.0, 1.0), directions=1
+    )
+
+
 def untrained_law(problem: Problem) -> Law:
-    """Density, bands, atom and spikes of F₀F₀ᵀ/n; every step has the same."""
-    return _untrained_law(problem.replace(step=Step.none()))  # pyright: ignore[reportArgumentType]
+    """Density, bands, atom and spikes of F₀F₀ᵀ/n."""
+    kept = _kept_law(network_alone(problem), problem.sigma)  # pyright: ignore[reportArgumentType]
+    return replace(kept, grid=kept.grid.copy(), density=kept.density.copy())
 
 
 @lru_cache(maxsize=16)
-def _untrained_law(problem: Problem) -> Law:
+def _kept_law(problem: Problem, sigma: Function) -> Law:
+    """The same, kept; the function is named since a registered name may change its meaning."""
+    assert sigma == problem.sigma
     model = untrained_model(problem)
     if largest_possible(model) == 0:
         return Law(np.empty(0), np.empty(0), (), 1.0)

@@ -50,6 +50,7 @@ from onestride.theory.profile.build import Ending, try_model
 from onestride.theory.profile.coupled import coupled_answers
 from onestride.theory.profile.equations import Solution, solve
 from onestride.theory.profile.errors import errors_at
+from onestride.theory.profile.harmonics import gegenbauer, sphere_nodes
 from onestride.theory.profile.quadratic_form import (
     answered,
     answers,
@@ -218,14 +219,31 @@ def residual_moments(model: Model, solution: Solution) -> Float[Array, "moments"
     fitted = _answered_teacher(model, rho, q)
     if isinstance(target, Teacher):
         return _joint_moments(model, target, fitted, rho)
-    taught = model.split(target)[:-1]
+    split_all = _polynomials_split if target.exact is not None else _each_split
+    every, products = split_all(model, target)
     out = np.empty(DEGREE + 2)
-    for k, g in enumerate([*(_normalised_hermite(k) for k in range(DEGREE + 1)), target]):
-        parts = model.split(g)[:-1]
-        both = split(_product(g, target), model.learned.overlap, model.z, model.r, model.D, 0)[0]
-        rest = both - sum(_each_row(x, y) for x, y in zip(parts, taught, strict=True))
+    for k, (parts, both) in enumerate(zip(every, products, strict=True)):
+        rest = both - sum(_each_row(x, y) for x, y in zip(parts, every[-1], strict=True))
         out[k] = sum(_each_row(part, x) @ (1 / rho) for part, x in zip(parts, fitted, strict=True)) + model.w @ rest
     return out
+
+
+def _each_split(model: Model, target: Function) -> tuple[list[list[Array]], list[Array]]:
+    """h_0 … h_4 and the teacher over rows and sectors, without the rest; and E[g σ⋆ | row] of each."""
+    functions = [*(_normalised_hermite(k) for k in range(DEGREE + 1)), target]
+    products = [split(_product(g, target), model.learned.overlap, model.z, model.r, model.D, 0)[0] for g in functions]
+    return [model.split(g)[:-1] for g in functions], products
+
+
+def _polynomials_split(model: Model, target: Function) -> tuple[list[list[Array]], list[Array]]:
+    """The same for a polynomial, all of them at once: Gauss's nodes on the sphere are exact."""
+    g, p = sphere_nodes(model.D)
+    beside = np.sqrt((1 - model.learned.overlap**2) / model.D) * model.r
+    at = (model.learned.overlap * model.z)[:, None] + beside[:, None] * g
+    values = np.concatenate([hermite_table(at, DEGREE), target(at)[None]])
+    parts = np.einsum("kij,lj->kli", values, gegenbauer(g, model.D, len(model.sectors)) * p)
+    every = [[row[0], *(part[:, None] for part in row[1:])] for row in parts]
+    return every, list(values * values[-1] @ p)
 
 
 def _joint_moments(model: Model, target: Teacher, fitted: list[Array], rho: Array) -> Float[Array, "moments"]:

@@ -218,14 +218,14 @@ def real_path(
     """
     if not model.finite:  # pre-activations out of the range of the smoothed activation
         return []
-    E, dark = _far_above(model) if far is None else far, 0.0
+    E, dark = far_above(model) if far is None else far, 0.0
     rho, q = np.full(model.w.size, -1 / E), np.ones(model.theta.size)
     path, flat = list[Solution](), list[float]()
     with np.errstate(all="ignore"):
         while True:
             found = newton(model, -E, rho, q, cap=0.3, steps=30)
             slope = found.tangent(1.0)
-            if _physical(model, found, slope[0]) and (not path or same_gap(model, path[-1], found)):
+            if is_physical(model, found, slope[0]) and (not path or same_gap(model, path[-1], found)):
                 path.append(found)
                 flat.append(float(model.w @ slope[0]) ** -2)
             elif not path:
@@ -248,7 +248,7 @@ def _ahead(s: Solution, way: float) -> tuple[Array, Array]:
     return s.rho * np.exp(rho / s.rho * way), s.q * np.exp(q / s.q * way)
 
 
-def _far_above(model: Model) -> float:
+def far_above(model: Model) -> float:
     """An E above every eigenvalue: of the means, and of the bulk by its trace or, with several bulks, sector by sector."""
     n, N, mean = model.problem.n, model.problem.N, model.means.cases[0][1]
     start = (mean.T * (N * model.weight)) @ mean
@@ -263,7 +263,7 @@ def _far_above(model: Model) -> float:
     return spike + bulk
 
 
-def _physical(model: Model, s: Solution, slope: Array) -> bool:
+def is_physical(model: Model, s: Solution, slope: Array) -> bool:
     """Above the bulk: ρ < 0, q > 0 and ∂/∂λ tr R < 0; a solution that fails this is on another branch."""
     return s.converged and bool((s.rho < 0).all() and (s.q > 0).all() and model.w @ slope < 0)
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -17,22 +18,22 @@ from onestride import functions
 from onestride._numerics import Array, Float, hermite_table
 from onestride.problem import Problem
 from onestride.result import QUANTITIES, Status, TheoryError, plain
-from onestride.teachers import all_products, degree_fractions, hermite_components
-from onestride.theory.density import largest_possible, resolves_degrees, untrained_density, untrained_model
+from onestride.teachers import Target, all_products, degree_fractions, hermite_components
+from onestride.theory.density import resolves_degrees
 from onestride.theory.direction import direction
 from onestride.theory.expansion import expansion_distance
 from onestride.theory.learned import DEGREE, learned, predicted_components, teacher_degrees
-from onestride.theory.outliers import crossing, real_path, special_eigenvalues, spike_model
 from onestride.theory.plateau import window_of
 from onestride.theory.predict import predict
 from onestride.theory.profile import covariance, degrees
 from onestride.theory.profile.build import Ending, build_model, try_model
-from onestride.theory.profile.equations import Solution, solve
+from onestride.theory.profile.equations import ROUNDING, Solution, solve
 from onestride.theory.profile.errors import STRONG, errors, errors_at
 from onestride.theory.profile.neurons import learned_direction
 from onestride.theory.profile.sectors import Model
 from onestride.theory.profile.strength import BEST_LEVEL
 from onestride.theory.profile.travel import stable
+from onestride.theory.quick_spectrum import quick_spectrum
 from onestride.theory.reliability import known_off
 from onestride.theory.spectrum import beyond_the_spectrum, spectrum
 
@@ -62,6 +63,8 @@ _ELSEWHERE = "Quick theory while you move: coarse quadrature."  # where there is
 _PER_AMPLITUDE, _STRONGEST = 10, 3  # nodes more for each unit of the amplitude above one, up to four
 _CURVE = 121  # points of the teacher's curve
 _RADII = 2  # nodes of the length of x while a slider moves
+_ENOUGH = 1e-6  # scaled residual while a slider moves
+_MODELS = 64  # of the last curves: they serve every penalty
 
 
 def _one_isotropic_step(problem: Problem) -> bool:
@@ -94,7 +97,8 @@ def cell(problem: Problem, quality: Quality, start: Solution | None) -> tuple[Ce
     if isinstance(model, Ending):
         return nothing(model)
     same = start is not None and start.rho.size == model.w.size and start.q.size == model.theta.size
-    solution = solve(model, problem.ridge, start if same else None)
+    enough = _ENOUGH if quality is QUICK else ROUNDING
+    solution = solve(model, problem.ridge, start if same else None, tolerance=enough)
     if not solution.converged:
         words = f"the equations were not solved: residual {solution.residual:.1e}"
         return nothing(Ending(Status.NOT_CONVERGED, words))
@@ -144,6 +148,13 @@ def _first_direction(problem: Problem, components: Float[Array, "products"]) -> 
 
 def _coarse(problem: Problem, level: str, *, nodes: int) -> Model:
     """`build_model` at a level of one degree, or as coarsely with every degree: within 2 % of `predict`'s, 4 % at α = 1/2."""
+    return _kept_coarse(problem.replace(ridge=1.0), problem.sigma, problem.target, level, nodes)  # pyright: ignore[reportArgumentType]
+
+
+@lru_cache(maxsize=_MODELS)
+def _kept_coarse(problem: Problem, sigma: functions.Function, target: Target, level: str, nodes: int) -> Model:
+    """One model for every penalty; the functions are named since a registered name may change its meaning."""
+    assert (sigma, target) == (problem.sigma, problem.target)
     few = 2 * round(3 * nodes / 8) + 1
     if not problem.law.isotropic:
         return covariance.build(problem, nodes=few)
@@ -237,43 +248,10 @@ def _here_quick(problem: Problem) -> dict[str, Any]:
         "components": plain(found.components),
         "status": found.verdict.status.name.lower(),
         "message": found.verdict.message,
-        "spectrum": None if math.isnan(found.errors[2]) or beyond_the_spectrum(problem) else _quick_spectrum(problem),
+        "spectrum": None
+        if math.isnan(found.errors[2]) or beyond_the_spectrum(problem)
+        else quick_spectrum(problem, QUICK.level, QUICK.nodes),
     }
-
-
-def _quick_spectrum(problem: Problem) -> dict[str, Any]:
-    """The bulk before the step on a coarse grid, and outliers read off the walk of `outliers` without refining them."""
-    model = untrained_model(problem)
-    scale = largest_possible(model)
-    if scale == 0:
-        return {"untrained": None, "trained": None, "leading": [], "degrees": [], "edge": None, "message": ""}
-    # the bulk of degree l is about B_l times narrower and lower than that of degree one
-    grid = scale * np.geomspace(1e-4, 1, 140) if len(model.sectors) == 1 else scale * np.geomspace(1e-6, 1, 240)
-    density = untrained_density(problem, grid)
-    bright = np.flatnonzero(density * grid > 1e-6)
-    edge = float(grid[min(bright[-1] + 1, grid.size - 1)]) if bright.size else 0.0
-    leading: list[float] = []
-    if problem.eta > 0:
-        leading = _rough_outliers(spike_model(problem, QUICK.level, QUICK.nodes), edge)
-    law = {"grid": plain(grid), "density": plain(density)}
-    return {"untrained": law, "trained": None, "leading": leading, "degrees": [], "edge": edge, "message": ""}
-
-
-def _rough_outliers(model: Model, edge: float) -> list[float]:
-    """Where eigenvalues of the special sector cross 1 on the walk down to `edge`, by interpolation in logarithms."""
-    path = real_path(model, edge, accuracy=0.1)
-    if len(path) < 2:
-        return []
-    energy = np.log([-float(np.real(s.lam)) for s in path])
-    values = np.maximum([special_eigenvalues(model, s)[:6] for s in path], 1e-300)
-    found: list[float] = []
-    for column in values.T:
-        i = crossing(column)
-        if i is not None:
-            above, below = np.log(column[i : i + 2])
-            t = above / (above - below)
-            found.append(float(np.exp(energy[i] + t * (energy[i + 1] - energy[i]))))
-    return sorted(found, reverse=True)
 
 
 def _here_full(problem: Problem) -> dict[str, Any]:
@@ -295,6 +273,6 @@ def _here_full(problem: Problem) -> dict[str, Any]:
         return row
     told = found.to_dict()
     kept = ("leading", "degrees", "edge", "message", "untrained", "trained", "expected", "on_direction")
-    kept += ("between", "between_degrees")
+    kept += ("overlaps", "untrained_edge", "between", "between_degrees")
     row["spectrum"] = {name: told.get(name) for name in kept}
     return row

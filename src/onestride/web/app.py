@@ -124,10 +124,22 @@ async def theory(task: str, request: Request) -> Response:
         raise InputError(f"quality must be one of {', '.join(QUALITIES)}, got {quality[:40]!r}")
     axis = check_axis(request.query_params.get("axis", "exponent")) if task == "curves" else "exponent"
     asked, workers = _problem(request, "quality", "axis"), _workers(request)
-    async with workers.turn[quality]:
-        if await request.is_disconnected():  # the page has moved on while this waited
+    answer = asyncio.ensure_future(workers.theory(task, asked, quality, axis))
+    leaving = asyncio.ensure_future(_left(request))
+    try:
+        await asyncio.wait({answer, leaving}, return_when=asyncio.FIRST_COMPLETED)
+        if not answer.done():  # the page has moved on
             raise HTTPException(499, "nobody waits for this answer any more")
-        return Response(await workers.theory(task, asked, quality, axis), media_type="application/json")
+        return Response(answer.result(), media_type="application/json")
+    finally:
+        leaving.cancel()
+        answer.cancel()
+
+
+async def _left(request: Request) -> None:
+    """Wait until whoever asked has gone."""
+    while (await request.receive())["type"] != "http.disconnect":
+        pass
 
 
 async def panel(request: Request) -> Response:
@@ -140,8 +152,7 @@ async def panel(request: Request) -> Response:
 async def download(kind: str, media: str, request: Request) -> Response:
     """What the page shows, as a file."""
     asked, workers = _problem(request), _workers(request)
-    async with workers.turn["full"]:
-        answers = [await workers.theory(task, asked, "full") for task in ("curves", "here")]
+    answers = [await workers.theory(task, asked, "full") for task in ("curves", "here")]
     measured = _simulations(request).points(asked)
     data = await workers.run("full", write_figure, asked.step.exponent, *answers, measured, kind)
     headers = {"content-disposition": f'attachment; filename="onestride.{kind}"'}

@@ -24,6 +24,7 @@ from onestride.web.simulation import (
     FUNCTION,
     LEARNED,
     MOST_SEEDS,
+    NETWORK,
     OWN_FOLDER,
     SPECTRUM,
     STAGES,
@@ -182,6 +183,8 @@ class Simulations:
             row["learned"] = {k: _estimate([values[k] for values in learned]) for k in learned[0]}
         if sampled := self._own_values(FUNCTION, problem):
             row["function"] = sampled[0]
+        if drawn := self._own_values(NETWORK, problem):
+            row["network"] = drawn[0]
         if spectra := self._own_values(SPECTRUM, problem):
             row |= _histogram(spectra, problem.n)
         return row

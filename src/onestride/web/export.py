@@ -36,7 +36,9 @@ STOPS: dict[str, tuple[float, ...]] = {
     "ridge": (1e-4, 1e-3, 0.01, 0.1, 1, 10),
     "exponent": tuple(k / 40 for k in range(21)),
 }
-POLICY = "default-src 'none'; script-src 'unsafe-inline' data:; style-src 'unsafe-inline'; img-src data:"
+POLICY = (
+    "default-src 'none'; script-src 'unsafe-inline' data:; style-src 'unsafe-inline'; img-src data:; font-src data:"
+)
 
 
 def export(
@@ -131,6 +133,8 @@ def one_file(data: str) -> str:
     """The page with its styles, its modules and `data` inside."""
     page = (STATIC / "index.html").read_text(encoding="utf-8")
     styles = "\n".join((STATIC / name).read_text(encoding="utf-8") for name in ("style.css", "figures.css"))
+    font = base64.b64encode((STATIC / "font" / "math.woff2").read_bytes()).decode()
+    styles = styles.replace('url("font/math.woff2")', f'url("data:font/woff2;base64,{font}")')
     modules = {path.name: path.read_text(encoding="utf-8") for path in STATIC.glob("*.js")}
     modules["net.js"] = modules.pop("offline.js")
     del modules["table.js"]  # another page

@@ -1,8 +1,8 @@
 """What the process of a simulation does: fill a store seed by seed, so that the server may be killed at any time.
 
 Errors are the `run` records of a sweep, so the explorer and sweeps share their results. At the chosen α the spectrum and
-the learned shares are measured too, and of the first seed the predictor itself, as records of the explorer's own kinds in a
-folder of their own.
+the learned shares are measured too, and of the first seed the predictor, neurons and leading vectors themselves, as records of
+the explorer's own kinds in a folder of their own.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +23,7 @@ from onestride.simulation.cost import Plan
 from onestride.simulation.function import sample_function
 from onestride.simulation.learned import measure_learned
 from onestride.simulation.memory import learned_memory, spectrum_memory
+from onestride.simulation.sampled_network import sample_network
 from onestride.simulation.spectrum import measure_spectrum
 from onestride.store import Record, Store
 from onestride.sweeps.cells import problem_content, run_cell
@@ -30,8 +31,9 @@ from onestride.sweeps.task import Task, machine, perform
 from onestride.web.workers import start_worker
 
 EXPONENTS = tuple(np.linspace(0, 0.5, 9).round(6).tolist())
-SPECTRUM, LEARNED, FUNCTION = "explorer-spectrum", "explorer-learned", "explorer-function"
-POINTS = 400  # at which the predictor is drawn
+SPECTRUM, LEARNED = "explorer-spectrum", "explorer-learned"
+FUNCTION, NETWORK = "explorer-function", "explorer-network"
+POINTS = 400  # at which the predictor is drawn, samples of the vectors and neurons
 NUMERICS = 1  # of the explorer's own kinds
 MOST_SEEDS = 64
 WORK_LIMIT = 1.0e11  # n·N·min(n, N) and friends: about three minutes a seed on one core
@@ -87,6 +89,7 @@ def fill(store: Path, problem: Problem, seeds: int, tell: Callable[[int], None] 
             tell(seed * STAGES + 1)
             if seed == 0:
                 _measure(FUNCTION, problem, seed, own)
+                _measure(NETWORK, problem, seed, own)
             for part, kind in enumerate((SPECTRUM, LEARNED), 2):
                 _measure(kind, problem, seed, own)
                 tell(seed * STAGES + part)
@@ -132,7 +135,17 @@ def _learned(problem: Problem, seed: int) -> dict[str, Any]:
 
 def _function(problem: Problem, seed: int) -> dict[str, Any]:
     sampled = sample_function(problem, seed, POINTS)
-    return {name: [float(f"{v:.4g}") for v in getattr(sampled, name)] for name in ("z", "untrained", "trained")}
+    return {part.name: _short(getattr(sampled, part.name)) for part in fields(sampled)}
 
 
-MEASURES = {FUNCTION: _function, SPECTRUM: _spectrum, LEARNED: _learned}
+def _network(problem: Problem, seed: int) -> dict[str, Any]:
+    sampled = sample_network(problem, seed, POINTS)
+    return {part.name: _short(getattr(sampled, part.name)) for part in fields(sampled)}
+
+
+def _short(values: Any) -> Any:
+    """Four digits are more than a figure shows."""
+    return [_short(v) if np.ndim(v) else float(f"{v:.4g}") for v in values]
+
+
+MEASURES = {FUNCTION: _function, NETWORK: _network, SPECTRUM: _spectrum, LEARNED: _learned}

@@ -1,7 +1,8 @@
 """Theory off the event loop: two pools of processes, so that slow work never stands in the way of quick work.
 
-Equal questions asked at the same time share one computation, answers are kept, and no computation outlives its limit. The
-limit is in seconds of computing, not of the clock, so that an answer does not depend on what else the machine does.
+Equal questions asked at the same time share one computation and answers are kept. No computation outlives its limit, which is
+in seconds of computing, not of the clock, so that an answer does not depend on what else the machine does; nor the last who
+waited for it: on two cores, what nobody wants any more would slow down what somebody wants.
 """
 
 from __future__ import annotations
@@ -11,10 +12,12 @@ import json
 import multiprocessing
 import os
 import signal
+import time
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from concurrent.futures import BrokenExecutor, ProcessPoolExecutor
 from contextlib import contextmanager, nullcontext, suppress
+from dataclasses import dataclass
 from typing import Any
 
 from onestride._errors import InputError
@@ -26,10 +29,18 @@ from onestride.web.query import write_query
 KEPT = 400  # answers in memory, of 2 to 30 kB
 TIME_LIMIT = {"quick": 20.0, "full": 90.0}  # seconds of computing
 PROCESSES = {"quick": 2, "full": 2}
+LOOK = 0.02  # seconds of computing between two looks at whether anybody waits
+SLOTS = 64  # of computations that can be given up, one for each under way
+
+_given_up: Any = None  # in a worker: a byte for each slot, shared with the server
 
 
 class Overtime(Exception):
     """A computation ran past its limit."""
+
+
+class GivenUp(Exception):
+    """Nobody waits for this computation any more."""
 
 
 @contextmanager
@@ -57,30 +68,38 @@ def start_worker() -> None:
     np.seterr(all="ignore")  # they end as NaN and a sentence
 
 
-def start_theory() -> None:
+def start_theory(given_up: Any = None) -> None:
     """A process for theory: one BLAS thread, and the tables of the default activation filled."""
+    global _given_up  # how an initializer leaves something behind
     from threadpoolctl import threadpool_limits
 
     import onestride.theory.quick as theory
+    from onestride.theory.quick_curves import curves
 
     start_worker()
     threadpool_limits(1)
+    _given_up = given_up
     problem = Problem(n=1000, d=500, N=1500, ridge=0.1, teacher=(0, 1, 0.5))
     theory.here(problem, theory.QUICK)
+    curves(problem, theory.QUICK)
 
 
 @contextmanager
-def time_limit(seconds: float) -> Iterator[None]:
-    """Raise `Overtime` in the main thread after so many seconds of computing, where the system can."""
+def time_limit(seconds: float, slot: int | None = None) -> Iterator[None]:
+    """Raise `Overtime` after so many seconds of computing, `GivenUp` once that is said of the slot; where the system can."""
     if not hasattr(signal, "setitimer"):
         yield
         return
+    end = time.process_time() + seconds
 
-    def stop(*_: object) -> None:
-        raise Overtime
+    def look(*_: object) -> None:
+        if slot is not None and _given_up is not None and _given_up[slot]:
+            raise GivenUp
+        if time.process_time() >= end:
+            raise Overtime
 
-    previous = signal.signal(signal.SIGPROF, stop)
-    signal.setitimer(signal.ITIMER_PROF, seconds)
+    previous = signal.signal(signal.SIGPROF, look)
+    signal.setitimer(signal.ITIMER_PROF, LOOK, LOOK)
     try:
         yield
     finally:
@@ -88,8 +107,8 @@ def time_limit(seconds: float) -> Iterator[None]:
         signal.signal(signal.SIGPROF, previous)
 
 
-def lasting_answer(task: str, fields: dict[str, Any], quality: str) -> bytes:
-    """One answer as JSON, made in a worker and good for ever; `Overtime` or `MemoryError` when there is none today.
+def lasting_answer(task: str, fields: dict[str, Any], quality: str, slot: int | None = None) -> bytes:
+    """One answer as JSON, made in a worker and good for ever; `Overtime`, `GivenUp` or `MemoryError` when there is none today.
 
     `fields` are those of the problem, or for a curve along another axis the address and the name of the axis.
     """
@@ -100,7 +119,7 @@ def lasting_answer(task: str, fields: dict[str, Any], quality: str) -> bytes:
 
     chosen = QUALITIES[quality]
     try:
-        with time_limit(TIME_LIMIT[quality]):
+        with time_limit(TIME_LIMIT[quality], slot):
             if task == "along":
                 found = curve(fields["query"], fields["axis"], chosen)
             else:
@@ -125,18 +144,28 @@ def _passing(error: BaseException, quality: str) -> bytes:
     return _failure(f"the theory took longer than {TIME_LIMIT[quality]:g} s for this problem and was stopped", quality)
 
 
+@dataclass
+class _Question:
+    """A computation under way, and how many wait for it."""
+
+    task: asyncio.Task[bytes]
+    waiting: int = 0
+
+
 class Workers:
     """The pools and the answers they gave."""
 
     def __init__(self) -> None:
         self._pools: dict[str, ProcessPoolExecutor] = {}
         self._kept: OrderedDict[Any, bytes] = OrderedDict()
-        self._running: dict[Any, asyncio.Task[bytes]] = {}
+        self._running: dict[Any, _Question] = {}
+        self._given_up: Any = multiprocessing.get_context("spawn").RawArray("b", SLOTS)
+        self._free = set(range(SLOTS))
         # slow questions wait outside the pool, where they can give up
-        self.turn = {"quick": nullcontext(), "full": asyncio.Semaphore(PROCESSES["full"])}
+        self._turn = {"quick": nullcontext(), "full": asyncio.Semaphore(PROCESSES["full"])}
 
     async def theory(self, task: str, problem: Problem, quality: str, axis: str = "exponent") -> bytes:
-        """`curves`, `here`, `map` or `why` as JSON, from memory when it was asked before."""
+        """`curves`, `here`, `map` or `why` as JSON, from memory when it was asked before; cancelled, it stops for good."""
         if task == "curves" and axis == "exponent":  # the same for every α, but for how far left the axis goes
             problem = problem.at(exponent=min(problem.step.exponent, 0.0))
         if task == "map":  # the same for every α and λ
@@ -147,9 +176,17 @@ class Workers:
             self._kept.move_to_end(key)
             return self._kept[key]
         if key not in self._running:
-            self._running[key] = asyncio.create_task(self._compute(key))
-            self._running[key].add_done_callback(lambda _: self._running.pop(key, None))
-        return await asyncio.shield(self._running[key])
+            self._running[key] = _Question(asyncio.create_task(self._compute(key)))
+        question = self._running[key]
+        question.waiting += 1
+        try:
+            return await asyncio.shield(question.task)
+        finally:
+            question.waiting -= 1
+            if not question.waiting:
+                question.task.cancel()
+                if self._running.get(key) is question:
+                    self._running.pop(key)
 
     async def _compute(self, key: tuple[str, Problem, str, str]) -> bytes:
         """Ask a worker, and keep what it says if it would say so again."""
@@ -158,13 +195,32 @@ class Workers:
         if axis != "exponent":
             task, fields = "along", {"query": write_query(problem), "axis": axis}
         try:
-            found = await self.run(quality, lasting_answer, task, fields, quality)
+            async with self._turn[quality]:
+                found = await self._asked(quality, task, fields)
         except (Overtime, MemoryError) as error:
             return _passing(error, quality)
         self._kept[key] = found
         while len(self._kept) > KEPT:
             self._kept.popitem(last=False)
         return found
+
+    async def _asked(self, quality: str, task: str, fields: dict[str, Any]) -> bytes:
+        """The answer of a worker, which is told when this is cancelled; its slot is free again once it has stopped."""
+        slot = self._free.pop() if quality == "full" and self._free else None
+        work = asyncio.ensure_future(self.run(quality, lasting_answer, task, fields, quality, slot))
+        if slot is not None:
+            work.add_done_callback(lambda _: self._release(slot))
+        try:
+            return await asyncio.shield(work)
+        except asyncio.CancelledError:
+            if slot is not None:
+                self._given_up[slot] = 1
+            work.add_done_callback(lambda done: done.cancelled() or done.exception())  # nobody is left to be told
+            raise
+
+    def _release(self, slot: int) -> None:
+        self._given_up[slot] = 0
+        self._free.add(slot)
 
     async def run(self, pool: str, function: Callable[..., Any], *arguments: Any) -> Any:
         """Call a function in a pool; once more in a fresh pool if a worker died."""
@@ -188,6 +244,7 @@ class Workers:
                 PROCESSES[name],
                 mp_context=multiprocessing.get_context("spawn"),
                 initializer=start_theory,
+                initargs=(self._given_up,),
             )
         return self._pools[name]
 

@@ -30,6 +30,7 @@ from onestride.theory.bulk import bulk_of
 from onestride.theory.profile.sectors import Model, Sector
 
 TOLERANCE = 1e-10  # on the scaled residual
+ROUNDING = 1e-13  # where Newton's method ends by itself
 MOST_STEPS = 300  # of Newton's method on the way to one λ; a continuation that needs more has gone astray
 _WORTH = 0.1  # of the residual before: what a step with the last Jacobian must reach to be worth another
 _LARGE = 350  # rows and neurons from which on half of them must do
@@ -137,7 +138,7 @@ def newton(
     rho: Inexact[Array, "i"],
     q: Inexact[Array, "k"],
     *,
-    tolerance: float = 1e-13,
+    tolerance: float = ROUNDING,
     steps: int = 40,
     cap: float = 1.0,
 ) -> Solution:
@@ -179,7 +180,14 @@ def _worth(model: Model) -> float:
     return float(_WORTH ** max(20 / times, 1.0))
 
 
-def solve(model: Model, lam: complex, start: Solution | None = None, guess: Guess | None = None) -> Solution:
+def solve(
+    model: Model,
+    lam: complex,
+    start: Solution | None = None,
+    guess: Guess | None = None,
+    *,
+    tolerance: float = ROUNDING,
+) -> Solution:
     """Solve at λ, from a neighbouring solution, or a guess, if given, else by continuation.
 
     λ > 0: from the untrained network's ρ and q, else down from a large λ. Complex λ: down from a large imaginary part
@@ -193,7 +201,7 @@ def solve(model: Model, lam: complex, start: Solution | None = None, guess: Gues
         if start is not None or cap == 1.0:
             near = guess if start is None else _better(model, lam, _predict(start, lam), guess)
             near = near or _untrained(model, float(np.real(lam)))
-            found = newton(model, lam, *near, cap=cap, steps=25 if start is None else 40)
+            found = newton(model, lam, *near, cap=cap, steps=25 if start is None else 40, tolerance=tolerance)
             if found.converged:
                 return found
             taken = found.iterations

@@ -260,12 +260,13 @@ def _by_rule(at: Array, weights: Array, values: Array, D: float, L: int) -> Arra
 
 
 def _locally(f: Function, t: Array, sd: Array, D: float, L: int) -> Array:
-    g, p = _sphere_nodes(D)
+    g, p = sphere_nodes(D)
     return _moments(f(t[:, None] + sd[:, None] * g), np.broadcast_to(g, (t.size, g.size)), p[None, :], D, L)
 
 
 @lru_cache(maxsize=64)
-def _sphere_nodes(D: float) -> tuple[Array, Array]:
+def sphere_nodes(D: float) -> tuple[Float[Array, "u"], Float[Array, "u"]]:
+    """`sphere_rule` with nodes enough for any polynomial that a teacher can be."""
     return sphere_rule(D, _LOCAL)
 
 

@@ -1,4 +1,5 @@
-// One chart: lines, points with error bars, a histogram and straight lines, drawn as SVG from plain numbers.
+// One chart: lines, points with error bars, a histogram and straight lines, drawn as SVG from plain numbers. What the legend has
+// switched off is left out; a figure that is zoomed keeps its part of the axes until they mean something else.
 
 const SVG = "http://www.w3.org/2000/svg";
 
@@ -79,12 +80,28 @@ const MARKERS = {
   3: (x, y) => `M${x} ${y - 4.2}l4.2 4.2l-4.2 4.2l-4.2 -4.2z`,
 };
 
+// The part of an axis that is looked at, with ticks of its own.
+function lookedAt(axis, part) {
+  if (!part) return axis;
+  const [low, high] = part;
+  if (axis.log) return { ...axis, low, high, ticks: logTicks(low, high) };
+  const nice = niceTicks(low, high, 5);
+  const format = axis.spoken ?? nice.format;
+  return { ...axis, low, high, ticks: nice.ticks.filter((t) => t >= low && t <= high), format };
+}
+
+// Whoever moves on to a problem beyond the part that is looked at sees all of the figure again.
+const inSight = ({ at, value }, { x, y }) => at >= x[0] && at <= x[1] && (value == null || (value >= y[0] && value <= y[1]));
+
 export function draw(svg, spec) {
   const width = svg.clientWidth || 400;
   const height = svg.clientHeight || 260;
   const margin = { left: 50, right: spec.right ?? 14, top: 22, bottom: 38 };
   const inner = { x: margin.left, y: margin.top, w: width - margin.left - margin.right, h: height - margin.top - margin.bottom };
-  const { x, y } = spec;
+  const meaning = `${spec.x.label} ${spec.y.label ?? ""}`;
+  if (svg.zoom?.meaning !== meaning || !(spec.handles ?? []).every((handle) => inSight(handle, svg.zoom))) svg.zoom = null;
+  const [x, y] = [lookedAt(spec.x, svg.zoom?.x), lookedAt(spec.y, svg.zoom?.y)];
+  const series = spec.series.filter((s) => !svg.off?.has(s.group ?? s.label));
   const fx = x.log ? Math.log10 : (v) => v;
   const toX = (v) => inner.x + (inner.w * (fx(v) - fx(x.low))) / (fx(x.high) - fx(x.low));
   const toY = (v) => inner.y + inner.h * (1 - (v - y.low) / (y.high - y.low));
@@ -94,7 +111,8 @@ export function draw(svg, spec) {
 
   const clip = `clip-${svg.id}`;
   const frame = node("clipPath", { id: clip });
-  frame.append(node("rect", { x: inner.x, y: inner.y - 6, width: inner.w + margin.right, height: inner.h + 12 }));
+  const room = svg.zoom ? [0, 0] : [margin.right, 6]; // names stand beside the ends of lines
+  frame.append(node("rect", { x: inner.x, y: inner.y - room[1], width: inner.w + room[0], height: inner.h + 2 * room[1] }));
   parts.push(frame);
 
   (spec.bands ?? []).forEach(({ from, to, label, shaded }) => {
@@ -117,7 +135,7 @@ export function draw(svg, spec) {
     add("line", { class: "grid", x1: inner.x, x2: inner.x + inner.w, y1: toY(t), y2: toY(t) });
     add("text", { class: "tick-label", x: inner.x - 7, y: toY(t) + 3.5, "text-anchor": "end" }, y.format(t));
   });
-  x.ticks.forEach((t) => {
+  x.ticks.filter((t) => t >= x.low - 1e-12 && t <= x.high * (1 + 1e-12) + 1e-12).forEach((t) => {
     add("line", { class: "axis", x1: toX(t), x2: toX(t), y1: inner.y + inner.h, y2: inner.y + inner.h + 4 });
     add("text", { class: "tick-label", x: toX(t), y: inner.y + inner.h + 16, "text-anchor": "middle" }, x.format(t));
   });
@@ -137,7 +155,7 @@ export function draw(svg, spec) {
   drawHorizontals(spec.horizontals ?? [], { put, toY, y, inner, reserved });
 
   const ends = [];
-  for (const s of spec.series) drawSeries(s, { put, toX, toY, y, inner, ends });
+  for (const s of series) drawSeries(s, { put, toX, toY, y, inner, ends });
   let lowest = Infinity; // names at the ends of lines, from the bottom up, none on top of another
   for (const { at, colour, text } of ends.sort((a, b) => b.at[1] - a.at[1])) {
     lowest = Math.min(at[1] + 3.5, lowest - 13);
@@ -153,8 +171,10 @@ export function draw(svg, spec) {
       put("text", { class: "here-label", x: toX(at) + (left ? -9 : 9), y: toY(value) - 8, "text-anchor": left ? "end" : "start" }, label);
   });
   svg.replaceChildren(...parts);
-  svg.told = spec.series.filter((s) => s.label && s.x?.length); // what is read out on hover and written as CSV
-  svg.scale = { inner, toX, toY, x, y, fromX: (px) => unscale(px, inner, x) };
+  svg.closest("figure").classList.toggle("zoomed", Boolean(svg.zoom));
+  svg.told = series.filter((s) => s.label && s.x?.length); // what is read out on hover and written as CSV
+  const share = (py) => Math.min(1, Math.max(0, 1 - (py - inner.y) / inner.h));
+  svg.scale = { inner, toX, toY, x, y, meaning, fromX: (px) => unscale(px, inner, x), fromY: (py) => y.low + share(py) * (y.high - y.low) };
 }
 
 const widthOf = (text) => 5.9 * text.length; // of 11 px letters, on the safe side
@@ -179,16 +199,21 @@ function drawHorizontals(lines, { put, toY, y, inner, reserved }) {
       if (rows.length && widthOf(`${rows.at(-1)}, ${name}`) < inner.w - 20) rows[rows.length - 1] += `, ${name}`;
       else rows.push(`${sign} ${name}`);
     }
-    rows.forEach((row, i) => write(row, [{ side: "start", y: first + step * i }]));
+    const heights = [0, 1, 2, 3, 4, 5].map((k) => first + step * k).filter((foot) => heightOf.every((line) => line < foot - 11 || line > foot + 3));
+    rows.forEach((row) => write(row, (heights.length ? heights : [first]).map((foot) => ({ side: "start", y: foot }))));
   };
+  const inside = shown.filter(({ at }) => at >= y.low && at <= y.high).sort((a, b) => a.at - b.at);
+  const heightOf = inside.map(({ at }) => toY(at));
+  for (const { at, style = 1 } of inside) put("line", { class: `baseline dash-${style}`, x1: inner.x, x2: inner.x + inner.w, y1: toY(at), y2: toY(at) });
+  const clear = (foot) => heightOf.every((line) => line < foot - 10 || line > foot + 3.5);
+  for (const { at, label } of inside) {
+    const line = toY(at);
+    const heights = [line - 4, line + 12, line - 16, line + 24, line - 28];
+    const free = heights.filter(clear); // a name that another line runs through is the last resort
+    write(label, [...free, ...heights.filter((h) => !clear(h))].flatMap((foot) => ["end", "start"].map((side) => ({ side, y: foot }))));
+  }
   beyond("↓", shown.filter(({ at }) => at < y.low), inner.y + inner.h - 6, -12);
   beyond("↑", shown.filter(({ at }) => at > y.high), inner.y + 25, 12);
-  for (const { at, label, style = 1 } of shown.filter(({ at }) => at >= y.low && at <= y.high).sort((a, b) => a.at - b.at)) {
-    const line = toY(at);
-    put("line", { class: `baseline dash-${style}`, x1: inner.x, x2: inner.x + inner.w, y1: line, y2: line });
-    const heights = [line - 4, line + 12, line - 16, line + 24, line - 28];
-    write(label, heights.flatMap((foot) => ["end", "start"].map((side) => ({ side, y: foot }))));
-  }
 }
 
 function unscale(px, inner, x) {
@@ -210,7 +235,8 @@ function drawSeries(s, { put, toX, toY, y, inner, ends }) {
     };
     line(marked ? s.y.map((v, i) => (s.off[i] ? null : v)) : s.y, s.style ?? `dash-${colour}`);
     if (marked) line(s.y.map((v, i) => (near(i) ? v : null)), "off"); // known to be off
-    if (s.end) for (const run of pieces(s.x, s.y, toX, toY)) ends.push({ at: run.at(-1), colour, text: s.end });
+    const last = pieces(s.x, s.y, toX, toY).at(-1)?.at(-1);
+    if (s.end && last && last[0] <= inner.x + inner.w + 1) ends.push({ at: last, colour, text: s.end });
   } else if (s.kind === "level") {
     if (s.y != null) put("line", { class: `level colour-${colour}`, x1: inner.x, x2: inner.x + inner.w, y1: toY(s.y), y2: toY(s.y) });
   } else if (s.kind === "stairs") {
@@ -242,7 +268,7 @@ function drawSeries(s, { put, toX, toY, y, inner, ends }) {
     });
   } else if (s.kind === "dots") {
     const path = s.x.map((at, i) => `M${round(toX(at))} ${round(toY(s.y[i]))}h0`).join("");
-    if (path) put("path", { class: `dots colour-${colour}`, d: path });
+    if (path) put("path", { class: `dots colour-${colour}`, d: path, "data-series": s.label });
   } else if (s.kind === "points") {
     s.x.forEach((at, i) => {
       if (s.y[i] == null) return;
@@ -256,26 +282,43 @@ function drawSeries(s, { put, toX, toY, y, inner, ends }) {
   }
 }
 
-export function legend(list, entries) {
+// Each entry is a switch of the series of its group (or of its own name); what a figure has no series for is only told.
+export function legend(list, entries, svg = list.closest("figure").querySelector("svg[role=img]")) {
   const text = JSON.stringify(entries);
   if (list.dataset.entries === text) return;
   list.dataset.entries = text;
   list.replaceChildren(
-    ...entries.map(({ label, kind, colour = 0, style }) => {
+    ...entries.map(({ label, kind, colour = 0, style, group = label, fixed }) => {
       const item = document.createElement("li");
       const key = node("svg", { viewBox: "0 0 26 12", width: 26, height: 12, "aria-hidden": "true" });
       if (kind === "points") key.append(node("path", { class: `mark colour-${colour}`, d: MARKERS[colour % 4](13, 6) }));
       else if (kind === "dots") key.append(node("path", { class: `dots colour-${colour}`, d: "M6 8h0M13 4h0M20 7h0" }));
       else if (kind === "bar") key.append(node("rect", { class: "bar", x: 4, y: 2, width: 18, height: 9 }));
-      else if (kind === "area") key.append(node("rect", { class: "cell fill-0", x: 4, y: 1, width: 18, height: 10, "fill-opacity": 0.8 }));
+      else if (kind === "area") key.append(node("rect", { class: `cell fill-${colour}`, x: 4, y: 1, width: 18, height: 10, "fill-opacity": 0.8 }));
       else if (kind === "best") key.append(node("path", { class: "best", d: "M13 0l1.7 4l4.3 .3l-3.3 2.7l1.1 4.2l-3.8 -2.3l-3.8 2.3l1.1 -4.2l-3.3 -2.7l4.3 -.3z" }));
       else if (kind === "here") key.append(node("circle", { class: "here-dot", cx: 13, cy: 6, r: 4 }));
       else if (kind === "spike") key.append(node("path", { class: `spike colour-${colour}`, d: "M13 12V4M9 7L13 1L17 7" }));
       else if (kind === "level") key.append(node("line", { class: `level colour-${colour}`, x1: 1, x2: 25, y1: 6, y2: 6 }));
       else if (kind === "limit") key.append(node("line", { class: `limit colour-${colour}`, x1: 1, x2: 25, y1: 6, y2: 6 }));
       else key.append(node("path", { class: `curve colour-${colour} ${style ?? `dash-${colour}`}`, d: "M1 6H25" }));
-      item.append(key, label);
+      if (fixed) item.append(key, label);
+      else item.append(toggle(svg, group, key, label));
       return item;
     }),
   );
+}
+
+function toggle(svg, group, ...words) {
+  const button = document.createElement("button");
+  button.type = "button";
+  button.title = "Show or hide";
+  button.setAttribute("aria-pressed", String(!svg.off?.has(group)));
+  button.append(...words);
+  button.addEventListener("click", () => {
+    svg.off ??= new Set();
+    if (!svg.off.delete(group)) svg.off.add(group);
+    button.setAttribute("aria-pressed", String(!svg.off.has(group)));
+    svg.repaint?.();
+  });
+  return button;
 }

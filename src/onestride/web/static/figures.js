@@ -21,7 +21,7 @@ export const QUANTITIES = {
   gap: { words: "Test minus training error", of: (f) => minusOf(f.test_error, f.train_mse) },
 };
 const BASELINES = { "linear-ridge": "ridge on the inputs", "best-linear": "best linear predictor", "direction-only": "best function of βᵀx", bayes: "noise alone" };
-const OFF = { label: "known to be off by more than 5 %", style: "off" };
+const OFF = { label: "known to be off by more than 5 %", style: "off", fixed: true };
 
 const minusOf = (a, b) => (Array.isArray(a) ? a.map((v, i) => minusOf(v, Array.isArray(b) ? b[i] : b)) : a == null || b == null ? null : a - b);
 const spread = (values, x) => (Array.isArray(values) ? values : x.map(() => values)); // one number for the whole axis, or one for each position
@@ -136,7 +136,7 @@ export function errorFigure(svg, list, quantity, shown) {
     verticals: verticals(curves),
     horizontals: lines,
     series: [
-      ...(limit.length ? [{ kind: "stairs", x: curves.limit.windows, y: limit, colour: 1 }] : []),
+      ...(limit.length ? [{ kind: "stairs", x: curves.limit.windows, y: limit, colour: 1, group: "limit" }] : []),
       ...drawn.map((m) => ({ kind: "line", x: curves.x, y: m.y, label: m.label, colour: 4, style: "dash-1", end: m.end })),
       ...pinned,
       { kind: "line", x: curves.x, y: column, label: "theory", off },
@@ -151,9 +151,8 @@ export function errorFigure(svg, list, quantity, shown) {
     ],
     handles: [{ at, value: here_, label: doubt ? `${show(here_)}, known to be off` : show(here_), off: doubt }],
   });
-  const entries = [...(off.every(Boolean) ? [] : [{ label: "theory at this n" }]), ...(off.some(Boolean) ? [OFF] : []), ...(finite(limit).length ? [{ label: "limit n → ∞", kind: "limit", colour: 1 }] : [])];
-  if (curves.axis === "n") entries[0] = { label: "theory" };
-  if (measured.length) entries.push({ label: `simulation, ${measured[0].seeds} seeds${gain ? ", paired" : ""}`, kind: "points" });
+  const entries = [...(off.every(Boolean) ? [] : [{ label: curves.axis === "n" ? "theory" : "theory at this n", group: "theory" }]), ...(off.some(Boolean) ? [OFF] : []), ...(finite(limit).length ? [{ label: "limit n → ∞", kind: "limit", colour: 1, group: "limit" }] : [])];
+  if (measured.length) entries.push({ label: `simulation, ${measured[0].seeds} seeds${gain ? ", paired" : ""}`, kind: "points", group: "simulation" });
   legend(list, entries);
   const { words } = QUANTITIES[quantity];
   const value = here_ == null ? "" : `, ${show(here_)} at ${AXES[curves.axis].symbol} = ${show(at)}${doubt ? ", known to be off by more than 5 %" : ""}`;
@@ -167,21 +166,21 @@ export function learnedFigure(svg, list, { curves, here, points, at, pins, axes 
   const pinned = pins.filter((pin) => pin.curves?.x);
   curves.degrees.forEach((k, i) => {
     const before = curves.untrained_fraction[k];
-    if (Array.isArray(before)) series.push({ kind: "line", x: curves.x, y: before, colour: i, style: "level", label: `degree ${k}, without the step` });
-    else series.push({ kind: "level", y: before, colour: i });
-    for (const pin of pinned) if (pin.curves.fraction[k]) series.push({ kind: "line", x: pin.curves.x, y: pin.curves.fraction[k], colour: i, style: `ghost dash-${i}`, label: `degree ${k}, ${pin.name}` });
+    if (Array.isArray(before)) series.push({ kind: "line", x: curves.x, y: before, colour: i, style: "level", label: `degree ${k}, without the step`, group: "without" });
+    else series.push({ kind: "level", y: before, colour: i, group: "without" });
+    for (const pin of pinned) if (pin.curves.fraction[k]) series.push({ kind: "line", x: pin.curves.x, y: pin.curves.fraction[k], colour: i, style: `ghost dash-${i}`, label: `degree ${k}, ${pin.name}`, group: "pins" });
     series.push({ kind: "line", x: curves.x, y: curves.fraction[k], colour: i, label: `degree ${k}`, end: `H${"₁₂₃₄"[k - 1]}`, off });
     const row = points?.learned?.[k];
-    if (row) series.push({ kind: "points", label: `degree ${k}, simulation`, x: [at], y: [row.mean], error: [row.stderr], colour: i, titles: [`degree ${k}: ${show(row.mean)} ± ${show(row.stderr, 2)}`] });
+    if (row) series.push({ kind: "points", label: `degree ${k}, simulation`, group: "simulation", x: [at], y: [row.mean], error: [row.stderr], colour: i, titles: [`degree ${k}: ${show(row.mean)} ± ${show(row.stderr, 2)}`] });
     entries.push({ label: `degree ${k}`, colour: i });
   });
-  entries.push({ label: "without the step", kind: "level", colour: 0 }, ...(off.some(Boolean) ? [OFF] : []));
-  if (pinned.length) entries.push({ label: pinned.map((p) => p.name).join(", "), style: "ghost" });
+  entries.push({ label: "without the step", kind: "level", colour: 0, group: "without" }, ...(off.some(Boolean) ? [OFF] : []));
+  if (pinned.length) entries.push({ label: pinned.map((p) => p.name).join(", "), style: "ghost", group: "pins" });
   const all = finite(series.flatMap((s) => s.y));
   const axis = niceTicks(Math.min(...all) < -0.05 ? Math.max(Math.min(...all), -1) : 0, Math.max(...all) > 1.05 ? Math.min(Math.max(...all), 2) : 1, 4);
   draw(svg, {
     x: xAxis(curves, axes),
-    y: { ...axis, low: Math.min(axis.low, -0.03), high: Math.max(axis.high, 1.03), format: (t) => `${Math.round(100 * t)} %` },
+    y: { ...axis, low: Math.min(axis.low, -0.03), high: Math.max(axis.high, 1.03), format: (t) => `${Math.round(100 * t)} %`, spoken: (t) => `${Number((100 * t).toFixed(2))} %` },
     right: 26,
     bands: bands(curves).map((b) => ({ ...b, label: "" })),
     verticals: verticals(curves),
@@ -209,7 +208,7 @@ export function hermiteSum(components, z) {
 
 const curveOf = (components, z) => (components?.every((c) => c != null) ? z.map((x) => hermiteSum(components, x)) : z.map(() => null));
 
-export function functionFigure(svg, list, { curves, here, points, fresh, pins }) {
+export function functionFigure(svg, list, { curves, here, points, fresh, pins, own = [] }) {
   const { z, teacher } = here.function;
   const several = here.directions > 1;
   const trained = curveOf(here.components, z);
@@ -223,12 +222,14 @@ export function functionFigure(svg, list, { curves, here, points, fresh, pins })
     { kind: "line", x: z, y: untrained, label: "without the step", colour: 4, straight: true },
     ...pins.filter((pin) => pin.here?.components).map((pin, i) => ({ kind: "line", x: z, y: curveOf(pin.here.components, z), label: pin.name, colour: 0, style: `ghost dash-${(i % 3) + 1}`, straight: true, end: pin.name.slice(0, 9) })),
     { kind: "line", x: z, y: trained, label: "after the step", colour: 0, straight: true },
+    ...own,
   ];
   draw(svg, { x: { low: -3, high: 3, ticks: [-3, -2, -1, 0, 1, 2, 3], format: (t) => show(t, 2), label: several ? "z₁ = β₁ᵀx" : "z = β⋆ᵀx" }, y, right: pins.length ? 62 : 14, series });
   legend(list, [
-    { label: several ? "labels, E[y | z₁]" : "teacher σ⋆(z)", colour: 1, style: "dash-0" },
-    { label: "learned with the step", colour: 0 },
-    { label: "without it", colour: 4 },
+    { label: several ? "labels, E[y | z₁]" : "teacher σ⋆(z)", colour: 1, style: "dash-0", group: "teacher" },
+    { label: "learned with the step", colour: 0, group: "after the step" },
+    { label: "without it", colour: 4, group: "without the step" },
+    ...own.map(({ group, colour, style }) => ({ label: group, group, colour, style })),
     ...(dots ? [{ label: "f̂(x), simulated", kind: "dots" }] : []),
   ]);
   const told = Object.entries(here.fraction ?? {}).map(([k, v]) => `${Math.round(100 * v)} % of degree ${k}`);

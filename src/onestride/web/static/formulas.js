@@ -1,6 +1,6 @@
 // The formulas of the theory in MathML, with the numbers of the current problem, each symbol explained on hover or focus.
 
-import { percent, show, steady } from "./text.js";
+import { listed, percent, show, steady } from "./text.js";
 
 const SYMBOLS = {
   eta: "η: the size of the gradient step",
@@ -90,7 +90,22 @@ function mixed(f, values, named) {
   return [math(sym("y", mi("y")), mo("="), frac(terms, `<msqrt><mn>${f.directions}</mn></msqrt>`), noise), ...inner];
 }
 
-function featureSum(f) {
+// ‖size·(X̃β)^∘k (a^∘k)ᵀ‖/√n for many samples and neurons: both are Gaussian, with E z^2k = (2k − 1)!!, or a is ±1/√N.
+function termNorm(f, k, size, law) {
+  const moment = [1, 1, 3, 15][k];
+  return size * Math.sqrt(moment) * f.length ** k * Math.sqrt(law === "gaussian" ? moment : 1) * f.N ** ((1 - k) / 2);
+}
+
+// Power of each degree of the labels, c⋆ₖ²k!, and of the noise: they add up to E y².
+function powers(f, values) {
+  const degrees = f.teacher.map((c, k) => [`degree ${k}`, c * c * [1, 1, 2, 6, 24, 120, 720][k]]).filter(([, v], k) => k > 0 && v > 1e-12);
+  const noise = Number(values.noise) ** 2;
+  return norms(...degrees.slice(0, 4), ...(noise ? [["noise", noise]] : []), ["E y²", f.teacher_power + noise]);
+}
+
+const norms = (...rows) => `<p class="norm">${rows.map(([name, value]) => `${name} = ${show(value)}`).join(" · ")}</p>`;
+
+function featureSum(f, readoutLaw) {
   const c1 = f.activation[1];
   const top = Math.min(f.expansion.ell, MOST_TERMS);
   const terms = [];
@@ -99,26 +114,29 @@ function featureSum(f) {
     if (Math.abs(size) < 1e-12) continue;
     const power = k === 1 ? `${mo("(")}${X}${beta}${mo(")")}` : sup(`<mrow>${mo("(")}${X}${beta}${mo(")")}</mrow>`, `<mrow>${mo("∘")}<mn>${k}</mn></mrow>`);
     const readout = k === 1 ? sup(sym("a", mi("a")), mi("⊤")) : `<msup><mrow>${mo("(")}${sup(sym("a", mi("a")), `<mrow>${mo("∘")}<mn>${k}</mn></mrow>`)}${mo(")")}</mrow>${mi("⊤")}</msup>`;
-    terms.push(`${size < 0 ? mo("−") : mo("+")}${mn(Math.abs(size))}${power}${readout}`);
+    terms.push({ math: `${size < 0 ? mo("−") : mo("+")}${mn(Math.abs(size))}${power}${readout}`, k, size: termNorm(f, k, Math.abs(size), readoutLaw) });
   }
-  if (f.expansion.ell > top) terms.push(mo("+") + mo("…"));
+  if (f.expansion.ell > top) terms.push({ math: mo("+") + mo("…") });
   return terms;
 }
 
 // F ≈ F_ℓ where what F_ℓ leaves out is small beside F; otherwise what F is, and by how much F_ℓ misses it.
-function featureCard(f) {
+function featureCard(f, readoutLaw) {
   const whole = math(sym("F", mi("F")), mo("="), mi("σ"), mo("("), X, sup(mi("W"), mi("⊤")), mo(")"));
   if (!f.expansion)
     return [whole, f.threshold ? "<p>On a threshold no number of spikes stands for F.</p>" : f.window == null ? "<p>Beyond every window no finite sum of spikes stands for F.</p>" : ""];
   const { ell: top, distance, norm } = f.expansion;
   if (distance == null || !(distance <= SMALL_REST * norm)) {
     const size = distance == null ? "cannot be computed" : `is ${show(distance, 2)} in ‖·‖/√n, beside ${show(norm, 2)} of F`;
-    return [whole, `<p>The spikes of window ${top} stand for F as n → ∞. Not at this n: what they leave out along β ${size}.</p>`];
+    const terms = featureSum(f, readoutLaw).filter((t) => t.size != null);
+    return [whole, `<p>The spikes of window ${top} stand for F as n → ∞. Not at this n: what they leave out along β ${size}.</p>`, norms(["‖F‖/√n", norm], ...terms.map((t) => [`‖degree ${t.k}‖/√n`, t.size]))];
   }
-  const terms = featureSum(f);
+  const terms = featureSum(f, readoutLaw);
+  const before = f.spectrum?.untrained_edge;
   return [
     math(sym("F", mi("F")), mo("≈"), F0, mo("+"), `<munderover>${mo("∑")}<mrow>${sym("k", mi("k"))}${mo("=")}<mn>1</mn></mrow>${ell}</munderover>`, `<msubsup>${sym("ck", mi("c"))}<mn>1</mn>${mi("k")}</msubsup>`, sym("ck", sub(mi("c"), mi("k"))), sup(eta, mi("k")), sup(`<mrow>${mo("(")}${X}${beta}${mo(")")}</mrow>`, `<mrow>${mo("∘")}${mi("k")}</mrow>`), sup(`<mrow>${mo("(")}${sup(sym("a", mi("a")), `<mrow>${mo("∘")}${mi("k")}</mrow>`)}${mo(")")}</mrow>`, mi("⊤"))),
-    ...(terms.length ? terms.map((t, i) => math(i ? "" : mo("=") + F0, t)) : [math(mo("="), F0)]),
+    ...(terms.length ? terms.map((t, i) => math(i ? "" : mo("=") + F0, t.math) + (t.size == null ? "" : norms([`‖degree ${t.k}‖/√n`, t.size]))) : [math(mo("="), F0)]),
+    norms(["‖F‖/√n", norm], ...(before == null ? [] : [["‖F₀‖/√n", Math.sqrt(before)]]), ["what is left out", distance]),
     `<p>What the sum leaves out along β: ${distance < 0.005 * norm ? "less than 1 %" : percent(distance / norm)} of ‖F‖. The bulk moves too.</p>`,
   ];
 }
@@ -162,13 +180,14 @@ export function formulas(f, values) {
   } else card("The window", `<p>${f.threshold ? "α lies on a threshold between two windows." : f.window === 0 ? "ℓ = 0: too small a step for any spike." : "α = 1/2 lies beyond every window."}</p>`);
   const named = !values.teacher.includes(",");
   if (f.directions > 1) card("The labels", ...mixed(f, values, named));
-  else card("The labels", ...teacherSum(f.teacher, Number(values.noise), named).map((line, i) => math(i ? "" : sym("y", mi("y")) + mo("="), line)), `<p class="where">${named ? `${values.teacher.replace(/[^\w]/g, "")}, centred; ` : ""}Hermite polynomials of <span class="sym" data-symbol="z" tabindex="-1" role="button">z = β⋆ᵀx</span></p>`);
-  if (linear) card("The direction found", math(mi("cos"), mo("("), beta, mo(","), betaStar, mo(")"), mo("="), frac(cStar("<mn>1</mn>"), sym("s", mi("s"))), mo("="), frac(mn(f.teacher[1]), mn(f.length)), mo("="), mn(f.overlap)));
-  card("The features", ...featureCard(f));
+  else card("The labels", ...teacherSum(f.teacher, Number(values.noise), named).map((line, i) => math(i ? "" : sym("y", mi("y")) + mo("="), line)), `<p class="where">${named ? `${values.teacher.replace(/[^\w]/g, "")}, centred; ` : ""}Hermite polynomials of <span class="sym" data-symbol="z" tabindex="-1" role="button">z = β⋆ᵀx</span></p>`, powers(f, values));
+  if (linear) card("The direction found", math(mi("cos"), mo("("), beta, mo(","), betaStar, mo(")"), mo("="), frac(cStar("<mn>1</mn>"), sym("s", mi("s"))), mo("="), frac(mn(f.teacher[1]), mn(f.length)), mo("="), mn(f.overlap)), norms(["s² from c⋆₁²", f.teacher[1] ** 2], ["from d samples of noise", f.length ** 2 - f.teacher[1] ** 2 - (values.gradient === "full" ? f.activation[1] ** 2 : 0)], ...(values.gradient === "full" ? [["from f₀, c₁²", f.activation[1] ** 2]] : [])));
+  card("The features", ...featureCard(f, values.readout));
   const norm = (body, low = "") => `${mo("‖")}${body}${low ? sup(mo("‖"), low) : mo("‖")}`;
   card(
     "The fit",
     math(frac("<mn>1</mn>", sym("n", mi("n"))), norm(`${sym("ytilde", `<mover>${mi("y")}${mo("~")}</mover>`)}${mo("−")}${sym("F", mi("F"))}${ahat}`, "<mn>2</mn>"), mo("+"), sym("lambda", mi("λ")), norm(ahat, "<mn>2</mn>"), mo("="), mn(f.train_loss)),
+    f.train_mse == null ? "" : norms(["‖ỹ − Fâ‖²/n", f.train_mse], ["λ‖â‖²", f.train_loss - f.train_mse]),
     math(sym("E", mi("E")), sup(`<mrow>${mo("(")}${sym("y", mi("y"))}${mo("−")}${fhat}${mo("(")}${mi("x")}${mo(")")}${mo(")")}</mrow>`, "<mn>2</mn>"), mo("="), mn(f.test_error)),
   );
   const shares = Object.entries(f.fraction ?? {});
@@ -222,7 +241,6 @@ export function writeFormulas(box, f, values) {
 }
 
 const verb = (change, steps) => `${change <= 0 ? "lower" : "raise"}${steps > 1 ? "" : "s"}`;
-const listed = (words) => words.join(", ").replace(/, ([^,]*)$/, " and $1");
 
 export function sentence(f, curves) {
   if (f.test_error == null || curves?.before?.test_error == null) return "";

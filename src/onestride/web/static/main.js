@@ -3,21 +3,27 @@
 import { Controls } from "./controls.js";
 import { QUANTITIES, errorFigure, functionFigure, learnedFigure } from "./figures.js";
 import { explain, sentence, writeFormulas } from "./formulas.js";
+import { dragValue, pickOnMap } from "./drag.js";
+import { Drawing } from "./draw.js";
+import { Drawer } from "./drawer.js";
 import { mapFigure } from "./map.js";
 import { Refused, ask, latest } from "./net.js";
+import { neuronsFigure, vectorsFigure } from "./network.js";
 import { Play } from "./play.js";
+import { Presets } from "./presets.js";
 import { addFiles, readOut } from "./readout.js";
 import { Share } from "./share.js";
 import { Simulation } from "./simulate.js";
 import { spectrumFigure } from "./spectrum.js";
 import { StoreView } from "./store.js";
 import { Story } from "./story.js";
-import { asSentence, element, rewrite } from "./text.js";
+import { asSentence, rewrite } from "./text.js";
 import { View } from "./view.js";
 import { Why } from "./why.js";
 import { Panels } from "./panels.js";
 
 const REST = 200; // ms without input after which the full theory is asked for
+const LONG_REST = 500; // and after that, for the map
 const byId = (id) => document.getElementById(id);
 
 const answers = { curves: null, here: null, map: null };
@@ -27,6 +33,8 @@ let simulation;
 let share;
 let panels;
 let view;
+let presets;
+let drawing;
 let why;
 let rest;
 let writing;
@@ -100,7 +108,7 @@ function changed(name) {
   const values = query();
   share.update(values);
   document.documentElement.dataset.asked = JSON.stringify(values);
-  byId("quality").dataset.quality = "quick";
+  Object.assign(byId("quality").dataset, { quality: "quick", settled: "false" }); // from now on, not from the next frame
   refining.abort();
   clearTimeout(rest);
   if (!name || name !== view.axis || !answers.curves || !onAxis(answers.curves) || !inside(answers.curves)) wanted.add("curves");
@@ -125,7 +133,9 @@ async function refine(values) {
   writeAddress();
   simulation.fetchPoints(values);
   await Promise.all([receive("curves", values, "full", signal), receive("here", values, "full", signal)]);
-  if (!signal.aborted && !sameMap()) await receive("map", values, "full", signal);
+  if (sameMap()) return;
+  await new Promise((done) => setTimeout(done, LONG_REST)); // nobody looks at the map between two moves
+  if (!signal.aborted) await receive("map", values, "full", signal);
 }
 
 // The map is the same for every α and λ on it.
@@ -150,13 +160,22 @@ function notice(id, words) {
   byId(id).classList.toggle("empty", Boolean(words));
 }
 
-// Draw a figure again only when something it shows has changed.
+// Whether all that was asked has come from the full theory.
+function settled() {
+  const { curves, here } = answers;
+  const { asked } = document.documentElement.dataset;
+  return onAxis(curves) && [here, curves].every((x) => x?.quality === "full" && x.asked === asked);
+}
+
+// Draw a figure again only when something it shows has changed, and not while it is pale: its numbers are on the way.
 const drawn = {};
-function figure(id, inputs, paint) {
+function figure(id, inputs, paint, current = true) {
+  if (drawn[id] && (!current || (byId(id).away && !settled()))) return; // out of sight there is time
   const now = [...inputs, byId(id).clientWidth, byId(id).clientHeight];
   if (drawn[id]?.every((v, i) => v === now[i])) return;
   drawn[id] = now;
-  paint(byId(id), byId(`legend-${id}`));
+  byId(id).repaint = () => paint(byId(id), byId(`legend-${id}`));
+  byId(id).repaint();
 }
 
 // A curve is the same for every position on its axis, if that is on it.
@@ -180,27 +199,40 @@ function render() {
     for (const [name, what] of [["test_error", "test_error"], ["train_loss", quantity]]) {
       notice(name, curves.test_error.every((v) => v == null) && !points?.test_error?.length ? curves.message : "");
       byId(name).closest("figure").dataset.title = `${gain ? "Gain in " : ""}${QUANTITIES[what].words}`;
-      figure(name, [curves, here_, points, shown.at, alpha, fresh, gain, pins, what], (svg, list) => errorFigure(svg, list, what, shown));
+      figure(name, [curves, here_, points, shown.at, alpha, fresh, gain, pins, what], (svg, list) => errorFigure(svg, list, what, shown), fresh);
     }
     const nothing = curves.degrees.every((k) => curves.fraction[k].every((v) => v == null));
     notice("learned", nothing ? curves.message || "the teacher has no part of degree 1 to 4" : "");
-    figure("learned", [curves, points, shown.at, pins], (svg, list) => learnedFigure(svg, list, shown));
+    figure("learned", [curves, points, shown.at, pins], (svg, list) => learnedFigure(svg, list, shown), fresh);
   } else if (curves?.message) for (const name of ["test_error", "train_loss", "learned"]) notice(name, curves.message);
   if (here?.function) {
     notice("function", here.test_error == null && !points?.function ? here.message : "");
-    figure("function", [here, curves, points, fresh, pins], (svg, list) => functionFigure(svg, list, { ...shown, here }));
+    figure("function", [here, curves, points, fresh, pins, drawing.curve, drawing.at], (svg, list) => functionFigure(svg, list, { ...shown, here, own: drawing.series() }), Boolean(here_ || drawing.curve));
   } else if (here?.message) notice("function", here.message);
   byId("note-spectrum").textContent = asSentence(here?.spectrum?.message ?? (points?.histogram ? here?.no_spectrum : ""));
   if (here?.spectrum || points?.histogram) {
     notice("spectrum", "");
-    figure("spectrum", [here?.spectrum, points], (svg, list) => spectrumFigure(svg, list, { ...shown, here }));
+    figure("spectrum", [here?.spectrum, points], (svg, list) => spectrumFigure(svg, list, { ...shown, here }), Boolean(here_));
   } else if (here?.no_spectrum || here?.message) notice("spectrum", here.no_spectrum || here.message);
   renderMap(alpha);
-  const settled = onAxis(curves) && [here, curves].every((x) => x?.quality === "full" && x.asked === asked);
-  writeQuality(settled);
+  renderNetwork(here_, points);
+  const done = settled();
+  writeQuality(done);
   Object.assign(document.documentElement.dataset, { curves: curves?.asked ?? "", here: here?.asked ?? "" }); // what is drawn
   clearTimeout(writing);
-  writing = setTimeout(() => writeWords(settled, Boolean(here_) && fresh)); // figures first
+  writing = setTimeout(() => writeWords(done, Boolean(here_) && fresh)); // figures first
+}
+
+// Vectors are told by the full theory alone, which has their overlaps; neurons by both.
+function renderNetwork(here, points) {
+  const known = here?.quality === "full" || points?.network;
+  stale("vectors", !known);
+  stale("neurons", !here);
+  const none = here?.no_spectrum || here?.message || "no eigenvalue leaves the bulk: the leading vectors are no functions of β̂ᵀx";
+  const told = points?.network || here?.spectrum?.degrees?.length;
+  if (known) notice("vectors", told ? "" : here?.spectrum?.leading?.length ? "a simulation shows these vectors; theory does not" : none);
+  if (known) figure("vectors", [here?.spectrum, points], (svg, list) => vectorsFigure(svg, list, { here, points }));
+  if (here?.activation) figure("neurons", [here, points], (svg, list) => neuronsFigure(svg, list, { here, points, values: controls.values }));
 }
 
 function renderMap(alpha) {
@@ -222,7 +254,7 @@ function writeQuality(settled) {
   const { curves, here } = answers;
   const [kind, words] = quality(settled, here, curves);
   byId("quality").textContent = words;
-  byId("quality").title = kind === "full" && here.accuracy ? `What to expect of it: ${here.accuracy}.` : "";
+  byId("quality").title = kind === "full" && here.accuracy ? `${words} What to expect of it: ${here.accuracy}.` : words; // it may be longer than its line
   byId("quality").dataset.quality = kind;
   byId("quality").dataset.settled = String(settled);
 }
@@ -244,11 +276,12 @@ function writeWords(settled, fresh) {
   if (!fresh) controls.sizesText.classList.add("stale");
   if (here?.activation) {
     if (fresh) controls.showSizes(here.d, here.N);
-    writeFormulas(byId("formulas"), here, { ...about.defaults, ...here.values });
+    if (settled || !byId("drawer").hidden) writeFormulas(byId("formulas"), here, { ...about.defaults, ...here.values });
   }
   const words = here?.activation ? sentence(here, curves) : "";
   if (words) byId("sentence").innerHTML = words; // numbers only
   else byId("sentence").textContent = asSentence(here?.message);
+  presets.write({ here, curves, map: sameMap() ? answers.map : null, known: fresh });
   if (settled) byId("spoken").textContent = byId("sentence").textContent;
 }
 
@@ -257,55 +290,7 @@ function banner(words) {
   byId("banner").hidden = !words;
 }
 
-// ------------------------------------------------------------------ the axis' own value can be dragged in the figures
-
-function dragValue(svg) {
-  const move = (event) => {
-    const px = event.clientX - svg.getBoundingClientRect().left;
-    const at = svg.scale?.fromX(px);
-    if (at != null) controls.set(view.axis, controls.rounded(view.axis, at));
-  };
-  svg.addEventListener("pointerdown", (event) => {
-    if (event.pointerType === "touch") return; // a touch scrolls the page
-    svg.setPointerCapture(event.pointerId);
-    move(event);
-    svg.addEventListener("pointermove", move);
-  });
-  svg.addEventListener("pointerup", () => svg.removeEventListener("pointermove", move));
-  svg.addEventListener("pointercancel", () => svg.removeEventListener("pointermove", move));
-}
-
-// A click on the map chooses α and λ.
-function pickOnMap(event) {
-  const svg = byId("map");
-  if (!svg.scale || !answers.map?.best) return;
-  const box = svg.getBoundingClientRect();
-  const { fromX, inner, y } = svg.scale;
-  const share = Math.min(1, Math.max(0, 1 - (event.clientY - box.top - inner.y) / inner.h));
-  controls.set("exponent", controls.rounded("exponent", fromX(event.clientX - box.left)));
-  controls.set("ridge", controls.rounded("ridge", 10 ** (y.low + share * (y.high - y.low))));
-}
-
-// ------------------------------------------------------------------ presets, theme
-
-function setUpPresets() {
-  const select = byId("preset");
-  for (const group of new Set(about.presets.map((p) => p.group))) {
-    const box = element("optgroup", { label: group });
-    about.presets.forEach((p, i) => p.group === group && box.append(element("option", { value: i, text: p.name })));
-    select.append(box);
-  }
-  select.addEventListener("change", () => {
-    const preset = about.presets[Number(select.value)];
-    if (select.value === "" || !preset) return;
-    rewrite(location.search, view.hash(), "pushState");
-    controls.replace({ ...about.defaults, ...preset.query });
-    changed();
-    byId("preset-note").textContent = `${preset.question}${preset.beyond ? ` (${preset.beyond})` : ""}`;
-    byId("preset-note").hidden = false;
-    select.value = "";
-  });
-}
+// ------------------------------------------------------------------ theme
 
 function setUpTheme() {
   byId("theme").addEventListener("click", () => {
@@ -323,21 +308,38 @@ async function start() {
   about = await ask("/api/about");
   controls = new Controls(byId("controls"), about, changed);
   simulation = new Simulation({ query, schedule, values: () => controls.values, open: openProblem });
-  setUpPresets();
+  presets = new Presets(byId("preset"), byId("preset-note"), {
+    presets: about.presets,
+    open: (values) => {
+      rewrite(location.search, view.hash(), "pushState");
+      controls.replace({ ...about.defaults, ...values });
+      changed();
+    },
+  });
   setUpTheme();
   explain(byId("formulas"), byId("tip"));
-  for (const id of ["test_error", "train_loss", "learned"]) dragValue(byId(id));
-  for (const box of document.querySelectorAll(".grid figure")) {
+  new Drawer(byId("open-formulas"), byId("drawer"), byId("close-formulas"));
+  for (const id of ["test_error", "train_loss", "learned"]) dragValue(byId(id), controls, () => view.axis);
+  pickOnMap(byId("map"), controls, () => answers.map?.best);
+  for (const box of document.querySelectorAll("figure")) {
     addFiles(box);
-    if (box.querySelector("svg[role=img]").id !== "map") readOut(box.querySelector("svg[role=img]"), byId("tip"));
+    readOut(box.querySelector("svg[role=img]"), byId("tip"));
   }
-  byId("map").addEventListener("click", pickOnMap);
   const story = new Story(byId("story"), { open: openScene, told: () => view.write() });
+  drawing = new Drawing(byId("function"), { teacher: () => answers.here?.function?.teacher ?? [], set: (value) => controls.set("teacher", value), redraw: schedule });
   why = new Why(byId("why"), byId("why-list"), { query, set: (name, value) => controls.set(name, value) });
   panels = new Panels(byId("panels"), { query, go: openBest, written: () => view.write() });
   view = new View(byId("view"), { scene: () => story.scene, panels: () => panels.hash(), about, query, changed, redraw: schedule });
   new Play(byId("view"), controls);
-  new ResizeObserver(schedule).observe(byId("figures"));
+  const sizes = new ResizeObserver(schedule); // a legend that gets a second row makes its figure smaller
+  const sight = new IntersectionObserver((entries) => {
+    for (const { target, isIntersecting } of entries) target.away = !isIntersecting;
+    schedule();
+  });
+  for (const svg of document.querySelectorAll(".grid svg[role=img]")) {
+    sizes.observe(svg);
+    sight.observe(svg);
+  }
   share = new Share();
   const storeView = new StoreView(openProblem, () => view.hash());
   byId("view-store").addEventListener("click", () => storeView.toggle());
@@ -368,7 +370,7 @@ async function openProblem(values) {
 
 // A scene is the whole problem: what it does not name has its default.
 async function openScene(values) {
-  byId("preset-note").hidden = true;
+  presets.close();
   await openProblem({ ...about.defaults, ...values });
 }
 

@@ -32,11 +32,14 @@ export function latest(call) {
     next = { argument };
     if (busy) return;
     busy = true;
-    while (next) {
-      const { argument: current } = next;
-      next = null;
-      await call(current);
+    try {
+      while (next) {
+        const { argument: current } = next;
+        next = null;
+        await call(current);
+      }
+    } finally {
+      busy = false; // a mistake in one call does not silence those after it
     }
-    busy = false;
   };
 }

@@ -1,6 +1,7 @@
 // The values under the pointer, and each figure as a file: PNG, SVG or CSV.
 
 import { element, show } from "./text.js";
+import { addZoom } from "./zoom.js";
 
 // ------------------------------------------------------------------ hover
 
@@ -19,6 +20,23 @@ function valueAt({ kind, x, y }, at) {
   return y[i] + ((at - x[i]) / (x[i + 1] - x[i])) * (y[i + 1] - y[i]);
 }
 
+// Every line at this position, the points and spikes beside it, the nearest of a cloud of dots.
+function valuesAt(svg, px, py, at) {
+  const { toX, toY, x } = svg.scale;
+  const far = x.log ? Math.log10 : (v) => v;
+  const told = svg.told ?? [];
+  const lines = told.map((s) => [s.label, valueAt(s, at)]).filter(([, v]) => v != null);
+  for (const s of told) {
+    const i = s.kind === "points" || s.kind === "spikes" ? nearest(s, at, far) : -1;
+    if (i >= 0 && Math.abs(toX(s.x[i]) - px) < 12) lines.push(s.kind === "spikes" ? [s.names[i] ? `spike ${s.names[i]}` : "spike", s.x[i]] : [s.label, s.y[i], s.error?.[i]]);
+    if (s.kind !== "dots") continue;
+    const apart = s.x.map((v, k) => Math.hypot(toX(v) - px, toY(s.y[k]) - py));
+    const k = apart.indexOf(Math.min(...apart));
+    if (apart[k] < 10) lines.push([s.label, `${show(s.x[k])}, ${show(s.y[k])}`]);
+  }
+  return lines;
+}
+
 export function readOut(svg, tip) {
   const leave = () => {
     tip.hidden = true;
@@ -26,21 +44,17 @@ export function readOut(svg, tip) {
   };
   svg.addEventListener("pointermove", (event) => {
     if (!svg.scale || svg.classList.contains("empty") || event.buttons || event.pointerType === "touch") return leave();
-    const { inner, toX, x, fromX } = svg.scale;
-    const px = event.clientX - svg.getBoundingClientRect().left;
-    if (px < inner.x || px > inner.x + inner.w) return leave();
+    const { inner, x, fromX } = svg.scale;
+    const box = svg.getBoundingClientRect();
+    const [px, py] = [event.clientX - box.left, event.clientY - box.top];
+    if (px < inner.x || px > inner.x + inner.w || py < inner.y || py > inner.y + inner.h) return leave();
     const at = fromX(px);
-    const far = x.log ? Math.log10 : (v) => v;
-    const lines = (svg.told ?? []).map((s) => [s.label, valueAt(s, at)]).filter(([, v]) => v != null);
-    for (const s of svg.told ?? []) {
-      const i = s.kind === "points" ? nearest(s, at, far) : -1;
-      if (i >= 0 && Math.abs(toX(s.x[i]) - px) < 12) lines.push([s.label, s.y[i], s.error?.[i]]);
-    }
+    const lines = svg.reads ? svg.reads(px, py) : valuesAt(svg, px, py, at);
     if (!lines.length) return leave();
     const cross = svg.querySelector(".cross") ?? svg.appendChild(document.createElementNS(svg.namespaceURI, "line"));
     for (const [name, value] of Object.entries({ class: "cross", x1: px, x2: px, y1: inner.y, y2: inner.y + inner.h })) cross.setAttribute(name, value);
-    const rows = lines.map(([label, v, e]) => element("span", {}, `${label}: `, element("b", { text: show(v, 4) + (e == null ? "" : ` ± ${show(e, 2)}`) })));
-    tip.replaceChildren(element("i", { text: `${x.label.split(" ")[0]} = ${show(at)}` }), ...rows);
+    const rows = lines.map(([label, v, e]) => element("span", {}, `${label}: `, element("b", { text: typeof v === "string" ? v : show(v, 4) + (e == null ? "" : ` ± ${show(e, 2)}`) })));
+    tip.replaceChildren(...(svg.reads ? [] : [element("i", { text: `${x.label.split(" ")[0]} = ${show(at)}` })]), ...rows);
     tip.hidden = false;
     const own = tip.getBoundingClientRect();
     tip.style.left = `${event.clientX + 14 + own.width > innerWidth ? event.clientX - own.width - 14 : event.clientX + 14}px`;
@@ -78,7 +92,7 @@ function standalone(svg, title, list) {
   make("rect", { width, height: height + head, fill: colours.backgroundColor });
   make("text", { x: 14, y: 18, style: `font: 600 16px serif; fill: ${colours.color}` }, title);
   let x = 14;
-  for (const item of list.children) {
+  for (const item of [...list.children].filter((li) => !li.querySelector("[aria-pressed=false]"))) {
     const key = root.appendChild(item.querySelector("svg").cloneNode(true));
     style(item.querySelector("svg"), key);
     key.setAttribute("x", x);
@@ -122,7 +136,7 @@ const WRITE = {
   },
 };
 
-// A small menu in the corner of every figure.
+// A small menu in the corner of every figure, beside the buttons that zoom.
 export function addFiles(figure) {
   const svg = figure.querySelector("svg[role=img]");
   const title = figure.querySelector("h2");
@@ -135,5 +149,7 @@ export function addFiles(figure) {
     group.append(button);
   }
   menu.append(group);
-  figure.querySelector("figcaption").append(menu);
+  const corner = element("div", { class: "corner" }, menu);
+  figure.querySelector("figcaption").append(corner);
+  addZoom(svg, corner);
 }

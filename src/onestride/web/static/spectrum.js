@@ -29,24 +29,24 @@ export function spectrumFigure(svg, list, { here, points }) {
   const series = [];
   const entries = [];
   if (histogram) {
-    series.push({ kind: "histogram", x: histogram.edges, y: histogram.density });
+    series.push({ kind: "histogram", x: histogram.edges, y: histogram.density, label: "simulation" });
     entries.push({ label: "simulation", kind: "bar" });
   }
   if (before.length) {
-    if (!after.length) series.push({ kind: "area", x: found.untrained.grid, y: before, colour: 0 });
+    if (!after.length) series.push({ kind: "area", x: found.untrained.grid, y: before, colour: 0, group: "bulk before" });
     series.push({ kind: "line", x: found.untrained.grid, y: before, colour: 4, label: "bulk before", straight: true });
     entries.push({ label: "bulk before", colour: 4 });
   }
   if (after.length) {
-    series.push({ kind: "area", x: found.trained.grid, y: after, colour: 0 });
+    series.push({ kind: "area", x: found.trained.grid, y: after, colour: 0, group: "bulk after" });
     series.push({ kind: "line", x: found.trained.grid, y: after, label: "bulk after", straight: true });
     entries.push({ label: "bulk after", colour: 0 });
   }
   const inner = (found.between_degrees ?? []).map((k) => (k ? `k = ${k}` : "|x|"));
   const names = [...(found.leading ?? []).map((_, i) => (found.degrees?.[i] ? `k = ${found.degrees[i]}` : "")), ...inner];
-  series.push({ kind: "spikes", x: spikes, names, colour: 1 });
+  series.push({ kind: "spikes", x: spikes, y: spikes.map(() => 0), names, colour: 1, label: "spikes" });
   if (spikes.length) entries.push({ label: "spikes", kind: "spike", colour: 1 });
-  series.push({ kind: "points", x: measured.map((p) => p.mean), y: measured.map(() => 0.05 * top), colour: 1, titles: measured.map((p) => `measured ${show(p.mean, 4)} ± ${show(p.stderr, 2)}`) });
+  series.push({ kind: "points", x: measured.map((p) => p.mean), y: measured.map(() => 0.05 * top), colour: 1, group: "simulation", titles: measured.map((p) => `measured ${show(p.mean, 4)} ± ${show(p.stderr, 2)}`) });
   const ticks = logTicks(low, high);
   const y = niceTicks(0, 1.12 * top, 4);
   draw(svg, {

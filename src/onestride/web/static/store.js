@@ -1,14 +1,16 @@
 // The store: pick axes, see theory against simulation, open a problem in the explorer.
 
 import { draw, legend, logTicks, niceTicks } from "./chart.js";
+import { agreement, heatMap } from "./agreement.js";
 import { ask } from "./net.js";
-import { element, minus, show } from "./text.js";
+import { element, minus, rewrite, show } from "./text.js";
 
 const byId = (id) => document.getElementById(id);
 const WORDS = { test_error: "test error", train_loss: "ridge objective", train_mse: "training MSE", test_gain: "gain in test error", train_gain: "gain in ridge objective" };
 const NAMES = { exponent: "exponent α", constant: "constant c", ridge: "penalty λ", phi: "φ = d/n", psi: "ψ = d/N", noise: "noise", n_step: "samples of the step" };
 const name = (field) => NAMES[field] ?? field;
 const text = (value) => (typeof value === "number" ? show(value, 4) : String(value));
+const LOOKS = { lines: "lines", map: "map of values", gaps: "map of gaps" };
 const PREFERRED = ["exponent", "ridge", "n", "phi", "psi", "noise", "constant"];
 
 export class StoreView {
@@ -23,11 +25,32 @@ export class StoreView {
     byId("store").hidden = !shown;
     byId("explore").hidden = shown;
     byId("view-store").setAttribute("aria-pressed", String(shown));
-    history.replaceState(null, "", location.pathname + location.search + (shown ? "#store" : this.hash()));
-    if (shown) await this.load();
+    const asked = new URLSearchParams(location.hash.slice(1));
+    rewrite(location.search, shown ? location.hash.startsWith("#store") ? location.hash : "#store" : this.hash());
+    if (shown) await this.load(asked);
   }
 
-  async load() {
+  // What is shown, after #store: a link to it.
+  write() {
+    const { x, y, by, as, hold } = this.choice;
+    const told = new URLSearchParams({ quantity: y, ...(x ? { x } : {}), by, as });
+    for (const field of this.held) told.append(`at.${field}`, hold[field]);
+    rewrite(location.search, `#store&${told}`);
+  }
+
+  // Choices of the address, where the store has them.
+  read(asked) {
+    const { x, y, by } = this.choice;
+    const known = (value, options, otherwise) => (options.includes(value) ? value : otherwise);
+    this.choice.x = known(asked.get("x"), this.numeric, x);
+    this.choice.y = known(asked.get("quantity"), this.data.quantities, y);
+    if (asked.has("by")) this.choice.by = known(asked.get("by"), Object.keys(this.data.axes), by);
+    if (this.choice.by === this.choice.x || asked.get("by") === "") this.choice.by = "";
+    this.choice.as = known(asked.get("as"), Object.keys(LOOKS), "lines");
+    for (const [name, value] of asked) if (name.startsWith("at.")) this.choice.hold[name.slice(3)] = value;
+  }
+
+  async load(asked = new URLSearchParams()) {
     try {
       this.data = await ask("/api/store");
     } catch (error) {
@@ -38,9 +61,10 @@ export class StoreView {
     const numeric = Object.keys(this.data.axes).filter((f) => this.data.axes[f].every((v) => typeof v === "number"));
     numeric.sort((a, b) => rank(a) - rank(b));
     this.numeric = numeric;
-    this.choice = { x: numeric[0] ?? null, y: "test_error", by: "", hold: {} };
+    this.choice = { x: numeric[0] ?? null, y: "test_error", by: "", as: "lines", hold: {} };
     const others = Object.keys(this.data.axes).filter((f) => f !== this.choice.x && !this.follows(f));
     this.choice.by = others.find((f) => this.data.axes[f].length <= 5) ?? "";
+    this.read(asked);
     this.build();
     this.draw();
   }
@@ -69,6 +93,7 @@ export class StoreView {
       select("show", this.data.quantities.map((q) => [q, WORDS[q]]), this.choice.y, (v) => this.choose({ y: v })),
       select("against", this.numeric.map((f) => [f, name(f)]), x ?? "", (v) => this.choose({ x: v, by: by === v ? "" : by })),
       select("a line for each", [["", "–"], ...axes.filter((f) => f !== x).map((f) => [f, name(f)])], by, (v) => this.choose({ by: v })),
+      select("as", Object.entries(LOOKS), this.choice.as, (v) => this.choose({ as: v })),
     ];
     this.held = [];
     for (const field of axes) {
@@ -84,6 +109,7 @@ export class StoreView {
   choose(changes) {
     Object.assign(this.choice, changes);
     this.build();
+    this.write();
     this.draw();
   }
 
@@ -102,19 +128,24 @@ export class StoreView {
     const fixed = Object.entries(this.data.fixed).filter(([k]) => !["inputs", "steps", "batch", "directions", "mix", "centred", "weights"].includes(k));
     const cut = this.data.rows.length < this.data.total ? ` Only the first ${this.data.rows.length} of ${this.data.total} problems are shown.` : "";
     byId("store-words").textContent = this.data.total ? `${this.data.total} problems; the same in all: ${fixed.map(([k, v]) => `${name(k)} = ${text(v)}`).join(", ")}.${cut}` : "";
+    byId("store-agreement").textContent = this.data.total ? agreement(this.data.rows, y, (row) => Object.keys(this.data.axes).map((f) => `${name(f)} = ${text(row[f])}`).join(", ")) : "";
     this.table(rows);
-    if (nothing) return byId("store-chart").replaceChildren();
+    const svg = byId("store-chart");
+    svg.repaint = () => this.draw();
+    svg.reads = null;
+    if (nothing) return svg.replaceChildren();
+    if (this.choice.as !== "lines") return heatMap(svg, byId("legend-store"), { rows, x, by, quantity: y, gaps: this.choice.as === "gaps", values: this.data.axes, text, words: (f) => (f ? name(f) : "") });
     const groups = by ? this.data.axes[by].map((v) => [`${name(by)} = ${text(v)}`, rows.filter((r) => r[by] === v)]) : [["", rows]];
     const drawn = groups.filter(([, own]) => own.length).slice(0, 5);
     const series = [];
     const entries = [];
     drawn.forEach(([label, own], i) => {
       own.sort((a, b) => a[x] - b[x]);
-      series.push({ kind: "line", x: own.map((r) => r[x]), y: own.map((r) => r[y].theory), off: own.map(isOff), colour: i, label, straight: true });
-      series.push({ kind: "points", x: own.map((r) => r[x]), y: own.map((r) => r[y].mean), error: own.map((r) => r[y].stderr), colour: i, titles: own.map((r) => `${name(x)} = ${text(r[x])}: ${show(r[y].mean, 4)} ± ${show(r[y].stderr, 2)}, ${r.seeds} seeds; theory ${show(r[y].theory, 4)}`) });
+      series.push({ kind: "line", x: own.map((r) => r[x]), y: own.map((r) => r[y].theory), off: own.map(isOff), colour: i, label: label || "theory", straight: true });
+      series.push({ kind: "points", x: own.map((r) => r[x]), y: own.map((r) => r[y].mean), error: own.map((r) => r[y].stderr), colour: i, label: label ? `${label}, simulation` : "simulation", group: "simulation", titles: own.map((r) => `${name(x)} = ${text(r[x])}: ${show(r[y].mean, 4)} ± ${show(r[y].stderr, 2)}, ${r.seeds} seeds; theory ${show(r[y].theory, 4)}`) });
       entries.push({ label: label || "theory", colour: i });
     });
-    if (rows.some(isOff)) entries.push({ label: "theory known to be off by more than 5 %", style: "off" });
+    if (rows.some(isOff)) entries.push({ label: "theory known to be off by more than 5 %", style: "off", fixed: true });
     entries.push({ label: "simulation", kind: "points" });
     const at = rows.map((r) => r[x]);
     const values = rows.flatMap(({ [y]: q }) => [q.mean, q.theory, q.mean == null ? null : q.mean - q.stderr, q.mean == null ? null : q.mean + q.stderr]).filter((v) => v != null);

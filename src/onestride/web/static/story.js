@@ -8,7 +8,7 @@ const FOUR = "0,1,0.7071067812,0.4082482905,0.2041241452";
 const SCENES = [
   {
     title: "The data",
-    words: "Labels depend on the input through one number, z = β⋆ᵀx: the orange curve, plus noise. Nobody tells the network which direction β⋆ is. Move c⋆₁ … c⋆₄ to draw another teacher.",
+    words: "Labels depend on the input through one number, z = β⋆ᵀx: the orange curve, plus noise. Nobody tells the network which direction β⋆ is. Press Draw for a teacher of your own.",
     query: { ...SHAPE, constant: "0", exponent: "0" },
     figures: ["function"],
   },
@@ -22,19 +22,19 @@ const SCENES = [
     title: "The gradient has rank one",
     words: "The first gradient is close to a single direction β, which leans towards β⋆. A step along it pushes one eigenvalue of the features out of the bulk.",
     query: { ...SPIKES, exponent: "0.15" },
-    figures: ["spectrum"],
+    figures: ["spectrum", "neurons"],
   },
   {
     title: "Neurons turn to β",
     words: "The larger the step, the more every neuron looks along β. Press Play over α: the error falls from window to window, and the learned curve begins to bend.",
     query: { ...SHAPE, n: "1200", activation: "softplus", noise: "0", ridge: "0.01", exponent: "0.2" },
-    figures: ["test_error", "function"],
+    figures: ["test_error", "function", "neurons"],
   },
   {
     title: "Spikes",
     words: "In window ℓ the features hold the powers z, z², … z^ℓ, each with an eigenvalue of its own: three of them here. Move α below 1/3 and 1/4 and they fall back, one by one.",
     query: { ...SPIKES, exponent: "0.355" },
-    figures: ["spectrum"],
+    figures: ["spectrum", "vectors"],
   },
   {
     title: "Ridge learns a polynomial",

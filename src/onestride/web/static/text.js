@@ -43,6 +43,8 @@ export function logName(t) {
 
 export const percent = (x) => (x == null ? "–" : `${minus(String(Math.round(100 * x)))} %`);
 
+export const listed = (words) => words.join(", ").replace(/, ([^,]*)$/, " and $1");
+
 // A sentence begins with a capital, unless it begins with a symbol: n is not N.
 const SYMBOL = /^(?!a\s)(\p{L}|phi|psi)(?!\p{L})/u;
 export const asSentence = (words) => (words ? `${SYMBOL.test(words) ? words[0] : words[0].toUpperCase()}${words.slice(1)}.` : "");
