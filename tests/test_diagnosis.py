@@ -84,8 +84,9 @@ def test_errors_named_are_those_predicted():
     found = one.diagnose(p)
     here = one.predict(p)
     numbers = {f.cause: f.numbers for f in found.findings}
-    assert numbers["penalty"]["test_error"] == here.test_error == numbers["step-too-small"]["test_error"]
-    assert numbers["penalty"]["best_error"] == one.optimal_ridge(p).test_error
+    for cause in ("penalty", "step-too-small"):  # to rounding: a neighbouring step may have been solved before
+        assert_close(numbers[cause]["test_error"], here.test_error, rel=1e-12)
+    assert_close(numbers["penalty"]["best_error"], one.optimal_ridge(p).test_error, rel=1e-12)
     assert f"from {here.untrained.test_error:.4g} to {here.test_error:.4g}" in found.summary
 
 

@@ -63,8 +63,8 @@ def staircase(
     matplotlib axes.
 
     >>> problem = one.Problem(n=200, d=100, N=150, teacher=[0, 1, 0.7071], noise=0.5)
-    >>> one.plot.staircase(problem, [0.0, 0.2, 0.4]).get_xlabel()
-    'exponent α'
+    >>> one.plot.staircase(problem, [0.0, 0.2, 0.4]).get_ylabel()
+    'test error'
     """
     from onestride.simulation.run import simulate_grid
     from onestride.theory.predict import predict_grid

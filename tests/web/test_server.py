@@ -398,7 +398,7 @@ def test_host_that_is_no_name_is_a_sentence():
 def test_listening_everywhere_is_told(tmp_path, monkeypatch, host, words):
     said, bound = [], []
     monkeypatch.setattr(serve, "make_server", lambda app: SimpleNamespace(run=lambda sockets: sockets[0].close()))
-    monkeypatch.setattr(serve, "create_app", lambda store, host: bound.append(host))
+    monkeypatch.setattr(serve, "create_app", lambda store, host, **_: bound.append(host))
     monkeypatch.setattr(serve.signal, "signal", lambda *_: None)
     serve.explore(tmp_path, host=host, port=0, browser=False, say=said.append)
     assert len(said) == 1 + bool(words)

@@ -103,14 +103,14 @@ def degrees_resolved(D: int, largest: int, second: float) -> int:
     return L
 
 
-class Seen(NamedTuple):
+class Energies(NamedTuple):
     """Energies of the teacher's directions in every bin, and by how much those of e ⊗ e on its diagonal differ from their squares."""
 
     energy: Float[Array, "k p"]
     beside_length: Float[Array, "k p"]
 
 
-def seen_by(along: Float[Array, "k d"], sigma: Sigma, nodes: Nodes) -> Seen:
+def seen_by(along: Float[Array, "k d"], sigma: Sigma, nodes: Nodes) -> Energies:
     """Energies e_p² in bins. Of degree two the length of x, a function of the row, holds e ⊗ e's part along Σ: κΣ/tr Σ², κ = eᵀΣe,
     which lies where λ_p is large; Σ_p (e_p² − κλ_p/tr Σ²)² is left on the diagonal.
     """
@@ -119,11 +119,11 @@ def seen_by(along: Float[Array, "k d"], sigma: Sigma, nodes: Nodes) -> Seen:
         lam[sigma.spike] = 0.0
     length = (along @ lam / (lam @ lam))[:, None]
     beside = length**2 * nodes.sum(lam**2) - 2 * length * nodes.sum(along * lam)
-    return Seen(nodes.sum(along), beside)
+    return Energies(nodes.sum(along), beside)
 
 
 def higher_sector(
-    l: int, D: int, K: Array, h: Array, strength: Array, nodes: Nodes, teacher: Seen, weight: Array
+    l: int, D: int, K: Array, h: Array, strength: Array, nodes: Nodes, teacher: Energies, weight: Array
 ) -> Sector:
     """Degree l: strengths are products of l of those of degree one, in bins, and so is what each product of the teacher's
     directions sees of them (they are taken for orthogonal in every bin).
@@ -142,7 +142,7 @@ def higher_sector(
     return _sector(multiplicity(D, l), K, G, share, h, np.sqrt(along.T)[:, :, None] * np.eye(len(along)))
 
 
-def _off_length(pair: Float[Array, "p p"], teacher: Seen, a: int, b: int) -> Float[Array, "p p"]:
+def _off_length(pair: Float[Array, "p p"], teacher: Energies, a: int, b: int) -> Float[Array, "p p"]:
     """Energies of e_a ⊗ e_b without its part along Σ, which has none for two different directions."""
     if a != b:
         return pair
