@@ -21,7 +21,7 @@ from onestride._numerics import Array, Float
 from onestride.problem import Problem
 from onestride.result import TheoryError
 from onestride.theory.density import Law, band_grid
-from onestride.theory.gaps import energy, from_far, from_neighbour
+from onestride.theory.gaps import BLUR, densities, energy
 from onestride.theory.outliers import RARE, crossing, real_path
 from onestride.theory.profile.build import Ending, build_model, try_model
 from onestride.theory.profile.coupled import coupled_special
@@ -29,11 +29,10 @@ from onestride.theory.profile.equations import Solution, newton
 from onestride.theory.profile.quadratic_form import carrier, special_gram
 from onestride.theory.profile.sectors import Model
 
-_BLUR = 1e-3  # the density is read at E(1 + iε)
 _NODES = 25
 _MOST = 12  # eigenvalues of the special sector that are followed
 _POINTS = 120
-_BRIGHT = 10 * _BLUR  # E times density from which on E is inside the bulk
+_BRIGHT = 10 * BLUR  # E times density from which on E is inside the bulk
 
 
 class Positions(NamedTuple):
@@ -116,13 +115,13 @@ def bulk_law(model: Model, edge: float) -> Law:
     n, N = model.problem.n, model.problem.N
     atom = 1 - min(n, N) / n
     grid = band_grid(1e-5 * edge, 1.1 * edge, _POINTS)
-    density = _densities(model, grid, 10 * edge, atom)
+    density = densities(model, grid, 10 * edge, atom)
     for _ in range(2):  # halve intervals that carry much of the mass
         heavy = np.flatnonzero(np.diff(grid) * (density[1:] + density[:-1]) > 0.04)
         middle = np.sqrt(grid[heavy] * grid[heavy + 1])
         grid, density = (
             np.insert(grid, heavy + 1, middle),
-            np.insert(density, heavy + 1, _densities(model, middle, 10 * edge, atom)),
+            np.insert(density, heavy + 1, densities(model, middle, 10 * edge, atom)),
         )
     bright = density * grid > _BRIGHT
     turns = np.flatnonzero(np.diff(np.concatenate([[False], bright, [False]]).astype(int)))
@@ -130,15 +129,3 @@ def bulk_law(model: Model, edge: float) -> Law:
     if ends:
         ends[-1] = edge
     return Law(grid, np.nan_to_num(density), tuple(zip(ends[::2], ends[1::2], strict=True)), atom)
-
-
-def _densities(model: Model, points: Float[Array, "E"], far: float, atom: float) -> Float[Array, "E"]:
-    """Σ_i w_i Im ρ_i/π at each E, NaN where no solution is found."""
-    values, last = np.full(points.size, np.nan), None
-    with np.errstate(all="ignore"):
-        for i, E in enumerate(points):
-            lam = complex(-E, -_BLUR * E)
-            last = from_neighbour(model, lam, last) or from_far(model, lam, max(far, E))
-            if last is not None:
-                values[i] = max(float(np.imag(model.w @ last.rho)) - (atom / lam).imag, 0.0) / np.pi
-    return values

@@ -23,6 +23,7 @@ from onestride.theory.profile.equations import Solution, newton
 from onestride.theory.profile.quadratic_form import Gram, gram_moved, special_gram
 from onestride.theory.profile.sectors import Means, Model
 
+BLUR = 1e-3  # a density is read at E(1 + iε): relative width of its smoothing
 _ABOVE_AXIS = 1e-6  # ε
 _DARK = 1e-4  # density · E below which E lies in a gap: a tenth of an eigenvalue at n = 1,000
 _RATIO = 1.1  # of neighbouring E
@@ -99,6 +100,18 @@ def from_far(model: Model, lam: complex, far: float) -> Solution | None:
         if found is not None:
             return found
     return None
+
+
+def densities(model: Model, points: Float[Array, "E"], far: float, atom: float) -> Float[Array, "E"]:
+    """Σ_i w_i Im ρ_i/π at each E(1 + iε), NaN where no solution is found."""
+    values, last = np.full(points.size, np.nan), None
+    with np.errstate(all="ignore"):
+        for i, E in enumerate(points):
+            lam = complex(-E, -BLUR * E)
+            last = from_neighbour(model, lam, last) or from_far(model, lam, max(far, E))
+            if last is not None:
+                values[i] = max(float(np.imag(model.w @ last.rho)) - (atom / lam).imag, 0.0) / np.pi
+    return values
 
 
 def without_rare_rows(model: Model) -> Model:

@@ -22,16 +22,14 @@ from onestride.table import Table
 from onestride.theory.any_model import any_model, bulk_law, positions
 from onestride.theory.assumptions import failed_assumption, needs_identity
 from onestride.theory.density import Law, atom_at_zero, band_grid, histogram_law, untrained_law
-from onestride.theory.gaps import from_far, from_neighbour
+from onestride.theory.gaps import BLUR, densities
 from onestride.theory.outliers import Outliers, find_outliers, spike_model
 from onestride.theory.plateau import active_powers, window_of
-from onestride.theory.profile.sectors import Model
 from onestride.theory.profile.strength import Level, level_name
 from onestride.theory.reliability import known_off
 from onestride.theory.table.errors import refused
 from onestride.theory.table.shares import table_eigenvalues
 
-BLUR = 1e-3  # the density after the step is read at E(1 + iε): relative width of its smoothing
 _NODES = 17  # of z and A for the density: 1e-5 of what 41 give
 _SHIFTS = (1 / 8, 3 / 8)  # of the nodes of A: the densities of both are averaged in the upper tail
 _POINTS = 160
@@ -302,9 +300,9 @@ def trained_law(problem: Problem, level: str, untrained: Law, found: Outliers) -
     atom = atom_at_zero(problem)
 
     def at(points: Array) -> Array:
-        every = _densities(models[0], points, 10 * edge, atom)
+        every = densities(models[0], points, 10 * edge, atom)
         tail = points > min([edge, *(gap.edge for gap in found.between)]) / 8
-        every[tail] = (every[tail] + _densities(models[1], points[tail], 10 * edge, atom)) / 2
+        every[tail] = (every[tail] + densities(models[1], points[tail], 10 * edge, atom)) / 2
         return every
 
     density = at(grid)
@@ -325,18 +323,6 @@ def trained_law(problem: Problem, level: str, untrained: Law, found: Outliers) -
             ends[np.abs(np.log(ends / end)).argmin()] = end
         ends[-1] = found.edge
     return Law(grid, density, tuple(zip(ends[::2].tolist(), ends[1::2].tolist(), strict=True)), atom)
-
-
-def _densities(model: Model, points: Float[Array, "E"], far: float, atom: float) -> Float[Array, "E"]:
-    """Σ_i w_i Im ρ_i/π at each E, NaN where no solution is found."""
-    values, last = np.full(points.size, np.nan), None
-    with np.errstate(all="ignore"):
-        for i, E in enumerate(points):
-            lam = complex(-E, -BLUR * E)
-            last = from_neighbour(model, lam, last) or from_far(model, lam, max(far, E))
-            if last is not None:
-                values[i] = max(float(np.imag(model.w @ last.rho)) - (atom / lam).imag, 0.0) / np.pi
-    return values
 
 
 def _sentence(
