@@ -35,10 +35,10 @@ def errors() -> Panel:
 def stairs() -> Panel:
     """The same from n = 10³ to 10¹⁵, ratios fixed, beside the limit."""
     series = []
-    for k, n in enumerate((10**3, 10**6, 10**9, 10**15)):
+    for k, (power, n) in enumerate((("10³", 10**3), ("10⁶", 10**6), ("10⁹", 10**9), ("10¹⁵", 10**15))):
         large = PROBLEM.replace(n=n, d=n // 2, N=3 * n // 2)
         grid = one.predict_grid(large, FINE, [PROBLEM.ridge], level="rank-one")
-        series.append(Series(f"n = {n:.0e}", FINE, grid.test_error[:, 0], colour=k))
+        series.append(Series(f"n = {power}", FINE, grid.test_error[:, 0], colour=k))
     limit = one.predict_grid(PROBLEM, np.linspace(0, 0.4, 161), [PROBLEM.ridge], method="plateau")
     series.append(Series("n → ∞", limit.exponents, limit.test_error[:, 0], kind="limit", colour=4))
     return Panel("stairs", "exponent α", "test error", series)
