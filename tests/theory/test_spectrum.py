@@ -10,10 +10,10 @@ import onestride as one
 from onestride.simulation.network import draw_batch, draw_network, draw_teacher, step_gradient
 from onestride.theory.density import atom_at_zero, untrained_density, untrained_law
 from onestride.theory.direction import direction
+from onestride.theory.gaps import densities
 from onestride.theory.outliers import direction_cosine, find_outliers
 from onestride.theory.profile import classic
 from onestride.theory.profile.build import build_model
-from onestride.theory.spectrum import _densities
 from tolerances import assert_agrees, assert_close, seeds_from
 
 TEACHER = [0, 1, 2**-0.5]
@@ -191,8 +191,8 @@ def test_a_gap_below_the_bulk_is_dark_after_the_step_too():
     lower, atom = untrained_law(p).bands[0][0], atom_at_zero(p)
     profile = build_model(p, "T2", nodes=17, min_weight=1e-7)
     for E in (lower / 8, lower / 4):
-        assert _densities(profile, np.array([E]), 1e3, atom)[0] * E < 5e-5
-    assert _densities(profile, np.array([2 * lower]), 1e3, atom)[0] * 2 * lower > 1e-2
+        assert densities(profile, np.array([E]), 1e3, atom)[0] * E < 5e-5
+    assert densities(profile, np.array([2 * lower]), 1e3, atom)[0] * 2 * lower > 1e-2
 
 
 def test_message_names_what_is_not_visible():
