@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import sys
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, Literal
@@ -60,7 +61,7 @@ def place() -> Literal["terminal", "text", "nowhere"]:
     return "terminal" if sys.stderr is not None and sys.stderr.isatty() else "nowhere"
 
 
-class _Shown:
+class _Shown(ABC):
     """Waits, then shows every call."""
 
     def __init__(self, label: str) -> None:
@@ -70,11 +71,13 @@ class _Shown:
         if time.monotonic() - self.started >= WAIT:
             self.show(done, total)
 
+    @abstractmethod
     def show(self, done: int, total: int) -> None:
-        raise NotImplementedError
+        """Say how much is done."""
 
+    @abstractmethod
     def end(self) -> None:
-        raise NotImplementedError
+        """Leave nothing half-written."""
 
 
 class _Text(_Shown):

@@ -84,22 +84,23 @@ def sweep(
     if getattr(current_process(), "_inheriting", False):
         sys.exit(1)  # a worker that imports an unguarded script; the driver says what to do
     described = source if isinstance(source, Sweep) else read_sweep(source)
-    if target_stderr is not None and not target_stderr > 0:
-        raise InputError(f"target_stderr must be a number above 0, got {target_stderr!r}")
-    for name, number in (("workers", workers), ("threads", threads), ("max_seeds", max_seeds)):
-        if number is not None and number < 1:
-            raise InputError(f"{name} must be a whole number, 1 or more, got {number!r}")
+    _require_numbers(target_stderr, {"workers": workers, "threads": threads, "max_seeds": max_seeds})
     if executor is None:
         require_known_to_workers(described)
         if device is not None:
             require_device(device)
     opened = store if isinstance(store, Store) else Store(store, create=True)
     ledger = Ledger(described, opened, target=target_stderr, max_seeds=max_seeds, retry_failed=retry_failed)
-    return Running(
-        described.name,
-        len(described.points),
-        _told(progress, lambda report: _Driver(ledger, executor, workers, threads, device, report, stop).rows()),
-    )
+    rows = _told(progress, lambda report: _Driver(ledger, executor, workers, threads, device, report, stop).rows())
+    return Running(described.name, len(described.points), rows)
+
+
+def _require_numbers(target_stderr: float | None, counts: dict[str, int | None]) -> None:
+    if target_stderr is not None and not target_stderr > 0:
+        raise InputError(f"target_stderr must be a number above 0, got {target_stderr!r}")
+    for name, number in counts.items():
+        if number is not None and number < 1:
+            raise InputError(f"{name} must be a whole number, 1 or more, got {number!r}")
 
 
 def _told(

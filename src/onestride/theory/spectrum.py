@@ -162,12 +162,6 @@ def spectrum(problem: Problem, *, level: Level = "isotropic", density: bool = Tr
         raise TheoryError("the profile equations were not solved above the spectrum, so its edge is not known")
     ell = window_of(problem.step)
     expected = () if np.isnan(ell) else tuple(active_powers(problem, ell))
-    strengths: dict[int, float] = {}
-    for degree, value in zip(found.degrees, found.strengths, strict=True):
-        if degree:
-            strengths.setdefault(degree, float(value))
-    for degree, value in zip(expected, found.strengths, strict=False):  # one that is too weak to be told apart
-        strengths.setdefault(degree, float(value))
     degrees = found.leading_degrees
     message = _sentence(problem, found, degrees, expected, ell)
     trained = trained_law(problem, level, untrained, found) if density else None
@@ -193,10 +187,21 @@ def spectrum(problem: Problem, *, level: Level = "isotropic", density: bool = Tr
         between_on_direction=np.concatenate([np.empty(0), *(gap.on_direction for gap in found.between)]),
         between_degrees=tuple(k for gap in found.between for k in gap.leading_degrees),
         expected=expected,
-        strengths=strengths,
+        strengths=_strengths(found, expected),
         status=Status.SOLVED if reason is None else Status.INACCURATE,
         message=message,
     )
+
+
+def _strengths(found: Outliers, expected: tuple[int, ...]) -> dict[int, float]:
+    """By degree, the largest of each."""
+    strengths: dict[int, float] = {}
+    for degree, value in zip(found.degrees, found.strengths, strict=True):
+        if degree:
+            strengths.setdefault(degree, float(value))
+    for degree, value in zip(expected, found.strengths, strict=False):  # one that is too weak to be told apart
+        strengths.setdefault(degree, float(value))
+    return strengths
 
 
 def _of_rows(problem: Problem) -> Spectrum:
