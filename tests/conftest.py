@@ -285,7 +285,16 @@ def browser():
 
     expect.set_options(timeout=1000 * LIMIT)
     with sync_playwright() as playwright:
-        options = ["--headless", "--no-sandbox", "--disable-gpu"]
+        options = ["--headless", "--no-sandbox", "--disable-gpu", "--process-per-site"]
         browser = playwright.chromium.launch(executable_path=CHROMIUM, args=options, timeout=1000 * LIMIT)
         yield browser
         browser.close()
+
+
+@pytest.fixture(scope="session")
+def profile(browser, server):
+    """One profile for the tabs of all tests: a profile starts a renderer, which costs as much as two loads of the page."""
+    context = browser.new_context(viewport={"width": 1280, "height": 900}, base_url=server.address)
+    context.set_default_timeout(1000 * LIMIT)
+    yield context
+    context.close()

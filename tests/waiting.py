@@ -3,8 +3,9 @@
 import asyncio
 import shutil
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -28,6 +29,17 @@ def wait_for(condition: Callable[[], Any], what: str) -> Any:
         assert time.monotonic() < end, f"waited {LIMIT} s for {what}"
         time.sleep(0.02)
     return found
+
+
+@contextmanager
+def opened(profile: Any) -> Iterator[Any]:
+    """A tab, which must make no mistake; what the browser remembers of it is forgotten afterwards."""
+    page, mistakes = profile.new_page(), []
+    page.on("pageerror", lambda error: mistakes.append(str(error)))
+    yield page
+    page.evaluate("() => location.host && localStorage.clear()")
+    page.close()
+    assert not mistakes
 
 
 @dataclass(frozen=True)

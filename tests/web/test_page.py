@@ -2,11 +2,10 @@
 
 import json
 import re
-from contextlib import contextmanager
 
 import pytest
 
-from waiting import CHROMIUM, LIMIT, Gate
+from waiting import CHROMIUM, LIMIT, Gate, opened
 
 playwright_api = pytest.importorskip("playwright.sync_api", reason="the browser tests need playwright")
 expect = playwright_api.expect
@@ -14,37 +13,25 @@ pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="the browser tests need
 SMALL = "/?n=200"
 
 
-@contextmanager
-def opened(browser, server):
-    """A page of a fresh profile, which must make no mistake."""
-    context = browser.new_context(viewport={"width": 1280, "height": 900}, base_url=server.address)
-    context.set_default_timeout(1000 * LIMIT)
-    page, mistakes = context.new_page(), []
-    page.on("pageerror", lambda error: mistakes.append(str(error)))
-    yield page
-    context.close()
-    assert not mistakes
-
-
 @pytest.fixture
-def page(browser, server, store):
-    with opened(browser, server) as page:
+def page(profile, store):
+    with opened(profile) as page:
         yield page
 
 
 @pytest.fixture(scope="module")
-def small(browser, server):
+def small(profile):
     """The page of the small problem, for the tests that only read it."""
-    with opened(browser, server) as page:
+    with opened(profile) as page:
         page.goto(SMALL)
         settled(page)
         yield page
 
 
 @pytest.fixture(scope="module")
-def strong(browser, server):
+def strong(profile):
     """The same after a strong step; measured there (tests/theory/test_quick.py): ‖F − F₃‖ is larger than ‖F‖."""
-    with opened(browser, server) as page:
+    with opened(profile) as page:
         page.goto(f"{SMALL}&constant=5&exponent=0.36")
         settled(page)
         yield page
@@ -256,10 +243,10 @@ def told(page, figure):
 
 
 @pytest.fixture(scope="module")
-def shared(browser, server, tmp_path_factory):
+def shared(profile, server, tmp_path_factory):
     """One page and one store for the tests of axes, pins, gains and files."""
     folder = tmp_path_factory.mktemp("figures")
-    with server.using(folder / "store", Gate(folder / "gate")), opened(browser, server) as page:
+    with server.using(folder / "store", Gate(folder / "gate")), opened(profile) as page:
         yield page
 
 

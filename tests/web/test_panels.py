@@ -6,7 +6,7 @@ import pytest
 import onestride as one
 from onestride.theory.atlas import atlas
 from onestride.web.query import read_problem
-from waiting import CHROMIUM, LIMIT
+from waiting import CHROMIUM, opened
 
 SMALL = {"n": "100", "phi": "0.5", "psi": "1", "noise": "0.5"}
 needs_browser = pytest.mark.skipif(CHROMIUM is None, reason="the browser tests need chromium or Chrome on the PATH")
@@ -26,14 +26,9 @@ def table(server, tmp_path):
 
 
 @pytest.fixture
-def page(browser, server, store):
-    context = browser.new_context(viewport={"width": 1280, "height": 900}, base_url=server.address)
-    context.set_default_timeout(1000 * LIMIT)
-    page, mistakes = context.new_page(), []
-    page.on("pageerror", lambda error: mistakes.append(str(error)))
-    yield page
-    context.close()
-    assert not mistakes
+def page(profile, store):
+    with opened(profile) as page:
+        yield page
 
 
 # ---------------------------------------------------------------------- the server

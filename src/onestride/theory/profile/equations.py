@@ -12,7 +12,7 @@ V = Yᵀ C T Y, K E = X T Y and K U Kᵀ = X T P Xᵀ with T = (I + P C)⁻¹.
 
 Newton's method in (log ρ, log q) with a capped step, after half-steps of the fixed-point map while far away; the rows of
 residual and Jacobian are scaled by ρ_i and q_k. With few columns the Jacobian costs twenty times as much as the residual: at λ > 0
-it is kept while steps with it still divide the residual by ten, by more where it costs less.
+it is kept while steps with it still divide the residual by ten, by more where it costs less. Elsewhere every step takes its own.
 """
 
 # pyright: reportConstantRedefinition=false
@@ -143,9 +143,10 @@ def newton(
     cap: float = 1.0,
 ) -> Solution:
     """Newton's method from (ρ, q) at λ (a number, or one per row)."""
-    size, best, taken, factors, jacobian = rho.size, np.inf, 0, None, None
+    size, best, taken, factors = rho.size, np.inf, 0, None
     positive = not np.iscomplexobj(lam) and bool(np.min(lam) > 0)
-    residual, worth = residual_only(model, lam, rho, q), _worth(model)
+    evaluate, worth = _residual if positive else residual_and_jacobian, _worth(model)
+    residual, jacobian = evaluate(model, lam, rho, q)
     while taken < steps:
         error = float(np.abs(residual).max())
         # stop at rounding level: small, and no longer falling
@@ -156,7 +157,8 @@ def newton(
             step = -0.5 * np.log1p(-residual)
         else:
             if factors is None:
-                residual, jacobian = residual_and_jacobian(model, lam, rho, q)
+                if jacobian is None:
+                    residual, jacobian = residual_and_jacobian(model, lam, rho, q)
                 factors = lu_factor(jacobian, check_finite=False)
             step = lu_solve(factors, -residual, check_finite=False)
             if not np.isfinite(step).all():
@@ -164,13 +166,20 @@ def newton(
             step *= min(1.0, cap / max(float(np.abs(step).max()), 1e-300))
         taken += 1
         rho, q = rho * np.exp(step[:size]), q * np.exp(step[size:])
-        residual, jacobian = residual_only(model, lam, rho, q), None
+        residual, jacobian = evaluate(model, lam, rho, q)
         if not (positive and np.abs(residual).max() < worth * error):
             factors = None
     if jacobian is None:
         residual, jacobian = residual_and_jacobian(model, lam, rho, q)
     error = float(np.abs(residual).max())
     return Solution(lam, rho, q, error, taken, bool(error <= max(TOLERANCE, tolerance)), jacobian)
+
+
+def _residual(
+    model: Model, lam: Any, rho: Inexact[Array, "i"], q: Inexact[Array, "k"]
+) -> tuple[Inexact[Array, "m"], Inexact[Array, "m m"] | None]:
+    """The residual where its Jacobian may not be needed."""
+    return residual_only(model, lam, rho, q), None
 
 
 def _worth(model: Model) -> float:
