@@ -74,8 +74,12 @@ style: $(READY)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 
-types: $(READY)
+# again only when a source, a stub or the settings have changed
+types: $(VENV)/.typed
+
+$(VENV)/.typed: $(READY) $(shell find src typings -name '*.py' -o -name '*.pyi')
 	$(BIN)/pyright
+	@touch $@
 
 suite: $(READY)
 	$(ONE_THREAD) $(BIN)/pytest $(PARALLEL)

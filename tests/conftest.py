@@ -13,6 +13,7 @@ if os.environ.get("ONESTRIDE_CHECK_SHAPES"):  # `make shapes`; before anything i
 
     shapes.install()
 
+from recorded import recorded_seeds  # noqa: F401  (a fixture)
 from waiting import LIMIT, Gate, HeldWork
 
 LONG = {  # files and tests with the marker `long`
@@ -94,9 +95,7 @@ LONG = {  # files and tests with the marker `long`
     "theory/test_schedule.py::test_simulated_schedules_agree",
     "theory/test_schedule.py::test_unstable_descent_is_marked",
     "theory/test_spectrum.py::test_a_spectrum_known_to_be_off_carries_its_status",
-    "test_shown.py::test_frames",
-    "test_shown.py::test_every_kind_is_here",
-    "test_shown.py::test_a_table_in_a_notebook",
+    "test_shown.py",
     "simulation/test_luck.py::test_known_moments_have_mean_zero",
     "simulation/test_luck.py::test_weights_that_come_in_tiles_have_the_same_luck",
     "theory/test_schedule.py::test_what_is_not_described_is_refused_in_a_sentence",

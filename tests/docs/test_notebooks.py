@@ -22,6 +22,7 @@ def test_there_are_three():
 
 
 @pytest.mark.long
+@pytest.mark.usefixtures("recorded_seeds")
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
 def test_a_notebook_runs(path, capsys):
     """Cell by cell, as Jupyter does: the value of the last expression is shown, by `_repr_html_` where it has one."""

@@ -15,7 +15,6 @@ import pytest
 import onestride
 from onestride import functions, inputs
 from onestride.experiments.catalogue import QUESTIONS
-from onestride.simulation import run
 from onestride.theory import registry
 from places import DOCS, ROOT, TESTS
 from snippets import called, code_blocks
@@ -62,22 +61,8 @@ def _registry(monkeypatch):
     functions.resolve.cache_clear()
 
 
-@pytest.fixture
-def _seeds_once(monkeypatch):
-    """A seed simulated once in a test is not simulated again: alone and among others it gives the same numbers."""
-    simulated, known = run._one_seed, {}
-
-    def once(plan, etas, ridges, seed, *rest):
-        key = (plan.problem, plan.tests, etas.tobytes(), ridges.tobytes(), seed)
-        if key not in known:
-            known[key] = simulated(plan, etas, ridges, seed, *rest)
-        return known[key]
-
-    monkeypatch.setattr(run, "_one_seed", once)
-
-
 WITH_CODE = [p for p in PAGES if p.name not in ELSEWHERE and snippets(text_of(p))]
-WITH_CODE = [(ROOT / "README.md", p) if p.stem == "index" else (p,) for p in WITH_CODE]  # they simulate the same seeds
+WITH_CODE = [ROOT / "README.md", *WITH_CODE]
 
 
 def test_pages_with_tests_of_their_own_have_them():
@@ -86,16 +71,16 @@ def test_pages_with_tests_of_their_own_have_them():
             assert page in text_of(TESTS / test)
 
 
-@pytest.mark.usefixtures("_seeds_once")
-@pytest.mark.parametrize("paths", WITH_CODE, ids=lambda paths: "-".join(p.stem for p in paths))
-def test_snippets_print_what_the_page_says(paths, tmp_path, monkeypatch):
+@pytest.mark.usefixtures("recorded_seeds")
+@pytest.mark.parametrize("path", WITH_CODE, ids=lambda p: p.stem)
+def test_snippets_print_what_the_page_says(path, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    for path in paths:
-        names: dict[str, object] = {"__name__": "page"}
-        for code, expected in snippets(text_of(path)):
-            assert printed(code, names) == expected
+    names: dict[str, object] = {"__name__": "page"}
+    for code, expected in snippets(text_of(path)):
+        assert printed(code, names) == expected
 
 
+@pytest.mark.usefixtures("recorded_seeds")
 @pytest.mark.parametrize("path", SCRIPTS, ids=lambda p: p.stem)
 def test_gallery_script_makes_a_figure(path):
     from matplotlib.figure import Figure

@@ -63,10 +63,11 @@ def test_every_verdict_has_a_colour():
 
 
 def test_numbers_that_are_not_finite_are_null_in_every_file(outcomes, tmp_path):
-    first, *rest = outcomes
+    first = outcomes[0]
     rows = [{"theory": math.nan, "measured": 1.0}]
-    odd = replace(first, judgement=replace(first.judgement, rows=rows))
-    write_report([odd, *rest], {"seconds": math.inf}, tmp_path)
+    drawn = replace(first.figure, panels=PANELS)  # drawing the real one is another test's
+    odd = replace(first, judgement=replace(first.judgement, rows=rows), figure=drawn)
+    write_report([odd], {"seconds": math.inf}, tmp_path)
     write_outcome(odd, {"seconds": math.inf}, tmp_path)
 
     def refuse(word):

@@ -539,13 +539,9 @@ def test_failure_that_may_pass_is_told_once_and_not_kept(failure, words):
 
 
 @pytest.mark.parametrize("name", ["quick", "full"])
-def test_theory_runs_at_normal_priority(name):
+def test_theory_runs_at_normal_priority(server, name):
     """A second of theory must stay seconds on a busy machine; only simulations stand back."""
-    workers = Workers()
-    try:
-        assert workers._pool(name).submit(os.nice, 0).result(LIMIT) == os.nice(0)
-    finally:
-        workers.close()
+    assert run_async(server.app.state.workers.run(name, os.nice, 0)) == os.nice(0)
 
 
 def test_lost_worker_is_told(server, client, monkeypatch):
