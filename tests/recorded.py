@@ -1,6 +1,7 @@
 """Seeds that documents simulate, on file: of each simulation the first is drawn again and must be the one on file.
 
-A simulation that is not on file is run. `ONESTRIDE_RECORD=1 pytest tests/docs` runs all of them and writes the file anew.
+A simulation that is not on file is run. `ONESTRIDE_RECORD=1 pytest tests/docs`, in one process, runs all of them and writes them
+down; delete the file before to drop what no document asks for any more.
 """
 
 import hashlib
@@ -36,7 +37,7 @@ def recorded_seeds(monkeypatch):
         at = {int(seed): i for i, seed in enumerate(known.get(f"{key}.seeds", ()))}
         if RECORD or not at.keys() >= {*seeds}:
             drawn = simulated(plan, etas, ridges, seeds, executor, tell)
-            if RECORD and len(seeds) > len(at):
+            if RECORD and len(seeds) >= len(at):
                 known[f"{key}.seeds"] = np.array(seeds)
                 known.update({f"{key}.{part}": np.stack([getattr(one, part) for one in drawn]) for part in PARTS})
                 np.savez_compressed(FILE, **known)
@@ -46,7 +47,9 @@ def recorded_seeds(monkeypatch):
             (now,) = simulated(plan, etas, ridges, seeds[:1], executor, tell)
             for part in PARTS:
                 then = getattr(drawn[0], part)
-                np.testing.assert_allclose(getattr(now, part), then, rtol=1e-6, atol=1e-6 * np.abs(then).max())
+                np.testing.assert_allclose(
+                    getattr(now, part), then, rtol=1e-6, atol=1e-6 * np.abs(then).max(), err_msg=f"{FILE} is stale"
+                )
             seen.add(key)
         return drawn
 

@@ -19,7 +19,7 @@ CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", 
 def run_async(coroutine: Any) -> Any:
     """The coroutine's result, from a thread of its own: where playwright has run, this thread already has a loop."""
     with ThreadPoolExecutor(1) as thread:
-        return thread.submit(asyncio.run, coroutine).result(LIMIT)
+        return thread.submit(asyncio.run, asyncio.wait_for(coroutine, LIMIT)).result()
 
 
 def wait_for(condition: Callable[[], Any], what: str) -> Any:
