@@ -15,7 +15,7 @@ PARALLEL := -n $$(( $$(getconf _NPROCESSORS_ONLN) + 1 )) --dist worksteal
 export PYTHONDONTWRITEBYTECODE :=
 INSTALL := install --quiet --disable-pip-version-check
 
-.PHONY: reproduce test quick shapes oldest newest devices browser seeds slow lint style types suite docs wheel paper clean
+.PHONY: reproduce test quick shapes oldest newest devices browser seeds slow lint style types suite docs wheel paper address clean
 
 reproduce: $(READY)
 	$(BIN)/onestride reproduce
@@ -102,8 +102,14 @@ wheel:
 
 # the article: figures from stored data, then the PDF
 paper: $(READY)
-	$(BIN)/pip $(INSTALL) typst
 	$(BIN)/python paper/build.py
+
+# pyproject.toml decides the address of the repository; this writes another one wherever it stands: make address TO=OWNER/NAME
+address:
+	@test -n "$(TO)" || { echo "make address TO=OWNER/NAME"; exit 2; }
+	from=$$(sed -n 's#^Repository = "https://github.com/\(.*\)"#\1#p' pyproject.toml); \
+	git grep -l "github[a-z]*\.com/$$from" -- ':!*.pdf' | xargs perl -pi -e "s#(github[a-z]*\.com/)$$from#\$$1$(TO)#g"
+	@echo "Now: make paper, whose PDF names it, too."
 
 $(READY): pyproject.toml
 	$(PYTHON) -m venv $(VENV)

@@ -2,8 +2,9 @@
 
 import os
 import sys
-from importlib.metadata import version as version_of
 from pathlib import Path
+
+from onestride import __version__
 
 sys.path.insert(0, str(Path(__file__).parent / "_ext"))
 for name in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"):
@@ -12,7 +13,7 @@ for name in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"):
 project = "onestride"
 author = "The onestride developers"
 project_copyright = author
-version = release = version_of("onestride")
+version = release = __version__
 
 extensions = [
     "myst_parser",

@@ -1,6 +1,6 @@
 """The article from stored data: figures from paper/data, then paper/paper.pdf by Typst.
 
-    make paper        or: pip install typst && python paper/build.py
+    make paper        or: pip install 'onestride[paper]' && python paper/build.py
 
 Nothing is computed here; `paper/compute.py` makes the data.
 """

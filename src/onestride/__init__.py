@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from onestride.theory.predict import predict_grid as predict_grid
     from onestride.theory.spectrum import spectrum as spectrum
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 # Modules and their public names, imported on first use so that `onestride --help` is instant.
 _NAMES = {

@@ -9,7 +9,7 @@ import pytest
 import onestride
 from onestride.cli import app
 from onestride.cli.options import ProblemOptions
-from places import ROOT
+from places import DOCS, ROOT
 from snippets import called, code_blocks, commands
 
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -81,20 +81,29 @@ def test_promised_file_exists(name):
     assert (ROOT / name).is_file()
 
 
-ADDRESS = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["urls"]["Repository"]
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+URLS = PROJECT["project"]["urls"]
+OWNER = URLS["Repository"].removeprefix("https://github.com/")
 
 
 def test_the_readme_survives_away_from_the_repository():
-    """On PyPI relative links lead nowhere: all are absolute, of the repository that pyproject names, to files that are there."""
+    """On PyPI relative links lead nowhere: all are absolute, and those of this repository lead to files that are there."""
+    here = re.compile(rf"^https://(?:raw\.githubusercontent|github)\.com/{OWNER}/(?:blob/main/|tree/main/|main/)?")
     for target in re.findall(r"\]\(([^)\s]+)\)", README):
         assert target.startswith("https://"), target
-        if "onestride/onestride" in target:
-            path = re.sub(r"^https://[^/]+/onestride/onestride/(?:blob/main/|tree/main/|main/)?", "", target)
-            assert (ROOT / path).exists(), target
-    owner = ADDRESS.removeprefix("https://github.com/")
-    assert set(re.findall(r"github(?:usercontent)?\.com/([\w-]+/onestride)\b", README)) == {owner}
-    for name in ("CITATION.cff", "docs/cite.md", "REPRODUCE.md"):
-        assert ADDRESS in (ROOT / name).read_text(encoding="utf-8")
+        if here.match(target):
+            assert (ROOT / here.sub("", target)).exists(), target
+
+
+def test_the_address_of_the_repository_is_decided_once():
+    """`Repository` of pyproject.toml: nowhere stands another owner of a repository of this name."""
+    assert all(url.startswith(URLS["Repository"]) for url in URLS.values())
+    named = set()
+    for path in [*ROOT.glob("*.md"), *DOCS.glob("**/*.md"), ROOT / "CITATION.cff", ROOT / "paper" / "paper.typ"]:
+        text = path.read_text(encoding="utf-8")
+        assert set(re.findall(r"github(?:usercontent)?\.com/([\w-]+/onestride)\b", text)) <= {OWNER}, path
+        named |= {path.name} if URLS["Repository"] in text else set()
+    assert {"README.md", "CITATION.cff", "cite.md", "REPRODUCE.md", "paper.typ"} <= named
 
 
 def test_every_benchmark_and_page_can_be_reproduced():
@@ -111,13 +120,21 @@ def test_links_between_documents_lead_somewhere():
                 assert (path.parent / target).exists(), f"{path.name}: {target}"
 
 
-def test_versions_agree():
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-    assert project["version"] == onestride.__version__
-    assert f"version: {onestride.__version__}" in (ROOT / "CITATION.cff").read_text(encoding="utf-8")
-    assert f"## {onestride.__version__}" in (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
+def test_the_version_is_decided_once():
+    """`onestride.__version__`: the build reads it there, the newest heading of the changelog and every citation name it."""
+    assert PROJECT["project"]["dynamic"] == ["version"]
+    assert "version" not in PROJECT["project"]
+    source = (ROOT / PROJECT["tool"]["hatch"]["version"]["path"]).read_text(encoding="utf-8")
+    assert f'__version__ = "{onestride.__version__}"' in source
+    newest = re.search(r"^## (\S+)", (ROOT / "CHANGELOG.md").read_text(encoding="utf-8"), re.MULTILINE)
+    assert newest
+    assert newest[1] == onestride.__version__
+    for path in (ROOT / "CITATION.cff", ROOT / "README.md", DOCS / "cite.md"):
+        cited = re.findall(
+            r"^\s*version(?::| +=) +\{?([\d.]+\w*)\}?,?$", path.read_text(encoding="utf-8"), re.MULTILINE
+        )
+        assert cited == [onestride.__version__], path
 
 
 def test_all_extra_brings_no_torch():
-    extras = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["optional-dependencies"]
-    assert "torch" not in " ".join(extras["all"])
+    assert "torch" not in " ".join(PROJECT["project"]["optional-dependencies"]["all"])
