@@ -8,6 +8,8 @@ Nothing is computed here; `paper/compute.py` makes the data.
 from __future__ import annotations
 
 import csv
+import hashlib
+import tomllib
 from pathlib import Path
 from typing import Any
 
@@ -58,13 +60,27 @@ def figures() -> None:
             draw([read(part) for part in parts]).savefig(HERE / "figures" / f"{name}.svg", metadata={"Date": None})
 
 
-def main() -> None:
-    """Draw and compile."""
+def made_from() -> str:
+    """A digest of text, printed numbers, references and figures, which the PDF carries as its keyword: an old one is noticed."""
+    numbers = tomllib.loads((HERE / "numbers.toml").read_text(encoding="utf-8"))
+    digest = hashlib.sha256(repr({name: entry["value"] for name, entry in numbers.items()}).encode())
+    for path in [HERE / "paper.typ", HERE / "references.yml", *sorted((HERE / "figures").glob("*.svg"))]:
+        digest.update(path.read_text(encoding="utf-8").encode())
+    return digest.hexdigest()[:32]
+
+
+def compiled(target: Path) -> Path:
+    """The article as PDF."""
     import typst
 
+    typst.compile(str(HERE / "paper.typ"), output=str(target), sys_inputs={"made_from": made_from()})
+    return target
+
+
+def main() -> None:
+    """Draw and compile."""
     figures()
-    typst.compile(str(HERE / "paper.typ"), output=str(HERE / "paper.pdf"))
-    print(HERE / "paper.pdf")
+    print(compiled(HERE / "paper.pdf"))
 
 
 if __name__ == "__main__":

@@ -14,6 +14,11 @@ NUMBERS = tomllib.loads((PAPER / "numbers.toml").read_text(encoding="utf-8"))
 TEXT = (PAPER / "paper.typ").read_text(encoding="utf-8")
 
 
+SPEC = importlib.util.spec_from_file_location("build", PAPER / "build.py")
+BUILD = importlib.util.module_from_spec(SPEC)
+SPEC.loader.exec_module(BUILD)
+
+
 def digits(text: str) -> str:
     return re.sub(r"[\s,%±]", "", text).rstrip("0")
 
@@ -45,11 +50,8 @@ def test_every_reference_is_listed_and_cited():
 
 
 def test_figures_come_from_stored_data():
-    spec = importlib.util.spec_from_file_location("build", PAPER / "build.py")
-    build = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(build)
-    for name in build.TITLES:
-        panel = build.read(name)
+    for name in BUILD.TITLES:
+        panel = BUILD.read(name)
         assert len(panel.series) >= 2
     with (PAPER / "data" / "errors.csv").open(encoding="utf-8") as file:
         rows = list(csv.DictReader(file))
@@ -60,12 +62,21 @@ def test_figures_come_from_stored_data():
             assert gap < 4 * float(row["error"]), "theory and simulation of the figure agree, 16 seeds"
 
 
-def test_the_pdf_is_there():
-    assert (PAPER / "paper.pdf").read_bytes()[:5] == b"%PDF-"
+def test_the_pdf_is_made_from_this_text_these_numbers_and_these_figures():
+    pdf = (PAPER / "paper.pdf").read_bytes()
+    assert pdf[:5] == b"%PDF-"
+    assert BUILD.made_from().encode() in pdf, "the PDF is older than its text, numbers or figures: make paper"
 
 
-@pytest.mark.long
 def test_the_article_compiles(tmp_path):
-    typst = pytest.importorskip("typst")
-    typst.compile(str(PAPER / "paper.typ"), output=str(tmp_path / "paper.pdf"))
-    assert (tmp_path / "paper.pdf").stat().st_size > 50_000
+    pytest.importorskip("typst")
+    pdf = BUILD.compiled(tmp_path / "paper.pdf").read_bytes()
+    assert len(pdf) > 50_000
+    assert BUILD.made_from().encode() in pdf
+
+
+def test_the_article_counts_the_experiments():
+    from onestride.experiments.catalogue import QUESTIONS
+
+    assert len(QUESTIONS) == 25
+    assert "Twenty-five experiments" in TEXT
