@@ -60,6 +60,11 @@ MISSING = [
         ["starlette"],
         "the explorer needs starlette, which is not installed: pip install 'onestride[explore]'",
     ),
+    (
+        ["sweep", "run", str(ROOT / "examples" / "sweep.toml"), "--store", "nowhere", "--dask", "local"],
+        ["distributed"],
+        "dask needs distributed, which is not installed: pip install 'onestride[cluster]'",
+    ),
 ]
 # what a command would do is replaced by a failure: it must not come so far
 EVERY = """
