@@ -2,7 +2,7 @@
 
 python benchmarks/pages.py              every experiment, then the claims of the paper
 python benchmarks/pages.py inputs depth only these
-python benchmarks/pages.py --redraw     the pages that have their numbers beside them, drawn again; nothing is computed
+python benchmarks/pages.py --redraw     the pages that have their numbers beside them, drawn again, and the figure of the README; nothing is computed
 
 Writes docs/experiments/NAME.md, .png and its numbers (.csv by seed, .json), the verdicts in docs/experiments/index.md, docs/claims.md, and
 renews the words that docs/theory.md quotes from those pages. Takes about half an hour on two quiet cores.
@@ -10,13 +10,17 @@ renews the words that docs/theory.md quotes from those pages. Takes about half a
 
 from __future__ import annotations
 
+import json
 import re
 import shutil
 import subprocess
 import sys
 import tempfile
+from dataclasses import replace
 from pathlib import Path
 
+from onestride.drawing import save
+from onestride.drawing.files import read
 from onestride.experiments.catalogue import QUESTIONS
 
 DOCS = Path(__file__).parents[1] / "docs"
@@ -79,6 +83,7 @@ def redraw() -> None:
                     shutil.copy(path, folder)
                 onestride("experiment", name, "--from-data", "--out", folder)
                 publish(name, Path(folder), PAGE)
+    overview()
 
 
 def publish(name: str, folder: Path, suffixes: tuple[str, ...]) -> None:
@@ -86,6 +91,18 @@ def publish(name: str, folder: Path, suffixes: tuple[str, ...]) -> None:
     for suffix in suffixes:
         shutil.copy(folder / f"{name}{suffix}", DOCS / "experiments" / f"{name}{suffix}")
     renew_index(name)
+
+
+def overview() -> None:
+    """docs/images/overview.png: the errors of setting 2 from the numbers of the page `errors`, each panel with its n."""
+    numbers, table = (DOCS / "experiments" / f"errors{suffix}" for suffix in (".json", ".csv"))
+    told = json.loads(numbers.read_text(encoding="utf-8"))
+    (n,) = re.findall(r"n = \d+", told["caption"])
+    panels = read(told["figure"]["panels"], table.read_text(encoding="utf-8"))
+    shown = [replace(panel, title=f"{panel.ylabel}, {n}") for panel in panels[3:5]]
+    with tempfile.TemporaryDirectory() as folder:
+        save(shown, Path(folder, "overview"))
+        shutil.copy(Path(folder, "overview.png"), DOCS / "images")
 
 
 def main(names: list[str]) -> None:
@@ -98,6 +115,7 @@ def main(names: list[str]) -> None:
             onestride("reproduce", "--out", f"{folder}/claims")
             for file in [path for kind in ("claims.md", "*.png") for path in Path(folder, "claims").glob(kind)]:
                 shutil.copy(file, DOCS / file.name)
+    overview()
     renew_quotes()
 
 

@@ -93,6 +93,14 @@ def test_every_file_has_a_layer():
     assert not unknown, f"give {sorted(unknown)} a row in LAYERS, or move them into a part that has one"
 
 
+def test_the_house_of_contributing_has_these_layers():
+    page = (TESTS.parent / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    rows = [
+        row.replace("/", "").split(" · ") for row in re.findall(r"^    (\w\S*(?: · \S+)*)  +\w", page, re.MULTILINE)
+    ]
+    assert [set(row) for row in reversed(rows)] == [set(row) for row in LAYERS]
+
+
 @pytest.mark.parametrize("path", **identify)
 def test_imports_only_go_down(path):
     part = part_of(path)

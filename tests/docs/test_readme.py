@@ -3,6 +3,7 @@
 import contextlib
 import re
 import tomllib
+from fnmatch import fnmatch
 
 import pytest
 
@@ -111,6 +112,19 @@ def test_every_benchmark_and_page_can_be_reproduced():
     unnamed = {"digits.py"}  # prints a table for developers
     for script in (ROOT / "benchmarks").glob("*.py"):
         assert script.name in page or script.name in unnamed | {"any_seed.py", "wheel.py"}, script.name
+    made = [name.replace("NAME", "*") for name in re.findall(r"`(docs/[^`]+)`", page)]
+    for picture in DOCS.glob("**/*.png"):
+        name = picture.relative_to(ROOT).as_posix()
+        assert name.startswith(("docs/_build", "docs/auto_gallery")) or any(fnmatch(name, m) for m in made), name
+
+
+def test_what_reproduces_is_there():
+    page = (ROOT / "REPRODUCE.md").read_text(encoding="utf-8")
+    for name in re.findall(r"[\w/]+\.py\b", page):
+        assert (ROOT / name).is_file() or (ROOT / "benchmarks" / name).is_file(), name
+    targets = re.findall(r"^(\w+):", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE)
+    for path in (ROOT / "REPRODUCE.md", ROOT / "CONTRIBUTING.md", ROOT / "README.md"):
+        assert set(re.findall(r"`?make (\w+)[` ]", path.read_text(encoding="utf-8"))) <= {*targets, "and"}, path
 
 
 def test_links_between_documents_lead_somewhere():
