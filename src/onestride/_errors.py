@@ -43,9 +43,9 @@ def require(*libraries: str, extra: str, what: str) -> None:
     """Raise one sentence with the install command unless `what` finds all its libraries; call it before the work."""
     missing = [_DISTRIBUTION.get(name, name) for name in libraries if not _installed(name)]
     if missing:
-        verb = "is" if len(missing) == 1 else "are"
-        names = " and ".join(missing)
-        raise MissingLibrary(f"{what} needs {names}, which {verb} not installed: pip install 'onestride[{extra}]'")
+        *others, last = missing
+        names = f"{', '.join(others)} and {last}, which are" if others else f"{last}, which is"
+        raise MissingLibrary(f"{what} needs {names} not installed: pip install 'onestride[{extra}]'")
 
 
 _DISTRIBUTION = {"sklearn": "scikit-learn"}
