@@ -196,6 +196,8 @@ OUTSIDE = re.compile(
 def assert_readable_offline(html: Path) -> None:
     for path in [*html.glob("**/*.html"), *html.glob("**/*.css")]:
         assert not OUTSIDE.search(text_of(path)), path
+    searched = text_of(html / "searchindex.js")
+    assert all(f'"{stem}"' in searched for stem in ("staircas", "hermit", "leav")), "words that the search finds"
     theory = text_of(html / "theory.html")
     assert theory.count("<math") > 100
     assert "\\frac" not in theory
