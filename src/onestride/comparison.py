@@ -63,7 +63,12 @@ def quantile(seeds: float, among: int = 1) -> float:
 
 @dataclass(frozen=True)
 class Check:
-    """Does the expectation behind mean ± stderr, known from `seeds` values, lie in [low, high]? One of `among` numbers."""
+    """Does the expectation behind mean ± stderr, known from `seeds` values, lie in [low, high]? One of `among` numbers.
+
+    >>> from onestride.comparison import Check
+    >>> Check(mean=1.0, stderr=0.001, seeds=30, low=0.95, high=1.05).outcome.name
+    'AGREES'
+    """
 
     mean: float
     stderr: float

@@ -33,6 +33,10 @@ class Conversion:
     """A problem in a paper's own parameters; print it to read what changed and what could not be carried over.
 
     `parameters` are the arguments of `problem_from(paper, …)`, which gives the problem back.
+
+    >>> problem = one.conventions.convert(one.Problem(n=2000, d=1000, N=1000, step=one.Step()), "cui2024").problem
+    >>> problem.n
+    2000
     """
 
     problem: Problem
@@ -59,7 +63,12 @@ def _show(value: Any) -> str:
 
 
 def convert(problem: Problem, paper: str) -> Conversion:
-    """`problem` in the parameters of `paper` (one of `PAPERS`)."""
+    """`problem` in the parameters of `paper` (one of `PAPERS`).
+
+    >>> converted = one.conventions.convert(one.Problem(n=2000, d=1000, N=1000, step=one.Step()), "cui2024")
+    >>> converted.parameters["alpha"], converted.parameters["beta"]
+    (2.0, 1.0)
+    """
     changed = {name: getattr(problem, name) for name in EXTENSIONS}
     changed = {k: v for k, v in changed.items() if v != Problem.model_fields[k].default}
     if changed:
@@ -81,8 +90,9 @@ def convert(problem: Problem, paper: str) -> Conversion:
 def problem_from(paper: str, **parameters: Any) -> Problem:
     """The problem that a paper describes by its own parameters; `convert(…).parameters` shows their names.
 
-    >>> problem_from("cui2024", d=1000, alpha=2, beta=1, alpha0=20, eta_tilde=3, lam=0.1, activation="tanh",
-    ...              teacher="sin")
+    >>> theirs = {"d": 1000, "alpha": 2, "beta": 1, "alpha0": 20, "eta_tilde": 3, "lam": 0.1, "activation": "tanh", "teacher": "sin"}
+    >>> one.conventions.problem_from("cui2024", **theirs).n
+    2000
     """
     entry = _known(paper)
     required = [name for name in entry.parameters if name not in entry.optional]

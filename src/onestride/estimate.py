@@ -40,6 +40,11 @@ class Estimate(Result):
     """A measured quantity: one value per seed along the first axis.
 
     Values may be freed of luck whose law is known, which leaves their expectation as it is; `raw` are the plain ones.
+
+    >>> from onestride.estimate import Estimate
+    >>> import numpy as np
+    >>> f"{Estimate(np.array([1.0, 2.0, 3.0])):.2f}"
+    '2.00 ± 0.58'
     """
 
     _told = ("mean", "stderr")

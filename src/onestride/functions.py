@@ -28,7 +28,13 @@ _SQRT_2PI, _SQRT_PI = float(np.sqrt(2 * np.pi)), float(np.sqrt(np.pi))
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Function:
-    """A scalar function f of a standard normal variable, minus its mean c_0 when `centred`."""
+    """A scalar function f of a standard normal variable, minus its mean c_0 when `centred`.
+
+    >>> import numpy as np
+    >>> from onestride.functions import Function
+    >>> Function("wave", np.sin, np.cos).coefficients[:4].round(3)  # c_0 to c_3
+    array([ 0.   ,  0.607,  0.   , -0.101])
+    """
 
     name: str
     raw: ScalarMap
@@ -200,7 +206,12 @@ def is_own(name: object) -> bool:
 
 
 def function_names() -> tuple[str, ...]:
-    """Names that `Problem(activation=…)` and `Problem(teacher=…)` accept."""
+    """Names that `Problem(activation=…)` and `Problem(teacher=…)` accept.
+
+    >>> from onestride.functions import function_names
+    >>> "relu" in function_names()
+    True
+    """
     return tuple(_REGISTRY)
 
 

@@ -147,6 +147,13 @@ class InputLaw:
         Energies of the teacher along the eigenvectors, where they are fixed.
     normal
         Whether x is Gaussian, so that the teacher's argument is N(0, 1) exactly.
+
+    >>> import numpy as np
+    >>> from onestride.inputs import InputLaw
+    >>> def coins(generator, X):
+    ...     X[:] = np.sign(generator.standard_normal(X.shape))
+    >>> InputLaw("coins", coins, eigenvalues=np.ones).name
+    'coins'
     """
 
     name: str
@@ -246,7 +253,12 @@ def is_own(name: object) -> bool:
 
 
 def law_names() -> tuple[str, ...]:
-    """Names that `Problem(inputs=…)` accepts."""
+    """Names that `Problem(inputs=…)` accepts.
+
+    >>> from onestride.inputs import law_names
+    >>> "ar1" in law_names()
+    True
+    """
     return tuple(_REGISTRY)
 
 
@@ -283,7 +295,14 @@ def read_inputs(given: object, d: int) -> str | Covariance:
 
 
 def register(law: InputLaw) -> InputLaw:
-    """Make a law usable as `Problem(inputs=…)`; 4,000 samples are drawn to see that E|x|² is d."""
+    """Make a law usable as `Problem(inputs=…)`; 4,000 samples are drawn to see that E|x|² is d.
+
+    >>> from onestride.inputs import InputLaw, register
+    >>> def uniform(generator, X):
+    ...     X[:] = generator.uniform(-(3**0.5), 3**0.5, X.shape)
+    >>> register(InputLaw("wide", uniform)).name
+    'wide'
+    """
     if not law.name.isidentifier():
         raise InputError(f"name must be a word such as 'laplace', got {law.name!r}")
     X = np.full((4000, 8), np.nan)

@@ -41,6 +41,10 @@ def atlas(
     """Maps of the best test error and of the best step over (φ, ψ), (n, N) or (n, noise); `theory.atlas` has the numbers.
 
     Drawn in seconds: on the few nodes of a map, errors to about 2 %. `one.optimum` answers for one point.
+
+    >>> problem = one.Problem(n=200, d=100, N=150, teacher=[0, 1, 0.7071], noise=0.5)
+    >>> len(one.plot.atlas(problem, "n-N", [200], [150]).axes) >= 2
+    True
     """
     from onestride.theory.atlas import atlas as compute
 

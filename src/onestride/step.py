@@ -53,6 +53,10 @@ class Schedule(Step):
 
     constant and exponent are the largest of the list. To change them is to change all steps together: c by a factor, α by
     a shift, so that the steps keep their proportions and, where all have the same exponent, all get the new one.
+
+    >>> steps = [one.Step(constant=1.0, exponent=0.3), one.Step(constant=0.5, exponent=0.3)]
+    >>> [step.constant for step in one.Problem(n=400, d=200, N=300, step=steps).step.each]
+    [1.0, 0.5]
     """
 
     each: tuple[Step, ...]

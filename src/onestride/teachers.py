@@ -37,7 +37,13 @@ _COMPONENTS = 4  # total degree up to which products are kept
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Teacher:
-    """g of k coordinates, minus its mean; `raw` takes an array (m, k) to (m,)."""
+    """g of k coordinates, minus its mean; `raw` takes an array (m, k) to (m,).
+
+    >>> from onestride.teachers import Teacher
+    >>> import numpy as np
+    >>> Teacher("both", 2, lambda z: z[:, 0] + z[:, 0] * z[:, 1], mean_free=True)(np.array([[1.0, 2.0]]))
+    array([3.])
+    """
 
     name: str
     directions: int

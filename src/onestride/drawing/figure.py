@@ -23,7 +23,12 @@ if TYPE_CHECKING:
 
 
 def draw(panels: Sequence[Panel | Map], *, columns: int = 2, title: str = "") -> Figure:
-    """Draw the panels in a grid. The figure is not pyplot's: no backend is chosen, no window opens, a notebook shows it."""
+    """Draw the panels in a grid. The figure is not pyplot's: no backend is chosen, no window opens, a notebook shows it.
+
+    >>> panel = one.plot.Panel("growth", "x", "y", [one.plot.Series("squares", [0, 1, 2], [0, 1, 4])])
+    >>> one.plot.draw([panel]).axes[0].get_xlabel()
+    'x'
+    """
     require("matplotlib", extra="plot", what="a figure")
     from matplotlib import rc_context
     from matplotlib.backends.backend_agg import FigureCanvasAgg

@@ -25,7 +25,12 @@ NUMBERS = ("x", "y", "error", "seeds")  # the fields of a series that are column
 
 
 def to_csv(panels: Sequence[Panel]) -> str:
-    """The numbers behind a figure, one line per point and, where a point is a mean over seeds, one per seed."""
+    """The numbers behind a figure, one line per point and, where a point is a mean over seeds, one per seed.
+
+    >>> panel = one.plot.Panel("growth", "x", "y", [one.plot.Series("squares", [1, 2], [1, 4])])
+    >>> print(one.plot.to_csv([panel]).splitlines()[2])
+    growth,squares,theory,2,4,,,0
+    """
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(COLUMNS)
@@ -61,7 +66,13 @@ def describe(panels: Sequence[Panel]) -> list[dict[str, Any]]:
 
 
 def read(told: Sequence[Mapping[str, Any]], table: str) -> list[Panel]:
-    """The panels of `describe` with the numbers of `to_csv`; means and standard errors are computed from the seeds."""
+    """The panels of `describe` with the numbers of `to_csv`; means and standard errors are computed from the seeds.
+
+    >>> from onestride.drawing.files import describe, read
+    >>> panel = one.plot.Panel("growth", "x", "y", [one.plot.Series("squares", [1, 2], [1, 4])])
+    >>> read(describe([panel]), one.plot.to_csv([panel]))[0].series[0].y
+    array([1., 4.])
+    """
     rows: dict[int, list[dict[str, str]]] = {}
     lines = csv.DictReader(io.StringIO(table))
     if lacking := set(COLUMNS) - set(lines.fieldnames or ()):
@@ -91,7 +102,16 @@ def _read_series(told: Mapping[str, Any], rows: Sequence[Mapping[str, str]]) -> 
 
 
 def save(panels: Sequence[Panel], stem: Path, *, columns: int = 2, title: str = "") -> str:
-    """Write stem.pdf, stem.png and stem.csv; return the same figure as `to_svg` does."""
+    """Write stem.pdf, stem.png and stem.csv; return the same figure as `to_svg` does.
+
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> panel = one.plot.Panel("growth", "x", "y", [one.plot.Series("squares", [1, 2], [1, 4])])
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     svg = one.plot.save([panel], Path(folder, "growth"))
+    ...     sorted(path.suffix for path in Path(folder).iterdir())
+    ['.csv', '.pdf', '.png']
+    """
     import matplotlib
 
     figure = _laid_out(panels, columns, title)
@@ -104,7 +124,11 @@ def save(panels: Sequence[Panel], stem: Path, *, columns: int = 2, title: str = 
 
 
 def to_svg(panels: Sequence[Panel], *, columns: int = 2, title: str = "") -> str:
-    """Inline SVG for a self-contained page: colours are variables of the page, so that a dark one has its own."""
+    """Inline SVG for a self-contained page: colours are variables of the page, so that a dark one has its own.
+
+    >>> one.plot.to_svg([one.plot.Panel("growth", "x", "y", [one.plot.Series("squares", [1, 2], [1, 4])])])[:4]
+    '<svg'
+    """
     return _svg(_laid_out(panels, columns, title))
 
 

@@ -16,6 +16,9 @@ class Series:
     """One curve, one set of points, or one histogram (x are the bin edges).
 
     `seeds` are the values of every point whose means are y, seed by seed; the table of the figure keeps them.
+
+    >>> one.plot.Series("squares", [0, 1, 2], [0, 1, 4]).kind
+    'theory'
     """
 
     label: str
@@ -32,6 +35,9 @@ class Panel:
     """One set of axes: what is drawn and how the axes read. Lines are (position, label) pairs.
 
     Panels of one figure whose axes have the same name share their limits, unless one is not `shared`.
+
+    >>> one.plot.Panel("growth", "x", "y", [one.plot.Series("squares", [0, 1, 2], [0, 1, 4])]).title
+    'growth'
     """
 
     title: str
@@ -52,7 +58,11 @@ class Panel:
 
 @dataclass(frozen=True)
 class Map:
-    """A quantity over a plane: values (y × x) as colours, each written into its cell."""
+    """A quantity over a plane: values (y × x) as colours, each written into its cell.
+
+    >>> len(one.plot.draw([one.plot.Map("plane", "x", "y", [0, 1], [0, 1], [[1, 2], [3, 4]])]).axes) >= 1
+    True
+    """
 
     title: str
     xlabel: str

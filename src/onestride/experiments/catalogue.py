@@ -60,7 +60,13 @@ def require_experiment(name: str) -> None:
 
 
 def run_experiment(name: str, settings: Settings) -> Outcome:
-    """Run one experiment by name."""
+    """Run one experiment by name.
+
+    >>> from onestride.experiments.catalogue import run_experiment
+    >>> from onestride.experiments.outcome import Settings
+    >>> run_experiment("rank-one-gradient", Settings("small", seeds=2)).name
+    'rank-one-gradient'
+    """
     require_experiment(name)
     module = import_module(f"onestride.experiments.{name.replace('-', '_')}")
     settings.progress(0.0)

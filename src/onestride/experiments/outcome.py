@@ -23,6 +23,10 @@ class Settings:
     """How large, how many seeds (None: the experiment's own choice), and where progress goes (a fraction from 0 to 1).
 
     `scale` multiplies the sample sizes `n` and `ns` of the experiment, which become multiples of 20.
+
+    >>> from onestride.experiments.outcome import Settings
+    >>> Settings("small", seeds=4)
+    Settings(size='small', seeds=4, device='cpu', scale=1.0)
     """
 
     size: str = "standard"

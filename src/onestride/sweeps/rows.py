@@ -162,6 +162,12 @@ def stored_rows(store: Store, *, method: str | None = None, only: Iterable[Probl
     """Every cell of a store as a row, in the order of its parameters; `only` picks problems, `method` the theory.
 
     Without `method` a cell shows the theory that was stored for it first.
+
+    >>> import tempfile
+    >>> from onestride.sweeps.rows import stored_rows
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     stored_rows(one.Store(folder, create=True))
+    []
     """
     runs: dict[str, list[Record]] = {}
     theory: dict[str, dict[str, Any]] = {}

@@ -114,6 +114,11 @@ def atlas(
         Points of the axes; six each when None.
     progress
         Called with the points done and their number.
+
+    >>> from onestride.theory.atlas import atlas
+    >>> problem = one.Problem(n=200, d=100, N=150, teacher=[0, 1, 0.7071], noise=0.5)
+    >>> atlas(problem, "n-N", x=[200], y=[150]).test_error.round(1)
+    array([[1.6]])
     """
     over = plane_of(problem, over)
     xs = grid_axis("x", _axis(problem, NAMES[over][0]) if x is None else x, positive=True)
