@@ -13,9 +13,9 @@ from jaxtyping import Float as Float
 from jaxtyping import Inexact as Inexact
 from jaxtyping import Int as Int
 from numpy.polynomial.legendre import leggauss, legvander
-from numpy.typing import NDArray
 
-Array = NDArray[Any]  # with its shape: Float[Array, "n d"], which the tests check at run time
+# with its shape: Float[Array, "n d"], which the tests check at run time (numpy.typing.NDArray is no class since NumPy 2.5)
+Array = np.ndarray[Any, np.dtype[Any]]
 
 PANEL_NODES = 16  # Gauss-Legendre nodes on each panel
 _MAX_PANELS = 2048  # panels bisected at one level before the rule gives up refining
