@@ -94,8 +94,8 @@ function lookedAt(axis, part) {
 const inSight = ({ at, value }, { x, y }) => at >= x[0] && at <= x[1] && (value == null || (value >= y[0] && value <= y[1]));
 
 export function draw(svg, spec) {
-  const width = svg.clientWidth || 400;
-  const height = svg.clientHeight || 260;
+  const [seenWidth, seenHeight] = svg.size ?? [svg.clientWidth, svg.clientHeight];
+  const [width, height] = [seenWidth || 400, seenHeight || 260];
   const margin = { left: 50, right: spec.right ?? 14, top: 22, bottom: 38 };
   const inner = { x: margin.left, y: margin.top, w: width - margin.left - margin.right, h: height - margin.top - margin.bottom };
   const meaning = `${spec.x.label} ${spec.y.label ?? ""}`;

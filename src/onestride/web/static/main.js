@@ -24,6 +24,7 @@ import { Panels } from "./panels.js";
 
 const REST = 200; // ms without input after which the full theory is asked for
 const LONG_REST = 500; // and after that, for the map
+const PALE = 100; // ms after which numbers on their way are marked
 const byId = (id) => document.getElementById(id);
 
 const answers = { curves: null, here: null, map: null };
@@ -171,7 +172,7 @@ function settled() {
 const drawn = {};
 function figure(id, inputs, paint, current = true) {
   if (drawn[id] && (!current || (byId(id).away && !settled()))) return; // out of sight there is time
-  const now = [...inputs, byId(id).clientWidth, byId(id).clientHeight];
+  const now = [...inputs, byId(id).size]; // as it was last observed: asking for it here would lay the page out once per figure
   if (drawn[id]?.every((v, i) => v === now[i])) return;
   drawn[id] = now;
   byId(id).repaint = () => paint(byId(id), byId(`legend-${id}`));
@@ -244,9 +245,20 @@ function renderMap(alpha) {
   if (map.best) figure("map", [map, alpha, ridge], (svg, list) => mapFigure(svg, list, { map, alpha, ridge }));
 }
 
+// Numbers of a moment ago are pale once that moment is long enough to be seen: most answers come before, and nothing is restyled.
+const waiting = {};
 function stale(id, is) {
-  byId(id).classList.toggle("stale", is);
-  byId(id).setAttribute("aria-busy", String(is));
+  if (is === id in waiting) return;
+  const mark = () => {
+    byId(id).classList.toggle("stale", is);
+    byId(id).setAttribute("aria-busy", String(is));
+  };
+  if (is) waiting[id] = setTimeout(mark, PALE);
+  else {
+    clearTimeout(waiting[id]);
+    delete waiting[id];
+    mark();
+  }
 }
 
 // Which theory is drawn and what is known of it: a full dot only beside a prediction that nothing is known against.
@@ -272,8 +284,7 @@ function quality(settled, here, curves) {
 
 function writeWords(settled, fresh) {
   const { curves, here } = answers;
-  for (const id of ["sentence", "formulas"]) stale(id, !fresh);
-  if (!fresh) controls.sizesText.classList.add("stale");
+  for (const id of ["sentence", "formulas", "sizes"]) stale(id, !fresh);
   if (here?.activation) {
     if (fresh) controls.showSizes(here.d, here.N);
     if (settled || !byId("drawer").hidden) writeFormulas(byId("formulas"), here, { ...about.defaults, ...here.values });
@@ -331,7 +342,10 @@ async function start() {
   panels = new Panels(byId("panels"), { query, go: openBest, written: () => view.write() });
   view = new View(byId("view"), { scene: () => story.scene, panels: () => panels.hash(), about, query, changed, redraw: schedule });
   new Play(byId("view"), controls);
-  const sizes = new ResizeObserver(schedule); // a legend that gets a second row makes its figure smaller
+  const sizes = new ResizeObserver((entries) => { // a legend that gets a second row makes its figure smaller
+    for (const { target, contentRect } of entries) target.size = [contentRect.width, contentRect.height].map(Math.round);
+    schedule();
+  });
   const sight = new IntersectionObserver((entries) => {
     for (const { target, isIntersecting } of entries) target.away = !isIntersecting;
     schedule();
