@@ -140,9 +140,13 @@ export function draw(svg, spec) {
     add("text", { class: "tick-label", x: toX(t), y: inner.y + inner.h + 16, "text-anchor": "middle" }, x.format(t));
   });
   add("path", { class: "axis", d: `M${inner.x} ${inner.y}V${inner.y + inner.h}H${inner.x + inner.w}` });
-  const [words, power] = x.label.split("^");
-  const name = add("text", { class: "axis-label", x: inner.x + inner.w / 2, y: height - 5, "text-anchor": "middle" }, words);
-  if (power) name.append(node("tspan", { dy: -5, "font-size": 10 }, power));
+  const name = add("text", { class: "axis-label", x: inner.x + inner.w / 2, y: height - 5, "text-anchor": "middle" });
+  let shift = 0; // of the line that is written on
+  for (const [, words, sign, small] of x.label.matchAll(/([^^_]*)(?:([\^_])(\S))?/g)) {
+    name.append(node("tspan", { dy: -shift }, words));
+    shift = sign === "^" ? -5 : sign ? 3 : 0;
+    if (sign) name.append(node("tspan", { dy: shift, class: "small" }, small));
+  }
 
   const plot = node("g", { "clip-path": `url(#${clip})` });
   parts.push(plot);
