@@ -151,10 +151,11 @@ export function draw(svg, spec) {
   const plot = node("g", { "clip-path": `url(#${clip})` });
   parts.push(plot);
   const put = (tag, attributes, text) => plot.appendChild(node(tag, attributes, text));
-  const beside = (at) => toX(at) > inner.x + inner.w - 60; // the handle's name stands left of it there
+  const nameWidth = (label) => 7.4 * (label ?? "").length;
+  const beside = (at, label) => toX(at) + Math.max(60, 9 + nameWidth(label)) > inner.x + inner.w; // the handle's name stands left of it there
   const reserved = (spec.handles ?? []).filter(({ value, label }) => value != null && label).map(({ at, value, label }) => {
-    const w = 7.4 * label.length;
-    return { x: toX(at) + (beside(at) ? -9 - w : 9), y: toY(value) - 8, w };
+    const w = nameWidth(label);
+    return { x: toX(at) + (beside(at, label) ? -9 - w : 9), y: toY(value) - 8, w };
   });
   const marks = series.flatMap((s) => obstacles(s, toX, toY));
   drawHorizontals(spec.horizontals ?? [], { put, toY, y, inner, reserved, marks });
@@ -171,7 +172,7 @@ export function draw(svg, spec) {
     put("line", { class: "here", x1: toX(at), x2: toX(at), y1: inner.y, y2: inner.y + inner.h });
     if (value == null) return;
     put("circle", { class: off ? "here-dot off" : "here-dot", cx: toX(at), cy: toY(value), r: 5 });
-    const left = beside(at);
+    const left = beside(at, label);
     if (label)
       put("text", { class: "here-label", x: toX(at) + (left ? -9 : 9), y: toY(value) - 8, "text-anchor": left ? "end" : "start" }, label);
   });
@@ -232,7 +233,9 @@ function drawHorizontals(lines, { put, toY, y, inner, reserved, marks }) {
   for (const { at, label } of inside) {
     const line = toY(at);
     const heights = [line - 4, line + 12, line - 16, line + 24, line - 28];
-    write(label, heights.flatMap((foot, k) => ["end", "start", "middle"].map((side) => ({ side, y: foot, far: k < 2 ? 0 : 2 * THROUGH }))));
+    const strange = (foot) => heightOf.some((other) => other !== line && Math.abs(other - foot + 4) < Math.abs(line - foot + 4)); // it would seem to name that one
+    const far = (foot, k) => (strange(foot) ? 100 : k < 2 ? 0 : 2 * THROUGH);
+    write(label, heights.flatMap((foot, k) => ["end", "start", "middle"].map((side) => ({ side, y: foot, far: far(foot, k) }))));
   }
   beyond("↓", shown.filter(({ at }) => at < y.low), inner.y + inner.h - 6, -12);
   beyond("↑", shown.filter(({ at }) => at > y.high), inner.y + 25, 12);
