@@ -121,7 +121,9 @@ def draw(data: Data) -> Figure:
     errors, slope = panels(found, measured=data.measured["with a step"])
     without = data.measured["without"]
     at = [data.curves["without"].at[j] for j in without]
-    errors = replace(errors, series=[*errors.series, points("simulated, without", at, list(without.values()), colour=4)])
+    errors = replace(
+        errors, series=[*errors.series, points("simulated, without", at, list(without.values()), colour=4)]
+    )
     seeds = len(next(iter(data.measured["without"].values())).values)
     p = found.problems[0]
     caption = (

@@ -93,7 +93,9 @@ def _points(problem: Problem) -> dict[str, Any] | None:
     except InputError:
         return None
     own = {"n": problem.n, "constant": problem.step.constant, "ridge": problem.ridge, "exponent": problem.step.exponent}
-    return {"at": own} | {name: MEASURES[kind](problem, 0) for name, kind in (("function", FUNCTION), ("network", NETWORK))}
+    return {"at": own} | {
+        name: MEASURES[kind](problem, 0) for name, kind in (("function", FUNCTION), ("network", NETWORK))
+    }
 
 
 def _computed(parts: list[Any], processes: int) -> Iterator[tuple[dict[str, Any], dict[str, Any], dict[str, Any]]]:
@@ -175,7 +177,9 @@ def one_file(data: str, note: str = "") -> str:
         '<script type="module">import "page/main.js";</script>\n'
     )
     page = re.sub(r"<(link|script)[^>]*/static/[^>]*>(</script>)?\n", "", page)
-    page = page.replace('<p class="note" id="preset-note"', f'<p class="note">{note}</p>\n<p class="note" id="preset-note"')
+    page = page.replace(
+        '<p class="note" id="preset-note"', f'<p class="note">{note}</p>\n<p class="note" id="preset-note"'
+    )
     return page.replace("</head>", head + "</head>").replace("<html ", "<html data-offline ")
 
 
