@@ -12,6 +12,7 @@ import { neuronsFigure, vectorsFigure } from "./network.js";
 import { Play } from "./play.js";
 import { Presets } from "./presets.js";
 import { addFiles, readOut } from "./readout.js";
+import { stale } from "./stale.js";
 import { Share } from "./share.js";
 import { Simulation } from "./simulate.js";
 import { spectrumFigure } from "./spectrum.js";
@@ -24,7 +25,6 @@ import { Panels } from "./panels.js";
 
 const REST = 200; // ms without input after which the full theory is asked for
 const LONG_REST = 500; // and after that, for the map
-const PALE = 100; // ms after which numbers on their way are marked
 const byId = (id) => document.getElementById(id);
 
 const answers = { curves: null, here: null, map: null };
@@ -243,22 +243,6 @@ function renderMap(alpha) {
   const ridge = Number(controls.values.ridge);
   notice("map", map.best ? "" : map.message || "there is no theory for this problem");
   if (map.best) figure("map", [map, alpha, ridge], (svg, list) => mapFigure(svg, list, { map, alpha, ridge }));
-}
-
-// Numbers of a moment ago are pale once that moment is long enough to be seen: most answers come before, and nothing is restyled.
-const waiting = {};
-function stale(id, is) {
-  if (is === id in waiting) return;
-  const mark = () => {
-    byId(id).classList.toggle("stale", is);
-    byId(id).setAttribute("aria-busy", String(is));
-  };
-  if (is) waiting[id] = setTimeout(mark, PALE);
-  else {
-    clearTimeout(waiting[id]);
-    delete waiting[id];
-    mark();
-  }
 }
 
 // Which theory is drawn and what is known of it: a full dot only beside a prediction that nothing is known against.
