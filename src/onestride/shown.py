@@ -179,6 +179,8 @@ def _sizes(result: Result) -> dict[str, Any]:
 
 def plain(value: Any) -> Any:
     """`value` as JSON has it: nested lists, None where a number is not finite, names in small letters for outcomes."""
+    if type(value) is np.ndarray and value.dtype == np.float64 and value.ndim and np.isfinite(value).all():
+        return value.tolist()  # the common case, in one go
     if isinstance(value, Result):
         return value._within()  # pyright: ignore[reportPrivateUsage]
     if isinstance(value, Problem):

@@ -41,6 +41,8 @@ def test_exported_page_works_alone(browser, tmp_path):
     page.on("pageerror", lambda error: mistakes.append(str(error)))
     page.goto((tmp_path / "page.html").as_uri())
     page.locator("#quality[data-settled=true]").wait_for()
+    page.locator("#vectors .dots").first.wait_for(state="attached")  # of the one seed that was simulated
+    assert "Not here" in page.locator(".note").first.text_content()
     page.locator("#control-constant").press("ArrowRight")
     expected = one.predict(read_problem(ADDRESS | {"constant": "2"})).test_error
     page.locator("#sentence b", has_text=f"{expected:.3g}").wait_for()

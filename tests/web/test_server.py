@@ -29,7 +29,7 @@ from onestride.web.background import Simulations
 from onestride.web.guard import is_own_host
 from onestride.web.query import read_problem
 from onestride.web.simulation import check_size, fill
-from onestride.web.workers import GivenUp, Overtime, Workers, lasting_answer
+from onestride.web.workers import GivenUp, Overtime, Workers, joined, lasting_answer
 from waiting import LIMIT, run_async, wait_for
 
 SMALL = {"n": "300", "ridge": "0.2"}
@@ -567,3 +567,8 @@ def test_dead_worker_is_replaced(monkeypatch):
             workers.close()
 
     assert run_async(scenario()) == 3
+
+
+def test_parts_of_an_answer_are_one_table_unless_one_of_them_failed():
+    assert json.loads(joined([b'{"x": [1, 2]}', b'{"limit": null}'])) == {"x": [1, 2], "limit": None}
+    assert json.loads(joined([b'{"x": [1, 2]}', b'{"message": "no", "failed": true}']))["message"] == "no"

@@ -21,7 +21,7 @@ from onestride.theory.optimum import Optimum, optimum
 from onestride.theory.predict import predict_grid
 
 CLAIM = "The step that theory finds best is the best that can be measured, and tuning it gains what tuning the penalty does not."
-SIZES = {"ns": ((80, 120), (150, 300, 500), (400, 1000, 3000)), "seeds": (4, 24, 16), "points": (5, 13, 17)}
+SIZES = {"ns": ((80, 120), (150, 300, 500), (400, 1000, 3000)), "seeds": (4, 24, 16), "points": (5, 41, 41)}
 FACTORS = (0.25, 0.5, 1.0, 2.0, 4.0)  # of the best step: those simulated
 ROOM = 0.01  # of the error: what another step may be better by
 

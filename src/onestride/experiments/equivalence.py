@@ -31,7 +31,7 @@ CLAIM = "In window ℓ both errors are the same in the limit with F, with F_ℓ,
 SIZES = {"ns": ((100, 200), (300, 600, 1200), (500, 1000, 2000, 4000)), "seeds": (3, 10, 10), "points": (5, 15, 15)}
 CURVES = {"F_0": "F₀", "F_1": "F₁", "F_2": "F₂", "F_4": "F₄", "Gaussian F_window": "Gaussian"}  # F₃ = F₂: c₃ = 0
 BEND = 5.0
-CHANGE = f"change against F in % (logarithmic beyond {BEND:g})"
+CHANGE = f"change in %, logarithmic beyond {BEND:g}"
 PLAIN = "Gaussian F_0 against F_0"
 
 

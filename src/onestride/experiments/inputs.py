@@ -178,6 +178,6 @@ def draw(data: Data) -> Figure:
     names = INDEPENDENT | DEPENDENT | ROWS
     gaps = {name: data.errors[law].mean[-1] / data.theory(law).test_error[-1, 0] - 1 for law, name in names.items()}
     headline = f"At α = {EXPONENTS[-1]:g} simulation is off its theory by " + ", ".join(
-        f"{gap:+.0%} ({name})" for name, gap in gaps.items()
+        f"{gap:+z.0%} ({name})" for name, gap in gaps.items()
     )
     return Figure(panels, caption, columns=3, title=headline)

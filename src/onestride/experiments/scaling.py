@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import SimpleNamespace
 
 import numpy as np
 
 from onestride._numerics import Array
 from onestride.comparison import ERROR_TOLERANCE, Check, Pair, agree
-from onestride.experiments.kit import pm, problem_at, row_of
+from onestride.experiments.kit import pm, points, problem_at, row_of
 from onestride.experiments.outcome import Figure, Judgement, Progress
 from onestride.experiments.verdict import decide, tally
 from onestride.learning_curves import Scaling, panels, scaling
@@ -18,7 +18,7 @@ from onestride.result import Estimate, Status
 from onestride.simulation.run import simulate
 
 CLAIM = "Theory follows the tuned error along n at fixed d and N; a step that grows with n still lowers it where random features have reached their floor."
-SIZES = {"d": (20, 40, 60), "points": (5, 9, 17), "simulated": (2, 4, 6), "seeds": (4, 16, 16)}
+SIZES = {"d": (20, 40, 60), "points": (9, 33, 65), "simulated": (2, 4, 6), "seeds": (4, 64, 64)}
 EXPONENT = 0.3  # of the step
 CURVES = {"with a step": 1.0, "without": 0.0}
 
@@ -32,7 +32,7 @@ class Data:
 
 
 def measure(size: SimpleNamespace, progress: Progress) -> Data:
-    """Curves at fixed d and N from n = d to 10⁴ d, simulated at their beginning."""
+    """Curves at fixed d and N from n = d to 10⁴ d, simulated at some of the nodes up to 40 d."""
     base = problem_at(10 * size.d, d=size.d, N=5 * size.d)
     at = np.geomspace(size.d, 1e4 * size.d, size.points).round()
     curves: dict[str, Scaling] = {}
@@ -41,10 +41,11 @@ def measure(size: SimpleNamespace, progress: Progress) -> Data:
         step = Step(constant=constant, exponent=EXPONENT) if constant else Step.none()
         curves[name] = scaling(base.replace(step=step), "n", at, tuned=True)
         progress((2 * i + 1) / 4)
-        first = [j for j, p in enumerate(curves[name].problems) if p.n <= 40 * size.d][: size.simulated]
+        small = [j for j, p in enumerate(curves[name].problems) if p.n <= 40 * size.d]
+        chosen = np.unique(np.linspace(0, small[-1], size.simulated).round().astype(int)).tolist()
         measured[name] = {
             j: simulate(curves[name].problems[j], size.seeds, untrained=False, device=size.device).test_error
-            for j in first
+            for j in chosen
         }
         progress((2 * i + 2) / 4)
     return Data(curves, measured)
@@ -96,10 +97,10 @@ def _finite(value: float) -> float | None:
 
 
 def _last(curve: Scaling) -> float:
-    """The exponent of what is left above the last value, over the two intervals before the last."""
+    """The exponent of what is left above the last value, over the decade that ends half a decade before it."""
     left: Array = curve.test_error - curve.test_error[-1]
-    a, b = left[-4], left[-2]
-    return float(np.log(b / a) / np.log(curve.at[-2] / curve.at[-4])) if a > 0 and b > 0 else np.nan
+    i, j = (int(np.argmin(np.abs(np.log10(curve.at / curve.at[-1]) + decades))) for decades in (1.5, 0.5))
+    return float(np.log(left[j] / left[i]) / np.log(curve.at[j] / curve.at[i])) if min(left[i], left[j]) > 0 else np.nan
 
 
 def _surprise(data: Data) -> str:
@@ -117,7 +118,12 @@ def _surprise(data: Data) -> str:
 def draw(data: Data) -> Figure:
     """Both curves with their simulated points, and local exponents."""
     found = data.curves["with a step"]
-    figures = panels(found, measured=data.measured["with a step"])
+    errors, slope = panels(found, measured=data.measured["with a step"])
+    without = data.measured["without"]
+    at = [data.curves["without"].at[j] for j in without]
+    errors = replace(
+        errors, series=[*errors.series, points("simulated, without", at, list(without.values()), colour=4)]
+    )
     seeds = len(next(iter(data.measured["without"].values())).values)
     p = found.problems[0]
     caption = (
@@ -128,4 +134,4 @@ def draw(data: Data) -> Figure:
     title = f"Tuned test error from n = {p.n} to {found.problems[-1].n:,}: " + ", ".join(
         f"{a:.3g} to {b:.3g} {name}" for name, (a, b) in ends.items()
     )
-    return Figure(figures, caption, title=title)
+    return Figure([errors, slope], caption, title=title)

@@ -32,27 +32,34 @@ _ELSEWHERE = 21  # positions of a full curve along another axis, whose untrained
 
 def curves(problem: Problem, quality: Quality) -> dict[str, Any]:
     """Errors and learned shares against α, with the untrained network, the n → ∞ plateaus and the baselines."""
+    return positions(problem, quality) | limits(problem, quality)
+
+
+def positions(problem: Problem, quality: Quality) -> dict[str, Any]:
+    """Errors and learned shares against α."""
     few = quality.points if problem.steps == 1 else min(quality.points, _AGAIN)
     even = np.linspace(min(0.0, max(problem.step.exponent, -1.0)), 0.5, few)
-    return _with_limits(problem, *_refined(lambda alpha: problem.at(exponent=alpha), even, quality), quality)
+    return _columns(problem, *_refined(lambda alpha: problem.at(exponent=alpha), even, quality), quality)
 
 
 def even_curves(
     problem: Problem, exponents: Sequence[float], ridges: Sequence[float], quality: Quality
 ) -> list[dict[str, Any]]:
-    """The same for several penalties, at the exponents given and no others, with E[f̂ h_k] at each."""
+    """`curves` for several penalties, at the exponents given and no others, with E[f̂ h_k] at each."""
     rows = [[cell(problem.at(exponent=a, ridge=lam), quality, None)[0] for lam in ridges] for a in exponents]
     found: list[dict[str, Any]] = []
     for cells, lam in zip(map(list, zip(*rows, strict=True)), ridges, strict=True):
-        curve = _with_limits(problem.at(ridge=lam), np.array(exponents), cells, quality)
+        own = problem.at(ridge=lam)
+        curve = _columns(own, np.array(exponents), cells, quality) | limits(own, quality)
         found.append(curve | {"components": [plain(c.components) for c in cells]})
     return found
 
 
-def _with_limits(problem: Problem, x: Array, cells: list[Cell], quality: Quality) -> dict[str, Any]:
+def limits(problem: Problem, quality: Quality) -> dict[str, Any]:
+    """What is the same for every α: the untrained network, the n → ∞ plateaus and the baselines."""
     before, _ = cell(problem.replace(step=Step.none()), quality, None)
     closed, told = closed_baselines(problem), _baselines_known(problem)
-    return _columns(problem, x, cells, quality) | {
+    return {
         "axis": "exponent",
         "untrained": dict(zip(QUANTITIES, map(plain, before.errors), strict=True)),
         "untrained_status": before.verdict.status.name.lower(),

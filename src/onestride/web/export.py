@@ -1,7 +1,8 @@
 """`onestride explore --export page.html`: the page as one file, with the answers for every stop of four sliders inside.
 
 The page is the served one: its modules are carried as data addresses that an import map names, and `offline.js` takes the
-place of `net.js`. α, c, λ and n can be moved; everything else is as in the problem that was exported.
+place of `net.js`. α, c, λ and n can be moved; everything else is as in the problem that was exported, of which one seed is
+simulated where that is quick: the scatter of its predictor, its leading vectors and its neurons.
 """
 
 from __future__ import annotations
@@ -21,11 +22,14 @@ from onestride import __version__
 from onestride._errors import InputError
 from onestride.functions import function_names
 from onestride.problem import Problem
+from onestride.result import plain
+from onestride.theory.outliers import find_outliers
 from onestride.theory.quick import FULL, QUICK, facts, here
 from onestride.theory.quick_curves import even_curves
 from onestride.web.axes import AXES
 from onestride.web.presets import PRESETS
 from onestride.web.query import DEFAULTS, read_problem
+from onestride.web.simulation import FUNCTION, MEASURES, NETWORK, check_size
 from onestride.web.workers import start_theory
 
 STATIC = Path(__file__).parent / "static"
@@ -36,6 +40,11 @@ STOPS: dict[str, tuple[float, ...]] = {
     "ridge": (1e-4, 1e-3, 0.01, 0.1, 1, 10),
     "exponent": tuple(k / 40 for k in range(21)),
 }
+NODES = 17  # of the spikes: positions within 0.5 % of those of one.spectrum
+NOTE = (
+    "A copy of the explorer without its server: α, c, λ and n move between stops that were computed before. {points} Not here: the other "
+    "controls, simulations, a teacher of your own (the figures of another teacher are not in the file), panels, the store."
+)
 POLICY = (
     "default-src 'none'; script-src 'unsafe-inline' data:; style-src 'unsafe-inline'; img-src data:; font-src data:"
 )
@@ -71,8 +80,22 @@ def export(
     defaults = DEFAULTS | dict(query)
     about = {"version": __version__, "defaults": defaults, "functions": list(function_names()), "stops": chosen}
     about |= {"axes": {name: asdict(AXES[name]) for name in chosen}, "presets": [asdict(p) for p in PRESETS[:0]]}
-    data = {"about": about, "curves": curves, "here": rows, "laws": laws}
-    path.write_text(one_file(json.dumps(data, allow_nan=False, separators=(",", ":"))), encoding="utf-8")
+    data = {"about": about, "curves": curves, "here": rows, "laws": laws, "points": _points(problem)}
+    points = "Points are one simulated seed of the problem that the page opens with." if data["points"] else ""
+    text = json.dumps(data, allow_nan=False, separators=(",", ":"))
+    path.write_text(one_file(text, NOTE.format(points=points)), encoding="utf-8")
+
+
+def _points(problem: Problem) -> dict[str, Any] | None:
+    """Predictor, leading vectors and neurons of one seed; None where the explorer would not simulate."""
+    try:
+        check_size(problem)
+    except InputError:
+        return None
+    own = {"n": problem.n, "constant": problem.step.constant, "ridge": problem.ridge, "exponent": problem.step.exponent}
+    return {"at": own} | {
+        name: MEASURES[kind](problem, 0) for name, kind in (("function", FUNCTION), ("network", NETWORK))
+    }
 
 
 def _computed(parts: list[Any], processes: int) -> Iterator[tuple[dict[str, Any], dict[str, Any], dict[str, Any]]]:
@@ -103,6 +126,10 @@ def _part(asked: tuple[dict[str, str], float, float, dict[str, tuple[float, ...]
 def _row(problem: Problem) -> dict[str, Any]:
     """What needs no penalty: the numbers of the formulas, and the spectrum with its spikes."""
     found = here(problem, QUICK)
+    if found["spectrum"] and problem.eta > 0 and problem.steps == 1 and problem.law.isotropic:
+        spikes = find_outliers(problem, nodes=NODES)
+        told = {"leading": spikes.leading, "overlaps": spikes.overlaps, "on_direction": spikes.on_direction}
+        found["spectrum"] |= plain(told | {"degrees": spikes.leading_degrees, "edge": spikes.edge})
     return (
         facts(problem)
         | {name: found[name] for name in ("spectrum", "expansion", "no_spectrum", "stable")}
@@ -129,8 +156,8 @@ def _short(value: Any) -> Any:
 # ---------------------------------------------------------------------- one file
 
 
-def one_file(data: str) -> str:
-    """The page with its styles, its modules and `data` inside."""
+def one_file(data: str, note: str = "") -> str:
+    """The page with its styles, its modules and `data` inside, and on top a note of what it is."""
     page = (STATIC / "index.html").read_text(encoding="utf-8")
     styles = "\n".join((STATIC / name).read_text(encoding="utf-8") for name in ("style.css", "figures.css"))
     font = base64.b64encode((STATIC / "font" / "math.woff2").read_bytes()).decode()
@@ -150,6 +177,9 @@ def one_file(data: str) -> str:
         '<script type="module">import "page/main.js";</script>\n'
     )
     page = re.sub(r"<(link|script)[^>]*/static/[^>]*>(</script>)?\n", "", page)
+    page = page.replace(
+        '<p class="note" id="preset-note"', f'<p class="note">{note}</p>\n<p class="note" id="preset-note"'
+    )
     return page.replace("</head>", head + "</head>").replace("<html ", "<html data-offline ")
 
 

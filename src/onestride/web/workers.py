@@ -30,6 +30,7 @@ KEPT = 400  # answers in memory, of 2 to 30 kB
 TIME_LIMIT = {"quick": 20.0, "full": 90.0}  # seconds of computing
 PROCESSES = {"quick": 2, "full": 2}
 LOOK = 0.02  # seconds of computing between two looks at whether anybody waits
+HALVES = ("positions", "limits")  # of the curves: while a slider moves each on a core of its own
 SLOTS = 64  # of computations that can be given up, one for each under way
 
 _given_up: Any = None  # in a worker: a byte for each slot, shared with the server
@@ -113,7 +114,7 @@ def lasting_answer(task: str, fields: dict[str, Any], quality: str, slot: int | 
     `fields` are those of the problem, or for a curve along another axis the address and the name of the axis.
     """
     from onestride.theory.quick import QUALITIES, here
-    from onestride.theory.quick_curves import curves
+    from onestride.theory.quick_curves import curves, limits, positions
     from onestride.web.axes import curve, penalty_map
     from onestride.web.why import why
 
@@ -123,14 +124,20 @@ def lasting_answer(task: str, fields: dict[str, Any], quality: str, slot: int | 
             if task == "along":
                 found = curve(fields["query"], fields["axis"], chosen)
             else:
-                found = {"curves": curves, "here": here, "map": penalty_map, "why": why}[task](
-                    Problem.from_dict(fields), chosen
-                )
+                tasks = {"curves": curves, "positions": positions, "limits": limits, "here": here}
+                tasks |= {"map": penalty_map, "why": why}
+                found = tasks[task](Problem.from_dict(fields), chosen)
             return json.dumps(found, allow_nan=False).encode()
     except InputError as error:
         return _failure(str(error), quality)
     except (ArithmeticError, ValueError, IndexError) as error:  # numbers no equation was made for
         return _failure(f"the theory has no number for this problem: {str(error) or type(error).__name__}", quality)
+
+
+def joined(parts: list[bytes]) -> bytes:
+    """Tables as JSON in one; the failure, where one of them is."""
+    failed = next((part for part in parts if b'"failed": true' in part), None)
+    return failed or b"{" + b", ".join(part[1:-1] for part in parts) + b"}"
 
 
 def _failure(sentence: str, quality: str) -> bytes:
@@ -196,7 +203,8 @@ class Workers:
             task, fields = "along", {"query": write_query(problem), "axis": axis}
         try:
             async with self._turn[quality]:
-                found = await self._asked(quality, task, fields)
+                parts = HALVES if (task, quality) == ("curves", "quick") else (task,)
+                found = joined(await asyncio.gather(*(self._asked(quality, part, fields) for part in parts)))
         except (Overtime, MemoryError) as error:
             return _passing(error, quality)
         self._kept[key] = found

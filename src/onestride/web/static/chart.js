@@ -94,8 +94,8 @@ function lookedAt(axis, part) {
 const inSight = ({ at, value }, { x, y }) => at >= x[0] && at <= x[1] && (value == null || (value >= y[0] && value <= y[1]));
 
 export function draw(svg, spec) {
-  const width = svg.clientWidth || 400;
-  const height = svg.clientHeight || 260;
+  const [seenWidth, seenHeight] = svg.size ?? [svg.clientWidth, svg.clientHeight];
+  const [width, height] = [seenWidth || 400, seenHeight || 260];
   const margin = { left: 50, right: spec.right ?? 14, top: 22, bottom: 38 };
   const inner = { x: margin.left, y: margin.top, w: width - margin.left - margin.right, h: height - margin.top - margin.bottom };
   const meaning = `${spec.x.label} ${spec.y.label ?? ""}`;
@@ -140,19 +140,25 @@ export function draw(svg, spec) {
     add("text", { class: "tick-label", x: toX(t), y: inner.y + inner.h + 16, "text-anchor": "middle" }, x.format(t));
   });
   add("path", { class: "axis", d: `M${inner.x} ${inner.y}V${inner.y + inner.h}H${inner.x + inner.w}` });
-  const [words, power] = x.label.split("^");
-  const name = add("text", { class: "axis-label", x: inner.x + inner.w / 2, y: height - 5, "text-anchor": "middle" }, words);
-  if (power) name.append(node("tspan", { dy: -5, "font-size": 10 }, power));
+  const name = add("text", { class: "axis-label", x: inner.x + inner.w / 2, y: height - 5, "text-anchor": "middle" });
+  let shift = 0; // of the line that is written on
+  for (const [, words, sign, small] of x.label.matchAll(/([^^_]*)(?:([\^_])(\S))?/g)) {
+    name.append(node("tspan", { dy: -shift }, words));
+    shift = sign === "^" ? -5 : sign ? 3 : 0;
+    if (sign) name.append(node("tspan", { dy: shift, class: "small" }, small));
+  }
 
   const plot = node("g", { "clip-path": `url(#${clip})` });
   parts.push(plot);
   const put = (tag, attributes, text) => plot.appendChild(node(tag, attributes, text));
-  const beside = (at) => toX(at) > inner.x + inner.w - 60; // the handle's name stands left of it there
+  const nameWidth = (label) => 7.4 * (label ?? "").length;
+  const beside = (at, label) => toX(at) + Math.max(60, 9 + nameWidth(label)) > inner.x + inner.w; // the handle's name stands left of it there
   const reserved = (spec.handles ?? []).filter(({ value, label }) => value != null && label).map(({ at, value, label }) => {
-    const w = 7.4 * label.length;
-    return { x: toX(at) + (beside(at) ? -9 - w : 9), y: toY(value) - 8, w };
+    const w = nameWidth(label);
+    return { x: toX(at) + (beside(at, label) ? -9 - w : 9), y: toY(value) - 8, w };
   });
-  drawHorizontals(spec.horizontals ?? [], { put, toY, y, inner, reserved });
+  const marks = series.flatMap((s) => obstacles(s, toX, toY));
+  drawHorizontals(spec.horizontals ?? [], { put, toY, y, inner, reserved, marks });
 
   const ends = [];
   for (const s of series) drawSeries(s, { put, toX, toY, y, inner, ends });
@@ -166,7 +172,7 @@ export function draw(svg, spec) {
     put("line", { class: "here", x1: toX(at), x2: toX(at), y1: inner.y, y2: inner.y + inner.h });
     if (value == null) return;
     put("circle", { class: off ? "here-dot off" : "here-dot", cx: toX(at), cy: toY(value), r: 5 });
-    const left = beside(at);
+    const left = beside(at, label);
     if (label)
       put("text", { class: "here-label", x: toX(at) + (left ? -9 : 9), y: toY(value) - 8, "text-anchor": left ? "end" : "start" }, label);
   });
@@ -177,20 +183,39 @@ export function draw(svg, spec) {
   svg.scale = { inner, toX, toY, x, y, meaning, fromX: (px) => unscale(px, inner, x), fromY: (py) => y.low + share(py) * (y.high - y.low) };
 }
 
+// Boxes around points and along lines, which names keep clear of where they can.
+function obstacles(s, toX, toY) {
+  const box = (px, py) => ({ x: px - 6, y: py + 6, w: 12 });
+  const along = ([x0, y0], [x1, y1]) => {
+    const steps = Math.max(1, Math.ceil(Math.abs(x1 - x0) / 12));
+    return Array.from({ length: steps + 1 }, (_, k) => box(x0 + ((x1 - x0) * k) / steps, y0 + ((y1 - y0) * k) / steps));
+  };
+  if (s.kind === "points") return pieces(s.x, s.y, toX, toY).flat().map(([px, py]) => box(px, py));
+  if (s.kind === "line") return pieces(s.x, s.y, toX, toY).flatMap((run) => run.slice(1).flatMap((to, i) => along(run[i], to)));
+  if (s.kind === "stairs") return s.x.flatMap(([from, to], i) => (s.y[i] == null ? [] : along([toX(from), toY(s.y[i])], [toX(to), toY(s.y[i])])));
+  return [];
+}
+
+const THROUGH = 4; // a straight line through a name is as bad as so many pieces of a curve
 const widthOf = (text) => 5.9 * text.length; // of 11 px letters, on the safe side
 
 // Names of lines that lie close to one another, none on top of another: each at the right or the left end of its line, or lifted.
-function drawHorizontals(lines, { put, toY, y, inner, reserved }) {
+function drawHorizontals(lines, { put, toY, y, inner, reserved, marks }) {
   const shown = lines.filter(({ at }) => at != null);
   const taken = [...reserved]; // boxes
-  const free = (box) => taken.every((t) => box.x + box.w <= t.x || t.x + t.w <= box.x || box.y - 11 >= t.y || t.y - 11 >= box.y);
+  const apart = (box, t) => box.x + box.w <= t.x || t.x + t.w <= box.x || box.y - 11 >= t.y || t.y - 11 >= box.y;
+  const clear = (foot) => heightOf.every((line) => line < foot - 10 || line > foot + 3.5);
+  const crossed = (box) => marks.filter((mark) => !apart(box, mark)).length + (clear(box.y) ? 0 : THROUGH);
   const write = (text, places) => {
     const w = widthOf(text);
-    const boxes = places.map(({ side, y: foot }) => ({ x: side === "end" ? inner.x + inner.w - 2 - w : inner.x + 6, y: foot, w, side }));
-    const box = boxes.find(free);
+    const left = { end: inner.x + inner.w - 2 - w, start: inner.x + 6, middle: inner.x + (inner.w - w) / 2 };
+    const boxes = places.map(({ side, y: foot, far = 0 }) => ({ x: left[side], y: foot, w, side, far }));
+    const free = boxes.filter((b) => taken.every((t) => apart(b, t))).map((b) => ({ ...b, cost: b.far + crossed(b) }));
+    const box = free.sort((a, b) => a.cost - b.cost)[0]; // the sort is stable: the first of those that cross least
     if (!box) return;
     taken.push(box);
-    put("text", { class: "baseline-label", x: box.side === "end" ? box.x + w : box.x, y: box.y, "text-anchor": box.side }, text);
+    const shift = { end: w, start: 0, middle: w / 2 }[box.side];
+    put("text", { class: "baseline-label", x: box.x + shift, y: box.y, "text-anchor": box.side }, text);
   };
   const beyond = (sign, outside, first, step) => {
     const names = outside.sort((a, b) => a.at - b.at).map(({ at, label }) => `${label} ${Number(at.toPrecision(3))}`);
@@ -200,17 +225,17 @@ function drawHorizontals(lines, { put, toY, y, inner, reserved }) {
       else rows.push(`${sign} ${name}`);
     }
     const heights = [0, 1, 2, 3, 4, 5].map((k) => first + step * k).filter((foot) => heightOf.every((line) => line < foot - 11 || line > foot + 3));
-    rows.forEach((row) => write(row, (heights.length ? heights : [first]).map((foot) => ({ side: "start", y: foot }))));
+    rows.forEach((row) => write(row, (heights.length ? heights : [first]).flatMap((foot) => ["start", "end", "middle"].map((side) => ({ side, y: foot })))));
   };
   const inside = shown.filter(({ at }) => at >= y.low && at <= y.high).sort((a, b) => a.at - b.at);
   const heightOf = inside.map(({ at }) => toY(at));
   for (const { at, style = 1 } of inside) put("line", { class: `baseline dash-${style}`, x1: inner.x, x2: inner.x + inner.w, y1: toY(at), y2: toY(at) });
-  const clear = (foot) => heightOf.every((line) => line < foot - 10 || line > foot + 3.5);
   for (const { at, label } of inside) {
     const line = toY(at);
     const heights = [line - 4, line + 12, line - 16, line + 24, line - 28];
-    const free = heights.filter(clear); // a name that another line runs through is the last resort
-    write(label, [...free, ...heights.filter((h) => !clear(h))].flatMap((foot) => ["end", "start"].map((side) => ({ side, y: foot }))));
+    const strange = (foot) => heightOf.some((other) => other !== line && Math.abs(other - foot + 4) < Math.abs(line - foot + 4)); // it would seem to name that one
+    const far = (foot, k) => (strange(foot) ? 100 : k < 2 ? 0 : 2 * THROUGH);
+    write(label, heights.flatMap((foot, k) => ["end", "start", "middle"].map((side) => ({ side, y: foot, far: far(foot, k) }))));
   }
   beyond("↓", shown.filter(({ at }) => at < y.low), inner.y + inner.h - 6, -12);
   beyond("↑", shown.filter(({ at }) => at > y.high), inner.y + 25, 12);

@@ -71,7 +71,7 @@ export class Controls {
   }
 
   sizes() {
-    this.sizesText = element("p", { class: "sizes" });
+    this.sizesText = element("p", { class: "sizes", id: "sizes" });
     return this.sizesText;
   }
 
@@ -187,6 +187,7 @@ export class Controls {
         const x = Number(value);
         const position = entry.s.stops ? closest(entry.s.stops, x) : entry.s.log ? Math.log10(x) : x;
         if (Number.isFinite(position) && Math.abs(Number(entry.range.value) - position) > 1e-9) entry.range.value = position;
+        if (entry.number.title === value && entry.number.value === short(value)) continue; // nothing to lay out
         entry.range.setAttribute("aria-valuetext", value);
         entry.number.value = short(value);
         entry.number.title = value;
@@ -212,7 +213,6 @@ export class Controls {
   }
 
   showSizes(d, N) {
-    this.sizesText.classList.remove("stale");
     this.sizesText.textContent = `d = ${d.toLocaleString("en-GB")} inputs, N = ${N.toLocaleString("en-GB")} neurons`;
   }
 }

@@ -11,7 +11,7 @@ export const AXES = {
   n: { symbol: "n", label: "samples n, at fixed ratios" },
   phi: { symbol: "φ", label: "φ = d/n" },
   psi: { symbol: "ψ", label: "ψ = d/N" },
-  noise: { symbol: "σ_ε", label: "label noise σ_ε" },
+  noise: { symbol: "noise", label: "noise σ_ε of the labels" },
   constant: { symbol: "c", label: "c in η = c·n^α" },
 };
 export const QUANTITIES = {

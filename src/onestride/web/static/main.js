@@ -12,6 +12,7 @@ import { neuronsFigure, vectorsFigure } from "./network.js";
 import { Play } from "./play.js";
 import { Presets } from "./presets.js";
 import { addFiles, readOut } from "./readout.js";
+import { stale } from "./stale.js";
 import { Share } from "./share.js";
 import { Simulation } from "./simulate.js";
 import { spectrumFigure } from "./spectrum.js";
@@ -171,7 +172,7 @@ function settled() {
 const drawn = {};
 function figure(id, inputs, paint, current = true) {
   if (drawn[id] && (!current || (byId(id).away && !settled()))) return; // out of sight there is time
-  const now = [...inputs, byId(id).clientWidth, byId(id).clientHeight];
+  const now = [...inputs, byId(id).size]; // as it was last observed: asking for it here would lay the page out once per figure
   if (drawn[id]?.every((v, i) => v === now[i])) return;
   drawn[id] = now;
   byId(id).repaint = () => paint(byId(id), byId(`legend-${id}`));
@@ -244,11 +245,6 @@ function renderMap(alpha) {
   if (map.best) figure("map", [map, alpha, ridge], (svg, list) => mapFigure(svg, list, { map, alpha, ridge }));
 }
 
-function stale(id, is) {
-  byId(id).classList.toggle("stale", is);
-  byId(id).setAttribute("aria-busy", String(is));
-}
-
 // Which theory is drawn and what is known of it: a full dot only beside a prediction that nothing is known against.
 function writeQuality(settled) {
   const { curves, here } = answers;
@@ -272,8 +268,7 @@ function quality(settled, here, curves) {
 
 function writeWords(settled, fresh) {
   const { curves, here } = answers;
-  for (const id of ["sentence", "formulas"]) stale(id, !fresh);
-  if (!fresh) controls.sizesText.classList.add("stale");
+  for (const id of ["sentence", "formulas", "sizes"]) stale(id, !fresh);
   if (here?.activation) {
     if (fresh) controls.showSizes(here.d, here.N);
     if (settled || !byId("drawer").hidden) writeFormulas(byId("formulas"), here, { ...about.defaults, ...here.values });
@@ -331,7 +326,10 @@ async function start() {
   panels = new Panels(byId("panels"), { query, go: openBest, written: () => view.write() });
   view = new View(byId("view"), { scene: () => story.scene, panels: () => panels.hash(), about, query, changed, redraw: schedule });
   new Play(byId("view"), controls);
-  const sizes = new ResizeObserver(schedule); // a legend that gets a second row makes its figure smaller
+  const sizes = new ResizeObserver((entries) => { // a legend that gets a second row makes its figure smaller
+    for (const { target, contentRect } of entries) target.size = [contentRect.width, contentRect.height].map(Math.round);
+    schedule();
+  });
   const sight = new IntersectionObserver((entries) => {
     for (const { target, isIntersecting } of entries) target.away = !isIntersecting;
     schedule();

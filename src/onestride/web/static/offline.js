@@ -1,6 +1,6 @@
 // In place of net.js in an exported page: the answers were computed before, for every stop of four sliders.
 
-const { about, curves, here, laws } = JSON.parse(document.getElementById("precomputed").textContent);
+const { about, curves, here, laws, points } = JSON.parse(document.getElementById("precomputed").textContent);
 const { stops, defaults } = about;
 const NO_SERVER = "this is a copy of the page without its server; start it with: onestride explore";
 
@@ -55,10 +55,13 @@ function mapAt(at) {
   return { alpha: stops.exponent, ridge: stops.ridge, test_error: table, best };
 }
 
+// One seed was simulated, of the problem that was exported.
+const isOwn = (at) => Object.entries(at).every(([name, value]) => value === points.at[name]);
+
 const ANSWERS = {
   "/api/about": () => about,
   "/api/problem": () => ({ query: {}, copies: {} }),
-  "/api/points": () => ({ version: 0, seeds: 0 }),
+  "/api/points": (query) => ({ version: 0, seeds: 0, ...(points && isOwn(place(query)) ? points : {}) }),
   "/api/simulation": () => ({ job: null, version: 0, runs: [] }),
   "/api/curves": ({ quality, axis, ...query }) => ({ ...(axis === "exponent" ? curveAt(place(query)) : along(axis, place(query))), quality }),
   "/api/map": ({ quality, ...query }) => ({ ...mapAt(place(query)), quality }),
