@@ -71,14 +71,14 @@ def tiled_outputs(layer: Layer, Z: Any, readout: Readout, backend: Backend = HOS
 
 
 def _tiles(layer: Layer, Z: Any, p: int, backend: Backend) -> Iterator[tuple[slice, Any]]:
-    """Slices of rows and their features; on the host the next ones are made in threads meanwhile."""
-    cuts = list(backend.tiles(len(Z), p))
+    """Slices of rows and their features; the next rows, on the host their features too, are made in threads meanwhile."""
 
-    def features(rows: slice) -> tuple[slice, Any]:
-        return rows, layer.design(Z[rows] if backend.on_host else backend.put(Z[rows]))
+    def read(rows: slice) -> tuple[slice, Any]:
+        return rows, layer.design(Z[rows]) if backend.on_host else Z[rows]
 
-    tasks: Iterator[Callable[[], tuple[slice, Any]]] = (partial(features, rows) for rows in cuts)
-    return prefetched(tasks) if backend.on_host else (task() for task in tasks)
+    tasks: Iterator[Callable[[], tuple[slice, Any]]] = (partial(read, rows) for rows in backend.tiles(len(Z), p))
+    for rows, made in prefetched(tasks):
+        yield rows, made if backend.on_host else layer.design(backend.put(made))
 
 
 def _sums(layer: Layer, Z: Any, Y: Array, w: Array, p: int, backend: Backend) -> tuple[Any, Any, Any, Any]:
