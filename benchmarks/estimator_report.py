@@ -12,7 +12,8 @@ import csv
 from pathlib import Path
 
 import numpy as np
-from estimator_tables import CLASSIFICATION, DEVELOPMENT, METHODS, OTHERS, TREES
+from estimator_methods import METHODS, OTHERS, TREES
+from estimator_tables import CLASSIFICATION, DEVELOPMENT
 from scipy.stats import rankdata
 from scipy.stats import t as student
 
