@@ -10,7 +10,6 @@ left-out residuals of `shown` rows alone choose the penalty: 2mp² of work for m
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -32,7 +31,7 @@ def regression(
 
     With `shown`, left-out residuals are those of these rows.
     """
-    p = layer.W.shape[0] + Z.shape[1] * layer.skip
+    p = layer.width + Z.shape[1] * layer.skip
     if shown is None or len(Z) < p:
         return decompose(layer.design(Z[:]), Y, w)
     moved, total = on_device(layer, backend), float(w.sum())
@@ -53,19 +52,17 @@ def regression(
 
 def on_device(layer: Layer, backend: Backend) -> Layer:
     """The layer with its arrays on the device."""
-    if backend.on_host:
-        return layer
-    return replace(layer, W=backend.put(layer.W), b=backend.put(layer.bias), anchors=None)
+    return layer if backend.on_host else layer.placed(backend.put)
 
 
 def tiled_outputs(layer: Layer, Z: Any, readout: Readout, backend: Backend = HOST) -> Array:
     """f(z), n × outputs, in the precision of Z, tile by tile."""
-    if backend.on_host and len(Z) * layer.W.shape[0] < 2**20:
+    if backend.on_host and len(Z) * layer.width < 2**20:
         return layer.outputs(Z[:], readout)
     moved = on_device(layer, backend)
     c, c0 = (backend.put(part) for part in readout)
     out = np.empty((len(Z), len(readout.intercept)), Z.dtype)
-    for rows, features in _tiles(moved, Z, layer.W.shape[0] + Z.shape[1], backend):
+    for rows, features in _tiles(moved, Z, layer.width + Z.shape[1], backend):
         out[rows] = backend.get(backend.put(features) @ c + c0)
     return out
 

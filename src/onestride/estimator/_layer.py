@@ -12,7 +12,7 @@ length of W₀, so that the step changes directions and not the input scale.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
@@ -45,6 +45,27 @@ class Layer:
     def bias(self) -> Array:
         """b_j − w_jᵀa_j: a neuron stays where its anchor is when its weights move."""
         return self.b if self.anchors is None else self.b - np.einsum("nd,nd->n", self.W, self.anchors)
+
+    @property
+    def width(self) -> int:
+        """N, without what skips the layer."""
+        return self.W.shape[0]
+
+    def leader(self, alpha: float) -> tuple[Layer, float]:
+        """The network whose moves this layer takes, and its penalty: itself at the given one."""
+        return self, alpha
+
+    def at_scale(self, scale: float) -> Layer:
+        """The layer with rows of that length, in place of 1."""
+        return replace(self, W=self.W * self.W.dtype.type(scale))
+
+    def settled(self, Z: Array, Y: Array, w: Array, alpha: float) -> tuple[Layer, float]:
+        """The layer after a move with the input scale and penalty that suit it: its own."""
+        return self, alpha
+
+    def placed(self, put: Callable[[Array], Any]) -> Layer:
+        """The same where `put` brings its arrays."""
+        return replace(self, W=put(self.W), b=put(self.bias), anchors=None)
 
     def first(self, count: int) -> Layer:
         """The layer of its first neurons."""
@@ -94,7 +115,7 @@ class Recipe:
     pull: bool = False
     keep_rows: bool = False
     backend: Backend = HOST
-    first_layer: Literal["auto", "dense", "ranks", "sparse"] = "dense"
+    first_layer: Literal["auto", "dense", "ranks", "sparse", "landmarks"] = "dense"
     ranks: bool = False
 
 

@@ -99,7 +99,7 @@ class _OneStep(BaseEstimator):
             Progress(bool(self.verbose)),
         )
         self._layer, self._readout, self.first_layer_ = fit.trained.layer, fit.trained.readout, fit.base.name
-        if fit.base.name == "dense":
+        if not fit.base.ranked:
             self._inputs = replace(self._inputs, ranks=None)
         Y, holds = fit.targets, recipe.pull and len(fit.targets) >= ENOUGH_FOR_A_RANGE
         self._range = TargetRange(Y.min(axis=0), Y.max(axis=0)) if holds else None
@@ -371,7 +371,7 @@ class OneStepFeatures(TransformerMixin, _OneStep):
         """onestep0 … for the neurons, then the names of the inputs."""
         check_is_fitted(self)
         names = np.array(self._categories.names(np.asarray(_check_feature_names_in(self, input_features))), object)
-        neurons = [f"onestep{j}" for j in range(self._layer.W.shape[0])]
+        neurons = [f"onestep{j}" for j in range(self._layer.width)]
         inputs = [*names, *(f"missing_{name}" for name in names[self._missing.told])] if self._layer.skip else []
         inputs += [f"rank_{name}" for name in inputs] if self._inputs.ranks is not None else []
         return np.array([*neurons, *inputs], dtype=object)
