@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from onestride._backend.threads import few_threads
 from onestride._numerics import Array
 from onestride.estimator._bases import (
     Base,
@@ -40,6 +41,7 @@ from onestride.estimator._table import narrowed
 from onestride.estimator._targets import pulled_by, pulled_in
 
 MOST_NUMBERS = 2 * 10**8  # of features that a logistic readout is fitted to; of more rows a part
+CHOICE_THREADS = 4  # of the linear algebra of choices, whose matrices are small: sixteen took seven times as long
 QUIET_SECONDS = 10.0  # progress is told after this long
 SCALES = (0.25, 0.5, 1.0, 2.0, 4.0)  # input scales that leave-one-out chooses from
 
@@ -173,6 +175,7 @@ def _shown(taken: Array, n: int, recipe: Recipe, layer: Layer, generator: np.ran
     return np.sort(order[:most])
 
 
+@few_threads(CHOICE_THREADS)
 def _untrained(
     sample: Sample, recipe: Recipe, effort: Effort, generator: np.random.Generator
 ) -> tuple[list[Scaled], Array, Array]:
@@ -215,6 +218,7 @@ def _stage(layer: Layer, path: Decomposition, recipe: Recipe) -> Stage:
     return Stage(layer, path, *best_penalty(path, recipe.alphas))
 
 
+@few_threads(CHOICE_THREADS)
 def _chosen(
     sample: Sample, bases: list[Scaled], recipe: Recipe, effort: Effort, generator: np.random.Generator
 ) -> Choice:
@@ -250,7 +254,8 @@ def _moved(
     """
     Z, Y, w, (guide, strength) = sample.Z, sample.Y, sample.w, small.layer.leader(small.alpha)
     if move.is_map and step:
-        learned = learned_map(guide, Z, Y, w, move, step, effort)
+        with few_threads(CHOICE_THREADS):
+            learned = learned_map(guide, Z, Y, w, move, step, effort)
         return learned.applied(layer, step).settled(Z, Y, w, strength)[0], _leading(learned.root)
     kind, alpha = "shared", LIFT * strength
     if move.kind == "neurons":
