@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 from scipy.linalg import cholesky, solve_triangular
+from scipy.linalg.blas import dtrmm  # pyright: ignore[reportAttributeAccessIssue]
 
 from onestride._backend import namespace, on_host
 from onestride._numerics import Array
@@ -85,10 +86,15 @@ class Landmarks(Layer):
     def design(self, Z: Array) -> Array:
         """Features of standardised rows, n × (N + d), in the precision of Z and where it lives; made in double precision."""
         R, V, mixing = self._mapped
-        wide, xp = Z.astype(np.float64) if on_host(Z) else Z, namespace(Z)
-        features = _kernel(wide @ R, V) @ mixing
-        features = features.astype(Z.dtype, copy=False) if on_host(Z) else features
-        return xp.concat([features, Z], axis=1) if self.skip else features
+        if on_host(Z):
+            features = np.empty((len(Z), self.width + self.skip * Z.shape[1]), Z.dtype)
+            features[:, : self.width] = dtrmm(
+                1.0, mixing.T, _kernel(Z @ R, V).T, lower=1, overwrite_b=1
+            ).T  # half of the work
+            features[:, self.width :] = Z if self.skip else 0
+            return features
+        hidden = _kernel(Z @ R, V) @ mixing
+        return namespace(Z).concat([hidden, Z], axis=1) if self.skip else hidden
 
     def input_gradients(self, Z: Array, coefficients: Array) -> Iterator[Array]:
         """∇_z of each output in turn at every row, n × d."""
@@ -107,6 +113,8 @@ def _kernel(U: Any, V: Any) -> Any:
     squares = 2 * (U @ V.T)
     squares -= xp.sum(U * U, axis=1)[:, None]
     squares -= xp.sum(V * V, axis=1)
+    if on_host(squares):
+        return np.exp(np.minimum(squares, 0.0, out=squares), out=squares)
     return xp.exp(xp.where(squares < 0, squares, 0 * squares))
 
 

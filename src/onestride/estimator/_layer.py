@@ -74,9 +74,16 @@ class Layer:
 
     def design(self, Z: Array) -> Array:
         """Features of standardised rows, n × (N + d), in the precision of Z and where it lives."""
+        if on_host(Z):  # every pass over n × N numbers counts
+            N = self.width
+            features = np.empty((len(Z), N + self.skip * Z.shape[1]), Z.dtype)
+            hidden, features[:, N:] = features[:, :N], Z if self.skip else 0
+            np.matmul(Z, self.W.T, out=hidden)
+            hidden += self.bias
+            self.sigma(hidden, out=hidden)
+            return features
         hidden, xp = self.sigma(Z @ self.W.T + self.bias), namespace(Z)
-        if hidden.dtype != Z.dtype:
-            hidden = hidden.astype(Z.dtype) if on_host(hidden) else xp.astype(hidden, Z.dtype)
+        hidden = hidden if hidden.dtype == Z.dtype else xp.astype(hidden, Z.dtype)
         return xp.concat([hidden, Z], axis=1) if self.skip else hidden
 
     def outputs(self, Z: Array, readout: Readout) -> Array:

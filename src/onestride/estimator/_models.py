@@ -204,7 +204,8 @@ class OneStepRegressor(RegressorMixin, _OneStep):
         two or four maps of either kind, by held-out rows.
     first_layer
         ``"dense"``: W₀ on the standardised columns. ``"ranks"``: on these and their normal scores. ``"sparse"``: neurons that see one, two
-        or three of both, each standing at a training row. ``"auto"``: by held-out rows where ``step_size="auto"``, else dense.
+        or three of both, each standing at a training row. ``"landmarks"``: a Gaussian kernel at training rows, on columns and scores, with the moves of
+        the layer on these. ``"auto"``: by held-out rows where ``step_size="auto"``, landmarks then on what suits them, else dense.
     activation
         A name from `onestride functions`, or a list of Hermite coefficients.
     input_scale
