@@ -12,7 +12,8 @@ import csv
 from pathlib import Path
 
 import numpy as np
-from estimator_tables import CLASSIFICATION, DEVELOPMENT, METHODS, OTHERS, TREES
+from estimator_methods import METHODS, OTHERS, TREES
+from estimator_tables import CLASSIFICATION, DEVELOPMENT
 from scipy.stats import rankdata
 from scipy.stats import t as student
 
@@ -42,9 +43,10 @@ class Results:
         found = self.values(table, method, key)
         return float(np.nanmean(found)) if np.isfinite(found).any() else np.nan
 
-    def whole(self, method: str) -> bool:
-        """Whether the method was measured on every table and split."""
-        return all(np.isfinite(self.values(t, method)).all() for t in self.tables)
+    def complete(self, method: str) -> list[int]:
+        """The splits in which the method was measured on every table; the first when there is none."""
+        found = np.isfinite([self.values(t, method) for t in self.tables]).all(axis=0)
+        return [s for s, there in zip(self.splits, found, strict=True) if there] or self.splits[:1]
 
 
 def errors(r: Results, methods: list[str], splits: list[int]) -> list[str]:
@@ -123,14 +125,14 @@ def calibration(r: Results, kept: list[str]) -> list[str]:
 
 
 def report(r: Results) -> str:
-    """All of it: methods with all splits, those with the first alone beside ours, the goals, calibration."""
-    whole = [m for m in r.methods if r.whole(m)]
-    some = [m for m in r.methods if m not in whole]
+    """All of it: methods with all splits, those with fewer beside ours, the goals, calibration."""
+    whole = [m for m in r.methods if r.complete(m) == r.splits]
     parts = [*errors(r, whole, r.splits), ""]
-    if some:
-        beside = [m for m in r.methods if m in some or m in (OURS, "boosting")]
-        parts += ["The first split alone, with methods that were measured on it, or on some of its tables, only:", ""]
-        parts += [*errors(r, beside, r.splits[:1]), ""]
+    for splits in sorted({tuple(r.complete(m)) for m in r.methods if m not in whole}, key=len, reverse=True):
+        beside = [m for m in r.methods if tuple(r.complete(m)) == splits or m in (OURS, "boosting")]
+        named = ", ".join(map(str, splits))
+        parts += [f"Split {named} alone, with the methods that were measured on no more of them on every table:", ""]
+        parts += [*errors(r, beside, list(splits)), ""]
     others = [m for m in r.methods if m not in (OURS, "linear ridge")]
     parts += [*gains(r), *(against(r, other) for other in others), ""]
     parts += ["Share of wrong labels, log loss and expected calibration error (15 bins) of the classifiers:", ""]

@@ -4,7 +4,7 @@
 
 Every regression of the fit is counted from its shapes, a product of n × p and p × q as 2npq: Gram matrix n p² (it is symmetric), products for
 left-out residuals 2 m p² and 4 m p per penalty for m rows, eigendecomposition 4 p³, Cholesky factors p³/3 each, the inputs of the neurons
-2 n N d. The floor is their sum at the speed of the product FᵀG of two n × p matrices of this fit's size, measured beside it.
+2 n N d, features of landmarks 2 n N (N + d). The floor is their sum at the speed of the product FᵀG of two n × p matrices of this fit's size, measured beside it.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if "--threads" not in sys.argv:
 import numpy as np
 from sklearn.datasets import make_friedman1
 
-from onestride.estimator import OneStepRegressor, _bases, _explain, _judge, _large, _layer, _maps, _network
+from onestride.estimator import OneStepRegressor, _bases, _explain, _judge, _landmarks, _large, _layer, _maps, _network
 from onestride.estimator._ridge import decompose, ridge_solutions
 
 FLOPS = {"count": 0.0}
@@ -52,6 +52,11 @@ def counted_design(self, Z, plain=_layer.Layer.design):
     return plain(self, Z)
 
 
+def counted_kernel(self, Z, plain=_landmarks.Landmarks.design):
+    FLOPS["count"] += 2.0 * len(Z) * self.width * (self.width + Z.shape[1])
+    return plain(self, Z)
+
+
 def speed(n: int, p: int) -> float:
     """Flops per second of FᵀG, n × p each, by the clock that the fit is measured with."""
     F, G = np.random.default_rng(0).standard_normal((2, n, p))
@@ -70,12 +75,13 @@ if __name__ == "__main__":
     parser.add_argument("--threads", type=int, default=1, help="1: CPU seconds; more: seconds by the clock")
     arguments = parser.parse_args()
     clock = time.process_time if arguments.threads == 1 else time.perf_counter
-    for module in (_network, _maps, _bases, _large, _explain):
+    for module in (_network, _maps, _bases, _large, _explain, _landmarks):
         module.decompose = counted_decompose
     for module in (_judge, _network):
         module.ridge_solutions = counted_solutions
     _network.regression = counted_regression
     _layer.Layer.design = counted_design
+    _landmarks.Landmarks.design = counted_kernel
     print(
         "| n | width | random features, s | seconds | counted, Gflop | floor, s | ratio |\n|---|---|---|---|---|---|---|"
     )

@@ -17,7 +17,7 @@ import sys
 import warnings
 from pathlib import Path
 
-import estimator_tables as tables
+import estimator_methods as methods
 import numpy as np
 
 from onestride.estimator import OneStepRegressor
@@ -108,7 +108,7 @@ def fourier(X, Y, seed: int, width: int):
 
         return features(X), features, {}
 
-    _, predict, _, _ = tables.leave_one_out_ridge((scaled(s) for s in (0.1, 0.3, 1.0, 3.0)), Y)
+    _, predict, _, _ = methods.leave_one_out_ridge((scaled(s) for s in (0.1, 0.3, 1.0, 3.0)), Y)
     return predict
 
 
@@ -117,10 +117,10 @@ def errors(X, y, X_test, y_test, seed: int, width: int, **parameters) -> dict[st
     mean, std = X.mean(0), X.std(0)
     std[std == 0] = np.inf
     A, B, Y = (X - mean) / std, (X_test - mean) / std, ((y - y.mean()) / y.std())[:, None]
-    tables.WIDTH = width
+    methods.WIDTH = width
     peers = {
         "random Fourier features": fourier(A, Y, seed, width),
-        "Nystroem": tables.nystroem(False)(A, Y, y, seed, False)[0],
+        "Nystroem": methods.nystroem(False)(A, Y, y, seed, False)[0],
     }
     predicted = {name: predict(B)[:, 0] * y.std() + y.mean() for name, predict in peers.items()}
     with warnings.catch_warnings():

@@ -89,10 +89,12 @@ def test_a_layer_that_gains_nothing_sure_is_not_taken(seed):
 
 def test_first_layer_is_named_or_chosen(seed):
     X, y = friedman(seed, 150, 5)
-    for name in ("dense", "ranks", "sparse"):
+    for name in ("dense", "ranks", "sparse", "landmarks"):
         model = OneStepFeatures(SMALL, first_layer=name, random_state=seed).fit(X, y)
         assert model.first_layer_ == name
         columns = 5 if name == "dense" else 10
         assert model.transform(X).shape == (150, SMALL + columns) == (150, len(model.get_feature_names_out()))
-    with pytest.raises(InputError, match="first_layer must be 'auto', 'dense', 'ranks', 'sparse', got 'wide'"):
+    with pytest.raises(
+        InputError, match="first_layer must be 'auto', 'dense', 'ranks', 'sparse', 'landmarks', got 'wide'"
+    ):
         OneStepRegressor(first_layer="wide").fit(X, y)

@@ -20,7 +20,7 @@ from onestride.estimator._layer import Recipe
 from onestride.functions import activation
 
 GRADIENTS = ("auto", "shared", "neurons", "full", "diagonal")
-FIRST_LAYERS = ("auto", "dense", "ranks", "sparse")
+FIRST_LAYERS = ("auto", "dense", "ranks", "sparse", "landmarks")
 DEFAULT_ALPHAS = np.logspace(-9, 6, 31)
 _LARGEST_PENALTY = 1e100
 _LARGEST_WEIGHT = 1e100  # of all rows together: its square is still a number
@@ -54,7 +54,9 @@ def read_recipe(given: Any) -> Recipe:
     backend = choose(given.device)
     if given.first_layer not in FIRST_LAYERS:
         raise InputError(f"first_layer must be {', '.join(map(repr, FIRST_LAYERS))}, got {given.first_layer!r}")
-    ranks = given.first_layer in ("ranks", "sparse") or (given.first_layer == "auto" and step is None)
+    if given.first_layer == "landmarks" and given.gradient == "neurons":
+        raise InputError("gradient must not be 'neurons' for landmarks, which move together; 'shared' is allowed")
+    ranks = given.first_layer in ("ranks", "sparse", "landmarks") or (given.first_layer == "auto" and step is None)
     recipe = Recipe(width, spec, bool(given.skip), given.gradient, steps, scale, step, alphas, backend=backend)
     return replace(recipe, first_layer=given.first_layer, ranks=ranks)
 

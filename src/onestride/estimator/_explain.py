@@ -58,7 +58,7 @@ class Facts:
     kurtosis
         The largest of a standardised column; 3 for a normal one.
     first_layer
-        The layer that held-out rows chose to start from: dense, ranks or sparse.
+        The layer that held-out rows chose to start from: dense, ranks, sparse or landmarks.
     sample
         Rows and layer that theory predicts from.
     """
@@ -163,7 +163,7 @@ class Explanation(Result):
 def measure(fit: FittedNetwork, rows: int, recipe: Recipe) -> Facts:
     """The facts of a fit to so many rows, measured on the sample that its choices were made with: the whole table when it is small."""
     Z, Y, w = fit.sample.Z, fit.sample.Y, fit.sample.w
-    n, d = len(Z), Z.shape[1] if fit.base.name == "dense" else Z.shape[1] // 2
+    n, d = len(Z), Z.shape[1] // (1 + fit.base.ranked)
     share, plain = w / w.sum(), Z[:, :d]
     rooted = plain * np.sqrt(share)[:, None]
     covariance = rooted.T @ rooted if d <= n else rooted @ rooted.T  # the same trace and norm
@@ -315,6 +315,10 @@ def _reasons(f: Facts, helps: bool | None) -> tuple[str, ...]:
     elif f.first_layer == "sparse":
         said.append(
             "Held-out rows asked for neurons that see three columns at most: the signal is near a sum of functions of few columns."
+        )
+    elif f.first_layer == "landmarks":
+        said.append(
+            "Held-out rows asked for landmarks, a Gaussian kernel at training rows under the learned map, in place of neurons."
         )
     linear, features = f"linear regression explains {f.linear_share:.1%}", f"{1 - f.untrained_left_out:.1%}"
     if f.linear_share < _LITTLE:

@@ -94,24 +94,42 @@ def moves(recipe: Recipe, inputs: int, effort: Effort) -> list[Move]:
 
 
 def take_steps(
-    layer: Layer, change: Array, step: float, Z: Array, Y: Array, w: Array, alpha: float, kind: GradientKind, count: int
+    layer: Layer,
+    change: Array,
+    step: float,
+    Z: Array,
+    Y: Array,
+    w: Array,
+    alpha: float,
+    kind: GradientKind,
+    count: int,
+    guide: Layer | None = None,
 ) -> Layer:
-    """The layer after `count` gradient steps of size ρ on the same rows, the readout fitted again before each but the first."""
-    layer = stepped(layer, change, step)
-    for _ in range(count - 1):
-        (readout,) = ridge_solutions(layer.design(Z), Y, w, np.array([alpha]))
-        layer = stepped(layer, step_direction(layer, readout, Z, Y, w, kind), step)
+    """The layer after `count` gradient steps of size ρ of the guide (itself when None), of which `change` is the first.
+
+    All on the same rows, with the guide's readout at α fitted again before each.
+    """
+    guide = layer if guide is None else guide
+    for k in range(count):
+        alone = guide is layer
+        if k or (count > 1 and not alone):
+            (readout,) = ridge_solutions(guide.design(Z), Y, w, np.array([alpha]))
+            change = step_direction(guide, readout, Z, Y, w, kind, layer)
+            guide = guide if alone else stepped(guide, step_direction(guide, readout, Z, Y, w, kind), step)
+        layer = stepped(layer, change, step)
+        guide = layer if alone else guide
     return layer
 
 
 def learned_map(layer: Layer, Z: Array, Y: Array, w: Array, move: Move, step: float, effort: Effort) -> LearnedMap:
-    """The last map of a move."""
-    start = start_maps(layer, Z, Y, w, step, effort.neurons)
+    """The last map of a move of the network that leads the layer."""
+    start = start_maps(layer.leader(1.0)[0], Z, Y, w, step, effort.neurons)
     *_, last = learn_maps(start, Z, Y, w, step, move.kind, move.repeats)  # pyright: ignore[reportArgumentType]
     return last
 
 
 Losses = dict[tuple[Move, float], Array]
+Maps = dict[tuple[int, Move], LearnedMap]  # by the identity of the network and the move
 
 
 class Candidate(NamedTuple):
@@ -125,26 +143,36 @@ class Candidate(NamedTuple):
 
 
 def _candidates(
-    layer: Layer, Z: Array, Y: Array, w: Array, alpha: float, tried: list[Move], effort: Effort
+    layer: Layer, Z: Array, Y: Array, w: Array, alpha: float, tried: list[Move], effort: Effort, known: Maps
 ) -> Iterator[Candidate]:
-    """No move first, then every move at every size; built on these rows alone."""
+    """No move first, then every move at every size; built on these rows alone. Maps of a network are learned once."""
+    guide, strength = layer.leader(alpha)
     *readouts, strong = ridge_solutions(layer.design(Z), Y, w, alpha * np.array([*AROUND, LIFT]))
     yield Candidate(Move("none", 0), 0.0, layer, alpha, readouts)
     for move in tried:
         if not move.is_map:
             kind: GradientKind = move.kind  # pyright: ignore[reportAssignmentType]
-            change = step_direction(layer, strong, Z, Y, w, kind)
+            if guide is not layer:
+                (strong,) = ridge_solutions(guide.design(Z), Y, w, np.array([LIFT * strength]))
+            change = step_direction(guide, strong, Z, Y, w, kind, layer)
             for step in move.steps:
-                moved = take_steps(layer, change, step, Z, Y, w, LIFT * alpha, kind, move.repeats)
-                yield Candidate(move, step, moved, alpha)
+                moved = take_steps(layer, change, step, Z, Y, w, LIFT * strength, kind, move.repeats, guide)
+                yield Candidate(move, step, *moved.settled(Z, Y, w, alpha))
+    wanted = [move for move in tried if move.is_map]
+    _learn(guide, Z, Y, w, [move for move in wanted if (id(guide), move) not in known], effort, known)
+    for move in wanted:
+        one = known[id(guide), move]
+        yield Candidate(move, MAP_STEP, *one.applied(layer, MAP_STEP).settled(Z, Y, w, one.alpha))
+
+
+def _learn(guide: Layer, Z: Array, Y: Array, w: Array, wanted: list[Move], effort: Effort, known: Maps) -> None:
+    """The maps that are wanted, by the network, among those that are known."""
     both: tuple[MapKind, MapKind] = ("full", "diagonal")
-    start = start_maps(layer, Z, Y, w, MAP_STEP, effort.neurons) if any(move.is_map for move in tried) else None
+    start = start_maps(guide, Z, Y, w, MAP_STEP, effort.neurons) if wanted else None
     for of in both:
-        counts = [move.repeats for move in tried if move.kind == of]
+        counts = [move.repeats for move in wanted if move.kind == of]
         learned = learn_maps(start, Z, Y, w, MAP_STEP, of, max(counts)) if start and counts else ()
-        for count, one in enumerate(learned, 1):
-            if count in counts:
-                yield Candidate(Move(of, count), MAP_STEP, one.applied(layer, MAP_STEP), one.alpha)
+        known.update({(id(guide), Move(of, count)): one for count, one in enumerate(learned, 1) if count in counts})
 
 
 def split(n: int, generator: np.random.Generator) -> Array:
@@ -183,19 +211,20 @@ def fold_losses(
     effort: Effort,
     fold: Array,
     to_beat: Array | None = None,
+    known: tuple[Maps, ...] | None = None,
 ) -> Losses | None:
     """Squared errors of every move and size on held-out rows, one row per penalty; NaN where they were not measured.
 
-    None when the best of them is not below `to_beat` (n) in the first fold.
+    None when the best of them is not below `to_beat` (n) in the first fold. `known` collects the maps of each fold.
     """
     n = len(Z)
     judged = range(1 + sum(n <= enough for enough in ENOUGH_ROWS))
     losses: Losses = {}
-    surviving = tried
+    surviving, known = tried, known or tuple({} for _ in judged)
     for k in judged:
         out = fold == k
         Zk, Yk, wk = Z[~out], Y[~out], w[~out]
-        for c in _candidates(layer, Zk, Yk, wk, alpha, surviving, effort):
+        for c in _candidates(layer, Zk, Yk, wk, alpha, surviving, effort, known[k]):
             readouts = c.readouts or ridge_solutions(c.layer.design(Zk), Yk, wk, c.alpha * np.array(AROUND))
             design = c.layer.design(Z[out])
             held = losses.setdefault((c.move, c.step), np.full((len(AROUND), n), np.nan))

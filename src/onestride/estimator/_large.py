@@ -3,14 +3,13 @@
     m = Σ_i w_i f_i/Σw,   K = Σ_i w_i (f_i − m)(f_i − m)ᵀ,   Σ_i w_i (f_i − m) y_i
 
 are sums over rows. A tile of rows becomes features, on the host or on a device, and is gone when it has been added: memory does not grow
-with n, and rows may lie in a file. Sums are about m₀, the mean of the first tile, K = Σ w(f − m₀)(f − m₀)ᵀ − Σw (m − m₀)(m − m₀)ᵀ. The
+with n, and rows may lie in a file. Sums are about m₀, the mean of the first rows, K = Σ w(f − m₀)(f − m₀)ᵀ − Σw (m − m₀)(m − m₀)ᵀ. The
 left-out residuals of `shown` rows alone choose the penalty: 2mp² of work for m rows in place of 2np².
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -22,6 +21,7 @@ from onestride._numerics import Array
 from onestride.estimator._layer import Layer
 from onestride.estimator._ridge import Decomposition, Readout, decompose
 
+FIRST_ROWS = 256  # whose mean is m₀
 LEFT_OUT_ROWS = 4000  # whose left-out residuals choose the penalty
 
 
@@ -32,7 +32,7 @@ def regression(
 
     With `shown`, left-out residuals are those of these rows.
     """
-    p = layer.W.shape[0] + Z.shape[1] * layer.skip
+    p = layer.width + Z.shape[1] * layer.skip
     if shown is None or len(Z) < p:
         return decompose(layer.design(Z[:]), Y, w)
     moved, total = on_device(layer, backend), float(w.sum())
@@ -53,46 +53,52 @@ def regression(
 
 def on_device(layer: Layer, backend: Backend) -> Layer:
     """The layer with its arrays on the device."""
-    if backend.on_host:
-        return layer
-    return replace(layer, W=backend.put(layer.W), b=backend.put(layer.bias), anchors=None)
+    return layer if backend.on_host else layer.placed(backend.put)
 
 
 def tiled_outputs(layer: Layer, Z: Any, readout: Readout, backend: Backend = HOST) -> Array:
     """f(z), n × outputs, in the precision of Z, tile by tile."""
-    if backend.on_host and len(Z) * layer.W.shape[0] < 2**20:
+    if backend.on_host and len(Z) * layer.width < 2**20:
         return layer.outputs(Z[:], readout)
     moved = on_device(layer, backend)
     c, c0 = (backend.put(part) for part in readout)
     out = np.empty((len(Z), len(readout.intercept)), Z.dtype)
-    for rows, features in _tiles(moved, Z, layer.W.shape[0] + Z.shape[1], backend):
+    for rows, features in _tiles(moved, Z, layer.width + Z.shape[1], backend):
         out[rows] = backend.get(backend.put(features) @ c + c0)
     return out
 
 
-def _tiles(layer: Layer, Z: Any, p: int, backend: Backend) -> Iterator[tuple[slice, Any]]:
-    """Slices of rows and their features; on the host the next ones are made in threads meanwhile."""
-    cuts = list(backend.tiles(len(Z), p))
+def _tiles(
+    layer: Layer, Z: Any, p: int, backend: Backend, finish: Callable[[Any, slice], Any] = lambda made, rows: made
+) -> Iterator[tuple[slice, Any]]:
+    """Slices of rows and their features, finished; the next rows, on the host all of it, are made in threads meanwhile."""
 
-    def features(rows: slice) -> tuple[slice, Any]:
-        return rows, layer.design(Z[rows] if backend.on_host else backend.put(Z[rows]))
+    def read(rows: slice) -> tuple[slice, Any]:
+        return rows, finish(layer.design(Z[rows]), rows) if backend.on_host else Z[rows]
 
-    tasks: Iterator[Callable[[], tuple[slice, Any]]] = (partial(features, rows) for rows in cuts)
-    return prefetched(tasks) if backend.on_host else (task() for task in tasks)
+    tasks: Iterator[Callable[[], tuple[slice, Any]]] = (partial(read, rows) for rows in backend.tiles(len(Z), p))
+    for rows, made in prefetched(tasks):
+        yield rows, made if backend.on_host else finish(layer.design(backend.put(made)), rows)
 
 
 def _sums(layer: Layer, Z: Any, Y: Array, w: Array, p: int, backend: Backend) -> tuple[Any, Any, Any, Any]:
     """m₀, Σ w(f − m₀), Σ w(f − m₀)(f − m₀)ᵀ and Σ w(f − m₀)yᵀ over all rows, in double precision on the device."""
-    xp = backend.xp
     gram, right = backend.zeros(p, p, dtype="float64"), backend.zeros(p, Y.shape[1], dtype="float64")
-    shift, m0 = backend.zeros(p, dtype="float64"), None
-    for rows, made in _tiles(layer, Z, p, backend):
+    shift = backend.zeros(p, dtype="float64")
+    m0 = backend.xp.mean(backend.put(layer.design(backend.put(Z[:FIRST_ROWS])), "float64"), axis=0)
+
+    def root(rows: slice) -> Any:
+        return backend.put(np.sqrt(w[rows]), "float64")[:, None]
+
+    def centred(made: Any, rows: slice) -> Any:
         features = backend.put(made, "float64")
-        root = backend.put(np.sqrt(w[rows]), "float64")[:, None]
-        m0 = xp.mean(features, axis=0) if m0 is None else m0
-        features = (features - m0) * root
-        shift += (features.T @ root)[:, 0]
-        right += features.T @ (root * backend.put(Y[rows], "float64"))
+        features -= m0
+        features *= root(rows)
+        return features
+
+    for rows, features in _tiles(layer, Z, p, backend, centred):
+        shift += (features.T @ root(rows))[:, 0]
+        right += features.T @ (root(rows) * backend.put(Y[rows], "float64"))
         backend.add_product(gram, features.T, features)
     return m0, shift, gram, right
 

@@ -12,7 +12,7 @@ length of W₀, so that the step changes directions and not the input scale.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
@@ -46,6 +46,27 @@ class Layer:
         """b_j − w_jᵀa_j: a neuron stays where its anchor is when its weights move."""
         return self.b if self.anchors is None else self.b - np.einsum("nd,nd->n", self.W, self.anchors)
 
+    @property
+    def width(self) -> int:
+        """N, without what skips the layer."""
+        return self.W.shape[0]
+
+    def leader(self, alpha: float) -> tuple[Layer, float]:
+        """The network whose moves this layer takes, and its penalty: itself at the given one."""
+        return self, alpha
+
+    def at_scale(self, scale: float) -> Layer:
+        """The layer with rows of that length, in place of 1."""
+        return replace(self, W=self.W * self.W.dtype.type(scale))
+
+    def settled(self, Z: Array, Y: Array, w: Array, alpha: float) -> tuple[Layer, float]:
+        """The layer after a move with the input scale and penalty that suit it: its own."""
+        return self, alpha
+
+    def placed(self, put: Callable[[Array], Any]) -> Layer:
+        """The same where `put` brings its arrays."""
+        return replace(self, W=put(self.W), b=put(self.bias), anchors=None)
+
     def first(self, count: int) -> Layer:
         """The layer of its first neurons."""
         anchors = None if self.anchors is None else self.anchors[:count]
@@ -53,9 +74,16 @@ class Layer:
 
     def design(self, Z: Array) -> Array:
         """Features of standardised rows, n × (N + d), in the precision of Z and where it lives."""
+        if on_host(Z):  # every pass over n × N numbers counts
+            N = self.width
+            features = np.empty((len(Z), N + self.skip * Z.shape[1]), Z.dtype)
+            hidden, features[:, N:] = features[:, :N], Z if self.skip else 0
+            np.matmul(Z, self.W.T, out=hidden)
+            hidden += self.bias
+            self.sigma(hidden, out=hidden)
+            return features
         hidden, xp = self.sigma(Z @ self.W.T + self.bias), namespace(Z)
-        if hidden.dtype != Z.dtype:
-            hidden = hidden.astype(Z.dtype) if on_host(hidden) else xp.astype(hidden, Z.dtype)
+        hidden = hidden if hidden.dtype == Z.dtype else xp.astype(hidden, Z.dtype)
         return xp.concat([hidden, Z], axis=1) if self.skip else hidden
 
     def outputs(self, Z: Array, readout: Readout) -> Array:
@@ -94,7 +122,7 @@ class Recipe:
     pull: bool = False
     keep_rows: bool = False
     backend: Backend = HOST
-    first_layer: Literal["auto", "dense", "ranks", "sparse"] = "dense"
+    first_layer: Literal["auto", "dense", "ranks", "sparse", "landmarks"] = "dense"
     ranks: bool = False
 
 

@@ -12,7 +12,6 @@ at most, so that a narrow network and some of the rows are enough to find it.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 from typing import Literal, NamedTuple
 
 import numpy as np
@@ -36,13 +35,13 @@ class LearnedMap(NamedTuple):
     alpha: float
 
     def applied(self, layer: Layer, step: float) -> Layer:
-        """The layer after a step of relative size ρ along this map."""
+        """The layer after a step of relative size ρ along this map; one that another leads keeps its own scale."""
         change = layer.W @ self.root
         size = np.linalg.norm(change)
         if size == 0:
             return layer
         moved = stepped(layer, change * (np.linalg.norm(layer.W) / size), step)
-        return replace(moved, W=(moved.W * self.factor).astype(layer.W.dtype))
+        return moved if layer.leader(1.0)[0] is not layer else moved.at_scale(self.factor)
 
 
 class Narrow(NamedTuple):

@@ -99,7 +99,7 @@ class _OneStep(BaseEstimator):
             Progress(bool(self.verbose)),
         )
         self._layer, self._readout, self.first_layer_ = fit.trained.layer, fit.trained.readout, fit.base.name
-        if fit.base.name == "dense":
+        if not fit.base.ranked:
             self._inputs = replace(self._inputs, ranks=None)
         Y, holds = fit.targets, recipe.pull and len(fit.targets) >= ENOUGH_FOR_A_RANGE
         self._range = TargetRange(Y.min(axis=0), Y.max(axis=0)) if holds else None
@@ -204,7 +204,8 @@ class OneStepRegressor(RegressorMixin, _OneStep):
         two or four maps of either kind, by held-out rows.
     first_layer
         ``"dense"``: W₀ on the standardised columns. ``"ranks"``: on these and their normal scores. ``"sparse"``: neurons that see one, two
-        or three of both, each standing at a training row. ``"auto"``: by held-out rows where ``step_size="auto"``, else dense.
+        or three of both, each standing at a training row. ``"landmarks"``: a Gaussian kernel at training rows, on columns and scores, with the moves of
+        the layer on these. ``"auto"``: by held-out rows where ``step_size="auto"``, landmarks then on what suits them, else dense.
     activation
         A name from `onestride functions`, or a list of Hermite coefficients.
     input_scale
@@ -371,7 +372,7 @@ class OneStepFeatures(TransformerMixin, _OneStep):
         """onestep0 … for the neurons, then the names of the inputs."""
         check_is_fitted(self)
         names = np.array(self._categories.names(np.asarray(_check_feature_names_in(self, input_features))), object)
-        neurons = [f"onestep{j}" for j in range(self._layer.W.shape[0])]
+        neurons = [f"onestep{j}" for j in range(self._layer.width)]
         inputs = [*names, *(f"missing_{name}" for name in names[self._missing.told])] if self._layer.skip else []
         inputs += [f"rank_{name}" for name in inputs] if self._inputs.ranks is not None else []
         return np.array([*neurons, *inputs], dtype=object)

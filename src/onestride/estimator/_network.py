@@ -14,30 +14,34 @@ from typing import Any
 
 import numpy as np
 
+from onestride._backend.threads import few_threads
 from onestride._numerics import Array
 from onestride.estimator._bases import (
     Base,
     Choice,
     Scaled,
-    at_scale,
     base_names,
     choose_base,
     draw_base,
+    guided,
+    roughly_scaled,
     scaled,
     shortlist,
 )
-from onestride.estimator._judge import EFFORTS, LIFT, Effort, learned_map, moves
+from onestride.estimator._judge import EFFORTS, LIFT, Effort, learned_map, moves, take_steps
 from onestride.estimator._judge import FEWEST_ROWS as FEWEST_ROWS
 from onestride.estimator._judge import STEPS as STEPS
 from onestride.estimator._judge import HeldOut as HeldOut
 from onestride.estimator._judge import Move as Move
+from onestride.estimator._landmarks import draw_landmarks
 from onestride.estimator._large import LEFT_OUT_ROWS, regression, tiled_outputs
-from onestride.estimator._layer import Layer, Recipe, step_direction, stepped
+from onestride.estimator._layer import Layer, Recipe, step_direction
 from onestride.estimator._ridge import Decomposition, Readout, best_penalty, decompose, ridge_solutions
 from onestride.estimator._table import narrowed
 from onestride.estimator._targets import pulled_by, pulled_in
 
 MOST_NUMBERS = 2 * 10**8  # of features that a logistic readout is fitted to; of more rows a part
+CHOICE_THREADS = 4  # of the linear algebra of choices, whose matrices are small: sixteen took seven times as long
 QUIET_SECONDS = 10.0  # progress is told after this long
 SCALES = (0.25, 0.5, 1.0, 2.0, 4.0)  # input scales that leave-one-out chooses from
 
@@ -122,11 +126,12 @@ def fit_network(
     sample = _sample(Z, Y, w, effort, generator)
     bases, targets, outlying = _untrained(sample, recipe, effort, generator)
     sample = replace(sample, Y=targets)
-    tell(f"choice of the step on {len(sample.Z)} rows, {len(bases[0].layer.W)} neurons")
+    tell(f"choice of the step on {len(sample.Z)} rows, {bases[0].layer.width} neurons")
     chosen, move, step, judged = _chosen(sample, bases, recipe, effort, generator)
     base, scale = chosen.base, chosen.scale
-    small = Stage(chosen.layer, chosen.path, chosen.alpha, chosen.left_out_error)
     Z, sample = narrowed(Z, base.columns), replace(sample, Z=sample.Z[:, : base.columns])
+    path = chosen.path or decompose(chosen.layer.design(sample.Z), sample.Y, sample.w)
+    small = _stage(chosen.layer, path, recipe)
     unit, held_out = base.unit, judged.get(move, HeldOut())
     whole = sample.rows is None and recipe.width <= effort.width
     if whole:
@@ -141,8 +146,8 @@ def fit_network(
         Y, outlying = pulled_by(
             tiled_outputs(small.layer, Z, small.readout, recipe.backend), Y, w, small.path, recipe.alphas
         )
-    full = at_scale(unit, scale)
-    tell(f"regression on {len(Z)} rows, {len(unit.W)} neurons")
+    full = unit.at_scale(scale)
+    tell(f"regression on {len(Z)} rows, {unit.width} neurons")
     layer, direction = _moved(full, small, sample, move, step, effort, (Z, Y, w))
     shown = None if sample.rows is None else _shown(sample.rows, len(Z), recipe, layer, generator)
     trained = _stage(layer, regression(layer, Z, Y, w, shown, recipe.backend), recipe)
@@ -163,13 +168,14 @@ def _sample(Z: Any, Y: Array, w: Array, effort: Effort, generator: np.random.Gen
 
 def _shown(taken: Array, n: int, recipe: Recipe, layer: Layer, generator: np.random.Generator) -> Array:
     """Rows whose left-out residuals choose the penalty: first those that no choice was made with."""
-    most = max(LEFT_OUT_ROWS, MOST_NUMBERS // len(layer.W)) if recipe.keep_rows else LEFT_OUT_ROWS
+    most = max(LEFT_OUT_ROWS, MOST_NUMBERS // layer.width) if recipe.keep_rows else LEFT_OUT_ROWS
     fresh = np.ones(n, bool)
     fresh[taken] = False
     order = np.concatenate([generator.permutation(np.flatnonzero(fresh))[:most], taken])
     return np.sort(order[:most])
 
 
+@few_threads(CHOICE_THREADS)
 def _untrained(
     sample: Sample, recipe: Recipe, effort: Effort, generator: np.random.Generator
 ) -> tuple[list[Scaled], Array, Array]:
@@ -180,9 +186,10 @@ def _untrained(
     scales = SCALES if recipe.scale is None else (recipe.scale,)
     middle = (scales[len(scales) // 2],)
     names = base_names(recipe, len(sample.Z))
-    base = draw_base(names[0], sample.Z, recipe, generator)
     Z, Y, w, alphas, width = sample.Z, sample.Y, sample.w, recipe.alphas, effort.width
+    base = draw_base(names[0], Z, recipe, generator)
     first = scaled(base, middle, Z, Y, w, alphas, width)
+    assert first.path is not None
     path, outlying = _pulled(first.path, Y, recipe)
     if outlying.any():
         Y = path.targets
@@ -191,11 +198,11 @@ def _untrained(
     rest = tuple(s for s in rest if s not in middle)
     if rest:
         first = min(first, scaled(base, rest, Z, Y, w, alphas, width), key=lambda one: one.left_out_error)
-    others = []
+    found = [first]
     for name, part in zip(names[1:], generator.spawn(len(names) - 1), strict=True):
         other = draw_base(name, Z, recipe, part)
-        others.append(scaled(other, shortlist(other, scales, Z, Y, w, alphas), Z, Y, w, alphas, width))
-    return [first, *others], Y, outlying
+        found.append(roughly_scaled(other, scales, Z, Y, w, alphas, width))
+    return found, Y, outlying
 
 
 def _pulled(path: Decomposition, Y: Array, recipe: Recipe) -> tuple[Decomposition, Array]:
@@ -211,17 +218,23 @@ def _stage(layer: Layer, path: Decomposition, recipe: Recipe) -> Stage:
     return Stage(layer, path, *best_penalty(path, recipe.alphas))
 
 
+@few_threads(CHOICE_THREADS)
 def _chosen(
     sample: Sample, bases: list[Scaled], recipe: Recipe, effort: Effort, generator: np.random.Generator
 ) -> Choice:
     """The layer to start from, its move and size ρ (0 for none) and what held-out rows said of its moves."""
     tried = [moves(recipe, which.base.columns, effort) if which.base.name != "sparse" else [] for which in bases]
-    asked = moves(recipe, bases[0].base.columns, effort)[0]
+    asked, rows = moves(recipe, bases[0].base.columns, effort)[0], (sample.Z, sample.Y, sample.w)
+    landmarks = draw_landmarks(sample.Z, recipe.width, recipe.skip, generator.spawn(1)[0])
+    if recipe.first_layer == "landmarks":
+        bases = [guided(landmarks, bases[0], rows)]
+    if recipe.first_layer == "landmarks" or len(bases) == 1 or recipe.gradient == "neurons":
+        landmarks = None
     if recipe.step is not None:
         return Choice(bases[0], asked, recipe.step, {})
     if recipe.first_layer == "sparse":
         tried = [moves(recipe, bases[0].base.columns, effort)]
-    found = choose_base(list(zip(bases, tried, strict=True)), sample.Z, sample.Y, sample.w, effort, generator)
+    found = choose_base(list(zip(bases, tried, strict=True)), landmarks, rows, effort, generator)
     return found or Choice(bases[0], asked, 0.0, {})
 
 
@@ -239,25 +252,23 @@ def _moved(
     Maps and shared steps have d² numbers at most, which the sample and its network `small` give; where every neuron takes a step of its own,
     the regression on the `whole` table does.
     """
-    Z, Y, w, alpha, narrow = sample.Z, sample.Y, sample.w, LIFT * small.alpha, small.layer
+    Z, Y, w, (guide, strength) = sample.Z, sample.Y, sample.w, small.layer.leader(small.alpha)
     if move.is_map and step:
-        learned = learned_map(narrow, Z, Y, w, move, step, effort)
-        return learned.applied(layer, step), _leading(learned.root)
-    kind, readout = "shared", small.path.readout(alpha)
+        with few_threads(CHOICE_THREADS):
+            learned = learned_map(guide, Z, Y, w, move, step, effort)
+        return learned.applied(layer, step).settled(Z, Y, w, strength)[0], _leading(learned.root)
+    kind, alpha = "shared", LIFT * strength
     if move.kind == "neurons":
         kind = "neurons"
-        if layer is not narrow:
-            narrow, (Z, Y, w) = layer, (whole[0][:], *whole[1:])
-            (readout,) = ridge_solutions(layer.design(Z), Y, w, np.array([alpha]))
-    first = step_direction(narrow, readout, Z, Y, w, kind, layer)
-    change, same = first, narrow is layer
-    for k in range(move.repeats if step else 0):
-        if k:
-            (readout,) = ridge_solutions(narrow.design(Z), Y, w, np.array([alpha]))
-            change = step_direction(narrow, readout, Z, Y, w, kind, layer)
-        layer = stepped(layer, change, step)
-        narrow = layer if same else stepped(narrow, step_direction(narrow, readout, Z, Y, w, kind), step)
-    return layer, _leading(first)
+        if layer is not guide:
+            guide, (Z, Y, w) = layer, (whole[0][:], *whole[1:])
+    if guide is small.layer:
+        readout = small.path.readout(alpha)
+    else:
+        (readout,) = ridge_solutions(guide.design(Z), Y, w, np.array([alpha]))
+    change = step_direction(guide, readout, Z, Y, w, kind, layer)
+    moved = take_steps(layer, change, step, Z, Y, w, alpha, kind, move.repeats, guide) if step else layer
+    return moved.settled(sample.Z, sample.Y, sample.w, strength)[0] if step else moved, _leading(change)
 
 
 def _leading(change: Array) -> Array:

@@ -78,15 +78,15 @@ def _pair(sample: Sample, step: float, fit: Array, shown: Array) -> tuple[Kernel
     before = _law(layer, sample.Z[shown], sample.Y[shown])
     if not step:
         return before, before
-    w, alpha, move = np.ones(len(Z)), LIFT * sample.alpha, sample.move
+    w, move, (guide, strength) = np.ones(len(Z)), sample.move, layer.leader(sample.alpha)
     if move.is_map:
         moved = learned_map(layer, Z, Y, w, move, step, EFFORTS["default"]).applied(layer, step)
-        return before, _law(moved, sample.Z[shown], sample.Y[shown])
+        return before, _law(moved.settled(Z, Y, w, strength)[0], sample.Z[shown], sample.Y[shown])
     kind = "neurons" if move.kind == "neurons" else "shared"
-    (readout,) = ridge_solutions(layer.design(Z), Y, w, np.array([alpha]))
-    change = step_direction(layer, readout, Z, Y, w, kind)
-    trained = take_steps(layer, change, step, Z, Y, w, alpha, kind, move.repeats)
-    return before, _law(trained, sample.Z[shown], sample.Y[shown])
+    (readout,) = ridge_solutions(guide.design(Z), Y, w, np.array([LIFT * strength]))
+    change = step_direction(guide, readout, Z, Y, w, kind, layer)
+    trained = take_steps(layer, change, step, Z, Y, w, LIFT * strength, kind, move.repeats, guide)
+    return before, _law(trained.settled(Z, Y, w, strength)[0], sample.Z[shown], sample.Y[shown])
 
 
 def _law(layer: Layer, Z: Float[Array, "n d"], Y: Float[Array, "n outputs"]) -> KernelLaw:

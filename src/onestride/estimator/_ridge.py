@@ -127,7 +127,8 @@ def _centred(features: Array, targets: Array, weights: Array) -> tuple[Array, Ar
     features, targets = features.astype(np.float64), targets.astype(np.float64)
     mean, target_mean = share @ features, share @ targets
     features -= mean
-    features *= np.sqrt(weights)[:, None]
+    if (weights != 1).any():
+        features *= np.sqrt(weights)[:, None]
     return features, mean, targets - target_mean, target_mean
 
 

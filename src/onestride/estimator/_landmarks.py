@@ -1,0 +1,131 @@
+"""Landmarks: features of a Gaussian kernel at training rows, whose map of the inputs takes the moves of a network.
+
+    φ(z) = √N L⁻¹(k(z, a_1) … k(z, a_N)),   LLᵀ = (k(a_i, a_j)),   k(z, z') = exp(−s²|R(z − z')|²/⟨|R(a_i − a_j)|²⟩),   R = I before the move
+
+a_1 … a_N are training rows, so that φᵀφ/N is the kernel of Nyström: it stands where the rows lie. A network on the same inputs, the `guide`, says how R
+moves: by its step or its maps, which multiply R as they multiply its W. Which s suits the moved R is told by leave-one-out with some of the
+rows and landmarks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from scipy.linalg import cholesky, solve_triangular
+from scipy.linalg.blas import dtrmm  # pyright: ignore[reportAttributeAccessIssue]
+
+from onestride._backend import namespace, on_host
+from onestride._numerics import Array
+from onestride.estimator._layer import Layer
+from onestride.estimator._ridge import best_penalty, decompose
+
+QUICK_ROWS, QUICK_NEURONS = 500, 256  # that scales are sought with
+_SCALES = (0.25, 0.5, 1.0, 2.0)  # s
+_ALPHAS = np.logspace(-9, 6, 16)
+_ALIKE = 1e-8  # added to k(a, a) = 1: nearly equal landmarks are one
+
+
+@dataclass(frozen=True)
+class Landmarks(Layer):
+    """φ(z), followed by the inputs when `skip`; W is R (d × d), the anchors (N × d) are the landmarks, b is empty."""
+
+    scale: float = 1.0
+    guide: Layer | None = None
+    guide_alpha: float = 1.0
+
+    @property
+    def width(self) -> int:
+        """N."""
+        assert self.anchors is not None
+        return self.anchors.shape[0]
+
+    def leader(self, alpha: float) -> tuple[Layer, float]:
+        """The guide and its penalty."""
+        assert self.guide is not None
+        return self.guide, self.guide_alpha
+
+    def at_scale(self, scale: float) -> Landmarks:
+        """The same with that s."""
+        return replace(self, scale=scale)
+
+    def first(self, count: int) -> Landmarks:
+        """Of the first landmarks."""
+        assert self.anchors is not None
+        return replace(self, anchors=self.anchors[:count])
+
+    def settled(self, Z: Array, Y: Array, w: Array, alpha: float) -> tuple[Landmarks, float]:
+        """The same with the s, and a penalty, that leave-one-out chooses; the former penalty is of another s."""
+        part, few = slice(None, None, -(-len(Z) // QUICK_ROWS)), self.first(QUICK_NEURONS)
+        Z, Y, w = Z[part], Y[part], w[part]
+        tried = [(best_penalty(decompose(few.at_scale(s).design(Z), Y, w), _ALPHAS), s) for s in _SCALES]
+        (alpha, _), scale = min(tried, key=lambda one: one[0][1])
+        return self.at_scale(scale), alpha
+
+    @cached_property
+    def _mapped(self) -> tuple[Any, Any, Any]:
+        """sRᵀ/√⟨|R(a_i − a_j)|²⟩ (d × d), the landmarks under it (N × d) and √N L⁻ᵀ (N × N)."""
+        A, R = np.asarray(self.anchors, np.float64), self.W.T.astype(np.float64)
+        spread = np.sqrt(2 * np.square((A - A.mean(axis=0)) @ R).sum(axis=1).mean())
+        R = R * (self.scale / spread if spread > 0 else 1.0)
+        V = A @ R
+        K = _kernel(V, V)
+        K.flat[:: len(K) + 1] = 1 + _ALIKE
+        L = cholesky(K, lower=True, overwrite_a=True, check_finite=False)
+        return R, V, np.sqrt(len(K)) * solve_triangular(L, np.eye(len(K)), lower=True, check_finite=False).T
+
+    def placed(self, put: Callable[[Array], Any]) -> Landmarks:
+        """The same where `put` brings its arrays."""
+        moved = replace(self, guide=None)
+        vars(moved)["_mapped"] = tuple(put(part) for part in self._mapped)  # what was made on the host
+        return moved
+
+    def design(self, Z: Array) -> Array:
+        """Features of standardised rows, n × (N + d), in the precision of Z and where it lives; made in double precision."""
+        R, V, mixing = self._mapped
+        if on_host(Z):
+            features = np.empty((len(Z), self.width + self.skip * Z.shape[1]), Z.dtype)
+            features[:, : self.width] = dtrmm(
+                1.0, mixing.T, _kernel(Z @ R, V).T, lower=1, overwrite_b=1
+            ).T  # half of the work
+            features[:, self.width :] = Z if self.skip else 0
+            return features
+        hidden = _kernel(Z @ R, V) @ mixing
+        return namespace(Z).concat([hidden, Z], axis=1) if self.skip else hidden
+
+    def input_gradients(self, Z: Array, coefficients: Array) -> Iterator[Array]:
+        """∇_z of each output in turn at every row, n × d."""
+        R, V, mixing = self._mapped
+        U = Z @ R
+        K = _kernel(U, V)
+        for c in coefficients.T:
+            pull = 2 * K * (mixing @ c[: self.width])
+            gradients = (pull @ V - pull.sum(axis=1)[:, None] * U) @ R.T
+            yield gradients + c[self.width :] if self.skip else gradients
+
+
+def _kernel(U: Any, V: Any) -> Any:
+    """exp(−|u − v|²), n × N."""
+    xp = namespace(U)
+    squares = 2 * (U @ V.T)
+    squares -= xp.sum(U * U, axis=1)[:, None]
+    squares -= xp.sum(V * V, axis=1)
+    if on_host(squares):
+        return np.exp(np.minimum(squares, 0.0, out=squares), out=squares)
+    return xp.exp(xp.where(squares < 0, squares, 0 * squares))
+
+
+def draw_landmarks(Z: Array, count: int, skip: bool, generator: np.random.Generator) -> Landmarks:
+    """Of at most `count` of the rows Z (n × d), without a guide yet."""
+    rows = generator.permutation(len(Z))[:count]
+    return Landmarks(np.eye(Z.shape[1], dtype=Z.dtype), np.empty(0, Z.dtype), "erf", skip, Z[rows])
+
+
+def led(unit: Landmarks, guide: Layer, alpha: float, columns: int) -> Landmarks:
+    """The landmarks on the leading columns, with the guide whose moves they take and its penalty."""
+    assert unit.anchors is not None
+    W, anchors = unit.W[:columns, :columns], unit.anchors[:, :columns]
+    return replace(unit, W=W, anchors=anchors, guide=guide, guide_alpha=alpha)
