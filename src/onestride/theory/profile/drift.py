@@ -35,7 +35,34 @@ from onestride.theory.profile.memory import own_slope
 from onestride.theory.profile.moves import Moves
 from onestride.theory.profile.sectors import Means, in_few_columns
 
+AGAIN = "moved by M: "  # begins the names of directions Mb
 LEAST = 0.1  # of the variance left to a neuron: no real one has a_j near 1
+
+
+class Bent(NamedTuple):
+    """What degree three of σ adds for ω_u² beyond its mean: to θ, and along Σ²u and Σs_a.
+
+    A step moves ω by τΣ(6c₃(β·w)ω + 3c₃T(s·ω, s·ω)s), T = E[g H₃(u)]; `directions` has the mean of it.
+    """
+
+    theta: Float[Array, "k u"]
+    twice: Float[Array, "k u"]
+    star: Float[Array, "k a"]
+
+    @classmethod
+    def of(cls, problem: Problem, at: Directions, a: Float[Array, "k"], xi: Float[Array, "k u"], known: Known) -> Bent:
+        """With y = κ⁻¹ω_u: Σ²u (βᵀΣ^{1/2}u y)y and Σs T(sᵀΣu y, sᵀΣu y), less their means."""
+        frame, lam, u = at.frame, at.sigma.eigenvalues, at.rows
+        kappa, across = frame.gram(u, u, lam), frame.gram(u, u, lam**2)
+        told = np.linalg.inv(kappa) @ known.first / np.sqrt(problem.d)
+        yy = told @ (xi[:, :, None] * xi[:, None, :] - np.eye(len(u))) @ told.transpose(0, 2, 1)
+        along = np.array([frame.inner(at.bend, x) for x in u])
+        to_stars = frame.gram(at.batch[:-1], u)
+        once = problem.steps == 1
+        T = 3 * once * problem.sigma.coefficients[3] * problem.eta * problem.target.tensor(3)
+        twice = a[:, None] * (yy @ along)
+        star = a[:, None] * np.einsum("abc,au,bv,kuv->kc", T, to_stars, to_stars, yy)
+        return cls(twice @ across + star @ to_stars, twice, star)
 
 
 class Weights(NamedTuple):
@@ -60,6 +87,8 @@ class Weights(NamedTuple):
     batch: Float[Array, "k b b"]
     spread: Float[Array, "k u u"]
     towards: Float[Array, "k b u"]
+    known: Known
+    bent: Bent
 
     @classmethod
     def after(
@@ -73,40 +102,98 @@ class Weights(NamedTuple):
         gram: Callable[[int], Float[Array, "u u"]],
     ) -> Weights:
         """The neurons after the steps."""
-        d, lam, A = problem.d, at.sigma.eigenvalues, moves.A[which]
+        d, lam, A, frame = problem.d, at.sigma.eigenvalues, moves.A[which], at.frame
         nu, noise, kept = moves.quadratic[which], moves.noise[which], moves.kept(lam)
-        grown = (kept @ lam / d)[which] + noise * at.sigma.moment(2)
-        m, B = moves.mean, np.pad(at.star_moved, (0, 1))
-        B[-1, -1] = moves.noise_length
-        left = np.stack([moves.left(lam, at.frame.dot(b, b)) for b in at.batch], axis=1)[which]
-        F = nu[:, None, None] * (left[:, :, None] + left[:, None, :]) * m + np.multiply.outer(nu**2, m @ B @ m)
-        F = F + np.multiply.outer(noise / (moves.power or 1.0), moves.square)
-        to_batch = at.frame.gram(at.batch, at.rows)
+        grown = (kept**2 @ lam / d)[which] + noise * at.sigma.moment(2)
+        F = _by_the_batch(at, moves, which)
+        to_batch = np.pad(frame.gram(at.batch, at.rows), ((0, len(at.batch)), (0, 0)))
         towards = F @ to_batch
-        first = np.array([[lam * at.frame.dot(u, v) for v in at.rows] for u in at.rows])
-        kappa: Array = np.moveaxis(first @ kept.T, 2, 0)[which] + noise[:, None, None] * gram(2) + to_batch.T @ towards
+        first = np.array([[lam * frame.dot(u, v) for v in at.rows] for u in at.rows])
+        kappa: Array = np.moveaxis(first @ kept.T**2, 2, 0)[which] + noise[:, None, None] * gram(2) + to_batch.T @ towards
         L = np.linalg.cholesky(kappa)
         spread = np.linalg.inv(L).transpose(0, 2, 1)
-        theta = moves.learned[which] + np.einsum("kab,kb->ka", L, xi) / np.sqrt(d)
-        aside = _aside(problem, at, A / np.sqrt(problem.N), xi, gram)
-        off, v = 1 - float(np.trace(gram(1))) / d, aside * grown + (moves.on[which] ** 2).sum(1)
+        known = Known.of(at, moves, which, first, spread)
+        bent = Bent.of(problem, at, A / np.sqrt(problem.N), xi, known)
+        theta = moves.learned[which] + np.einsum("kab,kb->ka", L, xi) / np.sqrt(d) + bent.theta
+        aside = _aside(problem, at, A / np.sqrt(problem.N), xi, known, gram)
+        # per coordinate that is not one of the rows
+        off, v = (d - float(np.trace(gram(1)))) / (d - len(at.rows)), aside * grown + (moves.on[which] ** 2).sum(1)
         strengths = (nu, noise, grown, aside * grown / v, off)
-        return cls(A, which, xi, weight, theta, v, aside, *strengths, F, spread, towards)
+        return cls(A, which, xi, weight, theta, v, aside, *strengths, F, spread, towards, known, bent)
+
+
+    def stretch(self, at: Directions) -> Float[Array, "k"]:
+        """E/G: the variance of a neuron's weights along the teacher's unlearned directions (their mean) relative to that without F."""
+        frame, lam, e = at.frame, at.sigma.eigenvalues, at.teacher.e
+        to_e, first = frame.gram(at.batch, e), (float(np.trace(frame.gram(e, e, lam**power))) for power in (1, 2))
+        plain = next(first) + self.noise * next(first)
+        return 1 + np.einsum("ae,kab,be->k", to_e, self.batch[:, : len(to_e), : len(to_e)], to_e) / plain
+
+
+class Known(NamedTuple):
+    """What weights along the rows' coordinates after the steps tell of those before, ω_u⁰ = first ξ/√d on average, and of ℓ·w: by
+    Cov(ω, ω⁰) = (1 + νM)Σ; bend: the same of the part of ℓ that degree three makes.
+    """
+
+    first: Float[Array, "k u u"]
+    pull: Float[Array, "k u"]
+    bend: Float[Array, "k u"]
+
+    @classmethod
+    def of(cls, at: Directions, moves: Moves, which: Int[Array, "k"], first: Array, spread: Float[Array, "k u u"]) -> Known:
+        """From E M and what is left of the first weights."""
+        frame, lam, kept = at.frame, at.sigma.eigenvalues, moves.kept(at.sigma.eigenvalues)
+        nu, to_batch = moves.quadratic[which][:, None, None], frame.gram(at.batch, at.rows)
+        told = np.moveaxis(first @ kept.T, 2, 0)[which] + nu * (to_batch.T @ moves.mean @ to_batch)
+        both = (at.pull, 2 * at.sigma.moment(2) * at.bend)
+        direct = np.array([[frame.dot(u, x) for u in at.rows] for x in both]) @ kept.T
+        by_batch = frame.gram(both, [b / lam for b in at.batch]) @ moves.mean @ to_batch
+        seen = np.moveaxis(direct, 2, 0)[which] + nu * by_batch
+        pull, bend = np.moveaxis(seen @ spread, 1, 0)
+        return cls(told @ spread, pull, bend)
+
+
+def _by_the_batch(at: Directions, moves: Moves, which: Int[Array, "k"]) -> Float[Array, "k 2b 2b"]:
+    """F_k on the directions b and M̃b."""
+    lam, nu, noise, m = at.sigma.eigenvalues, moves.quadratic[which], moves.noise[which], moves.mean
+    B = np.pad(at.star_moved, (0, 1))
+    B[-1, -1] = moves.noise_length
+    left = np.stack([moves.left(lam, at.frame.dot(b, b)) for b in at.batch], axis=1)[which]
+    left = (left[:, :, None] + left[:, None, :]) * nu[:, None, None]
+    own = moves.square - moves.power * np.outer(m[-1], m[-1])  # of M: what is fresh in its samples is across their residuals
+    c = _further_spread(at, own * moves.spread / (moves.power or 1.0), moves.spread)
+    F = left * m + np.multiply.outer(nu**2, m @ B @ m + own * moves.spread / (moves.power or 1.0))
+    F = F + np.multiply.outer(noise / (moves.power or 1.0) - nu**2 * moves.spread / (moves.power or 1.0), moves.square)
+    cross = left * c + np.multiply.outer(nu**2, m + c @ B @ m)
+    again = np.multiply.outer(nu**2, c + c.T + c @ B @ c.T)
+    return np.block([[F, cross.transpose(0, 2, 1)], [cross, again]])
+
+
+def _further_spread(at: Directions, excess: Float[Array, "b b"], spread: float) -> Float[Array, "b b"]:
+    """c of M̂ = … + b̃ c bᵀ + h.c., b̃ = M̃b: M's samples know b, so that |Mb|² is not that of another direction but has this excess."""
+    s = [b / at.sigma.eigenvalues for b in at.batch]
+    gram = at.frame.gram(s, s)
+    values, V = np.linalg.eigh(gram)
+    values = np.maximum(values, 1e-12 * values.max())
+    root, inverse = ((V * values**power) @ V.T for power in (0.5, -0.5))
+    values, V = np.linalg.eigh(root @ excess @ root / (spread or 1.0))
+    c = inverse @ ((V * (np.sqrt(np.maximum(1 + values, 0.0)) - 1)) @ V.T) @ inverse
+    return np.linalg.lstsq(at.frame.gram(at.batch, at.batch), at.frame.gram(at.batch, s), rcond=1e-9)[0] @ c
 
 
 def _aside(
-    problem: Problem, at: Directions, a: Array, xi: Float[Array, "k u"], gram: Callable[[int], Array]
+    problem: Problem, at: Directions, a: Array, xi: Float[Array, "k u"], known: Known, gram: Callable[[int], Array]
 ) -> Float[Array, "k"]:
     """wᵀΣw off the coordinates of the rows before the step, given the weights along them."""
     d, sphere = problem.d, problem.weights == "sphere"
-    L = np.linalg.cholesky(gram(1))
-    before = np.linalg.solve(L.T, xi.T)  # κ⁻¹ω_u √d
-    across = np.einsum("ak,ab,bk->k", before, gram(2), before) - np.trace(np.linalg.solve(gram(1), gram(2)))
-    on_sphere = ((xi**2).sum(1) - xi.shape[1]) if sphere else 0.0
-    along = ((xi @ L.T) ** 2).sum(1)
-    pulled = np.array([at.frame.inner(at.pull, u) for u in at.rows]) @ before
-    aside = 1 + (across - on_sphere - along) / d + a * pulled / np.sqrt(d) - sphere * a**2
-    return np.maximum(aside, LEAST)
+    inverse = np.linalg.inv(gram(1))
+    shape = inverse @ gram(2) @ inverse - sphere * inverse  # of ω_u⁰ in it, off its mean
+    shape = known.first.transpose(0, 2, 1) @ shape @ known.first
+    across = np.einsum("ka,kab,kb->k", xi, shape, xi) - np.trace(shape, axis1=1, axis2=2)
+    along = ((xi @ np.linalg.cholesky(gram(1)).T) ** 2).sum(1)
+    output, bend = ((part * xi).sum(1) / np.sqrt(d) for part in (known.pull - known.bend, known.bend))
+    aside = 1 + (across - along) / d + a * output - sphere * a**2
+    return np.maximum(aside, LEAST) * np.exp(a * bend)
 
 
 class _Blocks(NamedTuple):
@@ -141,7 +228,8 @@ def moved_means(
     frame, lam, u = at.frame, at.sigma.eigenvalues, at.rows
     carried = {f"sigma{j}": frame.off(lam * x, u) for j, x in enumerate(_turning(at))}
     carried |= {f"twice{j}": frame.off(lam**2 * x, u) for j, x in enumerate(_turning(at))}
-    carried |= {name: frame.off(b, u) for name, b in zip(_of_batch(at), at.batch, strict=True)}
+    batch = [*(frame.off(b, u) for b in at.batch), *at.batch]
+    carried |= dict(zip(_of_batch(at), batch, strict=True))
     carried["pull"] = frame.off(at.pull, u)
     carried |= {f"further{j}": x for j, x in enumerate(moves.further)}
     taught = {f"teacher{a}": e for a, e in enumerate(at.teacher.e)}
@@ -150,14 +238,16 @@ def moved_means(
     b, e = both[:count], both[count:]
     bases = {"f": np.vstack([B, teacher[0]]), "memory": B} | dict.fromkeys(carried, Y)
     blocks = _Blocks(bases | {name: np.vstack([Y, h]) for name, h in zip(taught, teacher[1].T, strict=True)}, count)
-    column = X * np.sqrt(kinds.ratio / ((problem.d - 1) * kinds.off * kinds.grown))[:, None]  # K per unit of ω_j √d
+    column = X * np.sqrt(kinds.ratio / ((problem.d - len(u)) * kinds.off * kinds.grown))[:, None]  # K per unit of ω_j √d
     drifts = _drifts(at, kinds)
     less = [blocks.vector(**{name: column * c[:, j, None] for name, c in drifts.items()}) for j in range(len(u))]
     drift = sum(kinds.xi[:, j, None] * part for j, part in enumerate(less))
     per_weight = X / np.sqrt(kinds.v)[:, None]
     drift = drift + blocks.vector(**{f"further{j}": per_weight * m[kinds.at, None] for j, m in enumerate(moves.on.T)})
+    bent = {f"twice{j}": per_weight * m[:, None] for j, m in enumerate((kinds.bent.twice @ _shares(at).T).T)}
+    drift = drift + blocks.vector(**bent, **{f"star{a}": per_weight * m[:, None] for a, m in enumerate(kinds.bent.star.T)})
     added, taken = _batch_parts(at, kinds, blocks, column)
-    with_pull, pulled = _pulled(problem, at, kinds, blocks, e, column)
+    with_pull, pulled = _pulled(problem, at, moves, kinds, blocks, e, column, less)
     independent = [*(blocks.vector(f=part) for part in _lengths(problem, at, moves, kinds, e)), *added, *with_pull]
     cases = [
         (p, blocks.vector(f=b + mean, memory=memory) + drift)
@@ -172,7 +262,8 @@ def moved_means(
 
 def _of_batch(at: Directions) -> list[str]:
     """Names of the directions that the batch knows."""
-    return [*(f"star{a}" for a in range(len(at.batch) - 1)), "noise"]
+    names = [*(f"star{a}" for a in range(len(at.batch) - 1)), "noise"]
+    return [*names, *(AGAIN + name for name in names)]
 
 
 def _turning(at: Directions) -> list[Vector]:
@@ -253,17 +344,23 @@ def _of_the_batch(
 
 
 def _pulled(
-    problem: Problem, at: Directions, kinds: Weights, blocks: _Blocks, e: Float[Array, "k r"], column: Array
+    problem: Problem,
+    at: Directions,
+    moves: Moves,
+    kinds: Weights,
+    blocks: _Blocks,
+    e: Float[Array, "k r"],
+    column: Array,
+    drifts: list[Array],
 ) -> tuple[list[Array], list[Array]]:
     """Length and weights along Σ^{1/2}ℓ, given ω_u: one variable in both; sector 1 has the latter already."""
-    frame, u, lam = at.frame, at.rows, at.sigma.eigenvalues
-    kappa = frame.gram(u, u, lam)
-    to_u = np.array([frame.inner(at.pull, x) for x in u])
-    known = np.linalg.solve(kappa, to_u)
-    left = at.own - float(to_u @ known)
-    if left <= 1e-12:
+    frame, pull = at.frame, kinds.known.pull
+    left = at.own - (pull**2).sum(1)
+    if np.max(left) <= 1e-12:
         return [], []
-    along = {"pull": column / np.sqrt(left)}
-    along |= {f"sigma{j}": -column * x / np.sqrt(left) for j, x in enumerate((_shares(at) @ known).tolist())}
-    size = kinds.A / np.sqrt(float(problem.N) * problem.d) * np.sqrt(left) / kinds.aside
-    return [blocks.vector(f=e * size[:, None], **along)], [blocks.vector(**along)]
+    size = np.sqrt(np.maximum(left, 1e-12))
+    moved = kinds.quadratic[:, None] * (moves.mean @ np.array([frame.inner(at.pull, b / at.sigma.eigenvalues) for b in at.batch]))
+    along = blocks.vector(pull=column, **{name: column * x[:, None] for name, x in zip(_of_batch(at), moved.T, strict=False)})
+    along = (along - sum(x[:, None] * part for x, part in zip(pull.T, drifts, strict=True))) / size[:, None]
+    size = kinds.A / np.sqrt(float(problem.N) * problem.d) * size / kinds.aside
+    return [blocks.vector(f=e * size[:, None]) + along], [along]
