@@ -46,7 +46,7 @@ from onestride.theory.profile.anisotropy import (
     sigma_of,
 )
 from onestride.theory.profile.correlated import Course, course_directions, travel_correlated
-from onestride.theory.profile.drift import AGAIN, LEAST, Weights, left_over, moved_means
+from onestride.theory.profile.drift import AGAIN, LEAST, Across, Second, Weights, left_over, moved_means
 from onestride.theory.profile.harmonics import HIGHEST_DEGREE, multiplicity, radius_rule, resolve, sphere_rule
 from onestride.theory.profile.lengths import length_rule
 from onestride.theory.profile.moves import Moves, one_step
@@ -196,7 +196,9 @@ def build_untrained(problem: Problem, sigma: Sigma) -> Model:
     factors = np.tile(few.value * D0 / d / off, (weight.size, 1))
     each = seen_by(np.einsum("aap->ap", along), sigma, few)
     for l in range(2, L + 1):
-        sectors.append(higher_sector(l, D0, parts[l], teacher[l], factors, few, each, Kinds(weight, np.ones(weight.size))))
+        sectors.append(
+            higher_sector(l, D0, parts[l], teacher[l], factors, few, each, Kinds(weight, np.ones(weight.size)))
+        )
     spread = np.sqrt(max(2 * (second * D0 / d - sphere) / d, 0.0))
     means = Means(((1.0, parts[0]),), (spread * parts[-1],) if spread > 1e-9 else (), teacher[0])
     learned, none = LearnedDirection(0.0, seen.overlap, False, 0.0), np.zeros(weight.size)
@@ -281,7 +283,7 @@ class Builder:
         if law is None:
             return np.where((again[:, None] + again > 0)[:, :, None], 0.0, mass)
         times = (again[:, None] + again)[:, :, None]
-        each = (mass * root**times)[:, :, :, None] * (law.weight * law.eigenvalue ** times)[:, :, None, :]
+        each = (mass * root**times)[:, :, :, None] * (law.weight * law.eigenvalue**times)[:, :, None, :]
         return each.reshape(*mass.shape[:2], -1)
 
     @cached_property
@@ -303,11 +305,19 @@ class Builder:
         columns = in_few_columns(parts[1], w)
         largest = float(np.linalg.norm(columns[0][:, 0]))
         higher = [
-            in_columns(higher_sector(l, D, parts[l], teacher[l], factors, few, each, Kinds(kinds.weight, stretch)), w, largest)
+            in_columns(
+                higher_sector(l, D, parts[l], teacher[l], factors, few, each, Kinds(kinds.weight, stretch)), w, largest
+            )
             for l in range(2, L + 1)
         ]
+        second = None
+        if L > 1 and problem.directions == 1:
+            across = Across.of(at, self.moves, kinds)
+            strength = higher[0].teacher_strength * ((across.own / across.whole) ** 2)[:, None]
+            higher[0] = in_columns(replace(higher[0], teacher_strength=strength), w, largest)
+            second = Second(*higher[0].factors, higher[0].dim, teacher[2][:, 0], across)
         means, carried, bases, less = moved_means(
-            problem, at, self.moves, kinds, parts, (teacher[0], teacher[1]), w, columns
+            problem, at, self.moves, kinds, parts, (teacher[0], teacher[1]), w, columns, second
         )
         nodes, every = self.nodes_off(_EIGENVALUES), [*at.rows, *carried.values()]
         again = np.array([0] * len(at.rows) + [name.startswith(AGAIN) for name in carried])
@@ -318,7 +328,7 @@ class Builder:
             x = float(bulk.rho * bulk.q * problem.sigma.coefficients[1] ** 2 * problem.N / problem.d)
             strength, share, repeat = self.strengths(nodes, x)
             norm = np.kron(nodes.share * nodes.value / kinds.off, repeat)
-            coupled = Coupled(len(at.rows), self.on_nodes(mass, again, nodes, x), norm, bases, less)
+            coupled = Coupled(len(at.rows), self.on_nodes(mass, again, nodes, x), norm, bases, less, second is not None)
             frames = np.sqrt(share)[:, None, None] * np.eye(problem.directions)  # `coupled` knows better
             linear = _sector(float(D), parts[1], strength, share, teacher[1], frames)
             linear.__dict__["factors"] = columns

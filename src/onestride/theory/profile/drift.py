@@ -109,7 +109,9 @@ class Weights(NamedTuple):
         to_batch = np.pad(frame.gram(at.batch, at.rows), ((0, len(at.batch)), (0, 0)))
         towards = F @ to_batch
         first = np.array([[lam * frame.dot(u, v) for v in at.rows] for u in at.rows])
-        kappa: Array = np.moveaxis(first @ kept.T**2, 2, 0)[which] + noise[:, None, None] * gram(2) + to_batch.T @ towards
+        kappa: Array = (
+            np.moveaxis(first @ kept.T**2, 2, 0)[which] + noise[:, None, None] * gram(2) + to_batch.T @ towards
+        )
         L = np.linalg.cholesky(kappa)
         spread = np.linalg.inv(L).transpose(0, 2, 1)
         known = Known.of(at, moves, which, first, spread)
@@ -121,13 +123,49 @@ class Weights(NamedTuple):
         strengths = (nu, noise, grown, aside * grown / v, off)
         return cls(A, which, xi, weight, theta, v, aside, *strengths, F, spread, towards, known, bent)
 
-
     def stretch(self, at: Directions) -> Float[Array, "k"]:
         """E/G: the variance of a neuron's weights along the teacher's unlearned directions (their mean) relative to that without F."""
         frame, lam, e = at.frame, at.sigma.eigenvalues, at.teacher.e
         to_e, first = frame.gram(at.batch, e), (float(np.trace(frame.gram(e, e, lam**power))) for power in (1, 2))
         plain = next(first) + self.noise * next(first)
         return 1 + np.einsum("ae,kab,be->k", to_e, self.batch[:, : len(to_e), : len(to_e)], to_e) / plain
+
+
+class Across(NamedTuple):
+    """Weights along e, the teacher's only unlearned direction: √d times their mean is drift·ξ, their variance beside it own/d."""
+
+    drift: Float[Array, "k u"]
+    own: Float[Array, "k"]
+    whole: Float[Array, "k"]
+
+    @classmethod
+    def of(cls, at: Directions, moves: Moves, kinds: Weights) -> Across:
+        """G_k between e and the rows' coordinates, given them, and along e."""
+        frame, lam, e = at.frame, at.sigma.eigenvalues, at.teacher.e[0]
+        kept, to_e = moves.kept(lam)[kinds.at] ** 2, frame.gram(at.batch, [e])[:, 0]
+        first = np.array([lam * frame.dot(e, x) for x in (*at.rows, e)]).T
+        first = kept @ first + np.multiply.outer(kinds.noise, lam @ first)
+        first[:, :-1] += np.einsum("a,kau->ku", to_e, kinds.towards[:, : to_e.size])
+        first[:, -1] += kinds.batch[:, : to_e.size, : to_e.size] @ to_e @ to_e
+        drift = np.einsum("ku,kuv->kv", first[:, :-1], kinds.spread)
+        return cls(drift, np.maximum(first[:, -1] - (drift**2).sum(1), 0.01 * first[:, -1]), first[:, -1])
+
+
+class Second(NamedTuple):
+    """Degree two for a teacher of one direction: K = X Y as in its sector, the dimension of that, and the teacher's part."""
+
+    X: Float[Array, "k r"]
+    Y: Float[Array, "r i"]
+    dim: float
+    h: Float[Array, "i"]
+    across: Across
+
+    def parts(self, kinds: Weights) -> tuple[Float[Array, "k r"], Float[Array, "k r"]]:
+        """What e ⊗ e has of ω_e²: of its mean, and per unit of its own part beside that, ω_e² being (drift·ξ + own)²/d."""
+        along = (self.across.drift * kinds.xi).sum(1)
+        scale = kinds.ratio / (kinds.off * kinds.grown) / np.sqrt(2 * self.dim)
+        mean = along**2 - (self.across.drift**2).sum(1)
+        return tuple(self.X * (scale * part)[:, None] for part in (mean, 2 * along * np.sqrt(self.across.own)))
 
 
 class Known(NamedTuple):
@@ -140,7 +178,9 @@ class Known(NamedTuple):
     bend: Float[Array, "k u"]
 
     @classmethod
-    def of(cls, at: Directions, moves: Moves, which: Int[Array, "k"], first: Array, spread: Float[Array, "k u u"]) -> Known:
+    def of(
+        cls, at: Directions, moves: Moves, which: Int[Array, "k"], first: Array, spread: Float[Array, "k u u"]
+    ) -> Known:
         """From E M and what is left of the first weights."""
         frame, lam, kept = at.frame, at.sigma.eigenvalues, moves.kept(at.sigma.eigenvalues)
         nu, to_batch = moves.quadratic[which][:, None, None], frame.gram(at.batch, at.rows)
@@ -160,7 +200,9 @@ def _by_the_batch(at: Directions, moves: Moves, which: Int[Array, "k"]) -> Float
     B[-1, -1] = moves.noise_length
     left = np.stack([moves.left(lam, at.frame.dot(b, b)) for b in at.batch], axis=1)[which]
     left = (left[:, :, None] + left[:, None, :]) * nu[:, None, None]
-    own = moves.square - moves.power * np.outer(m[-1], m[-1])  # of M: what is fresh in its samples is across their residuals
+    own = moves.square - moves.power * np.outer(
+        m[-1], m[-1]
+    )  # of M: what is fresh in its samples is across their residuals
     c = _further_spread(at, own * moves.spread / (moves.power or 1.0), moves.spread)
     F = left * m + np.multiply.outer(nu**2, m @ B @ m + own * moves.spread / (moves.power or 1.0))
     F = F + np.multiply.outer(noise / (moves.power or 1.0) - nu**2 * moves.spread / (moves.power or 1.0), moves.square)
@@ -170,7 +212,7 @@ def _by_the_batch(at: Directions, moves: Moves, which: Int[Array, "k"]) -> Float
 
 
 def _further_spread(at: Directions, excess: Float[Array, "b b"], spread: float) -> Float[Array, "b b"]:
-    """c of M̂ = … + b̃ c bᵀ + h.c., b̃ = M̃b: M's samples know b, so that |Mb|² is not that of another direction but has this excess."""
+    """C of M̂ = … + b̃ c bᵀ + h.c., b̃ = M̃b: M's samples know b, so that |Mb|² is not that of another direction but has this excess."""
     s = [b / at.sigma.eigenvalues for b in at.batch]
     gram = at.frame.gram(s, s)
     values, V = np.linalg.eigh(gram)
@@ -220,6 +262,7 @@ def moved_means(
     teacher: tuple[Float[Array, "i"], Float[Array, "i k"]],
     w: Float[Array, "i"],
     linear: tuple[Float[Array, "k r"], Float[Array, "r i"]],
+    second: Second | None,
 ) -> tuple[Means, dict[str, Vector], tuple[Array, ...], tuple[Array, ...]]:
     """The special sector without its masses; its directions by name, their columns, and what sector 1 counts too much.
 
@@ -237,27 +280,37 @@ def moved_means(
     both, B = in_few_columns(np.concatenate([parts[0], parts[-1]]), w)
     b, e = both[:count], both[count:]
     bases = {"f": np.vstack([B, teacher[0]]), "memory": B} | dict.fromkeys(carried, Y)
-    blocks = _Blocks(bases | {name: np.vstack([Y, h]) for name, h in zip(taught, teacher[1].T, strict=True)}, count)
-    column = X * np.sqrt(kinds.ratio / ((problem.d - len(u)) * kinds.off * kinds.grown))[:, None]  # K per unit of ω_j √d
+    bases |= {name: np.vstack([Y, h]) for name, h in zip(taught, teacher[1].T, strict=True)}
+    if second is not None:
+        bases["squared"] = np.vstack([second.Y, second.h])
+    blocks = _Blocks(bases, count)
+    column = (
+        X * np.sqrt(kinds.ratio / ((problem.d - len(u)) * kinds.off * kinds.grown))[:, None]
+    )  # K per unit of ω_j √d
     drifts = _drifts(at, kinds)
     less = [blocks.vector(**{name: column * c[:, j, None] for name, c in drifts.items()}) for j in range(len(u))]
     drift = sum(kinds.xi[:, j, None] * part for j, part in enumerate(less))
     per_weight = X / np.sqrt(kinds.v)[:, None]
     drift = drift + blocks.vector(**{f"further{j}": per_weight * m[kinds.at, None] for j, m in enumerate(moves.on.T)})
     bent = {f"twice{j}": per_weight * m[:, None] for j, m in enumerate((kinds.bent.twice @ _shares(at).T).T)}
-    drift = drift + blocks.vector(**bent, **{f"star{a}": per_weight * m[:, None] for a, m in enumerate(kinds.bent.star.T)})
+    drift = drift + blocks.vector(
+        **bent, **{f"star{a}": per_weight * m[:, None] for a, m in enumerate(kinds.bent.star.T)}
+    )
     added, taken = _batch_parts(at, kinds, blocks, column)
     with_pull, pulled = _pulled(problem, at, moves, kinds, blocks, e, column, less)
     independent = [*(blocks.vector(f=part) for part in _lengths(problem, at, moves, kinds, e)), *added, *with_pull]
+    less = [*less, *taken, *pulled]
+    if second is not None:
+        mean, beside = second.parts(kinds)
+        drift = drift + blocks.vector(squared=mean)
+        less.append(blocks.vector(teacher0=column * np.sqrt(second.across.own)[:, None]))
+        independent.append(less[-1] + blocks.vector(squared=beside))
     cases = [
         (p, blocks.vector(f=b + mean, memory=memory) + drift)
         for p, mean, memory in _of_the_batch(problem, at, moves, kinds, e)
     ]
-    h = np.zeros(cases[0][1].shape[1])
-    h[len(B)] = 1.0
-    h[h.size - 1 - (len(Y) + 1) * np.arange(len(taught))] = 1.0
-    means = Means(tuple(cases), tuple(independent), h)
-    return means, carried | taught, tuple(blocks.bases.values()), (*less, *taken, *pulled)
+    h = np.concatenate([np.eye(len(B))[-1] * (name in ("f", "squared", *taught)) for name, B in blocks.bases.items()])
+    return Means(tuple(cases), tuple(independent), h), carried | taught, tuple(blocks.bases.values()), tuple(less)
 
 
 def _of_batch(at: Directions) -> list[str]:
@@ -359,8 +412,12 @@ def _pulled(
     if np.max(left) <= 1e-12:
         return [], []
     size = np.sqrt(np.maximum(left, 1e-12))
-    moved = kinds.quadratic[:, None] * (moves.mean @ np.array([frame.inner(at.pull, b / at.sigma.eigenvalues) for b in at.batch]))
-    along = blocks.vector(pull=column, **{name: column * x[:, None] for name, x in zip(_of_batch(at), moved.T, strict=False)})
+    moved = kinds.quadratic[:, None] * (
+        moves.mean @ np.array([frame.inner(at.pull, b / at.sigma.eigenvalues) for b in at.batch])
+    )
+    along = blocks.vector(
+        pull=column, **{name: column * x[:, None] for name, x in zip(_of_batch(at), moved.T, strict=False)}
+    )
     along = (along - sum(x[:, None] * part for x, part in zip(pull.T, drifts, strict=True))) / size[:, None]
     size = kinds.A / np.sqrt(float(problem.N) * problem.d) * size / kinds.aside
     return [blocks.vector(f=e * size[:, None]) + along], [along]
