@@ -34,6 +34,7 @@ from onestride._numerics import Array, Float
 from onestride.problem import Problem
 from onestride.teachers import products
 from onestride.theory.bulk import bulk_of
+from onestride.theory.profile.along import LEAST, Across, Weights
 from onestride.theory.profile.anisotropy import (
     Directions,
     Nodes,
@@ -46,7 +47,7 @@ from onestride.theory.profile.anisotropy import (
     sigma_of,
 )
 from onestride.theory.profile.correlated import Course, course_directions, travel_correlated
-from onestride.theory.profile.drift import AGAIN, LEAST, Across, Second, Weights, left_over, moved_means
+from onestride.theory.profile.drift import AGAIN, Second, left_over, moved_means
 from onestride.theory.profile.harmonics import HIGHEST_DEGREE, multiplicity, radius_rule, resolve, sphere_rule
 from onestride.theory.profile.lengths import length_rule
 from onestride.theory.profile.moves import Moves, one_step

@@ -29,7 +29,7 @@ class Moves(NamedTuple):
     g = grows; own: 2τ√(E r²/n), by which a neuron's own gradient lengthens it.
 
     Of the batches: power = E r̂², spread = φ₀E r̂², noise_length = |ν|² of the shared noise, residual = E r̂²/n the variance of M̂'s
-    mean; mean and square: the moments m and S of `drift`; law: M_g's spectral law (None where there is no residual).
+    mean; mean and square: the moments m and S of `along`; law: M_g's spectral law (None where there is no residual).
     """
 
     A: Float[Array, "a"]
