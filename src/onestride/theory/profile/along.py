@@ -124,11 +124,15 @@ class Weights(NamedTuple):
 
 
 class Across(NamedTuple):
-    """Weights along e, the teacher's only unlearned direction: √d times their mean is drift·ξ, their variance beside it own/d."""
+    """Weights along e, the teacher's only unlearned direction: √d times their mean is drift·ξ, their variance beside it own/d.
+
+    whole: variance with drift. batch: F_k bᵀe, so that own weights along e go with others along Σe + [b M̃b] batch, off drift.
+    """
 
     drift: Float[Array, "k u"]
     own: Float[Array, "k"]
     whole: Float[Array, "k"]
+    batch: Float[Array, "k b"]
 
     @classmethod
     def of(cls, at: Directions, moves: Moves, kinds: Weights) -> Across:
@@ -140,7 +144,8 @@ class Across(NamedTuple):
         first[:, :-1] += np.einsum("a,kau->ku", to_e, kinds.towards[:, : to_e.size])
         first[:, -1] += kinds.batch[:, : to_e.size, : to_e.size] @ to_e @ to_e
         drift = np.einsum("ku,kuv->kv", first[:, :-1], kinds.spread)
-        return cls(drift, np.maximum(first[:, -1] - (drift**2).sum(1), 0.01 * first[:, -1]), first[:, -1])
+        own = np.maximum(first[:, -1] - (drift**2).sum(1), 0.01 * first[:, -1])
+        return cls(drift, own, first[:, -1], kinds.batch[:, :, : to_e.size] @ to_e)
 
 
 class Known(NamedTuple):

@@ -86,6 +86,8 @@ def moved_means(
     carried |= dict(zip(_of_batch(at), batch, strict=True))
     carried["pull"] = frame.off(at.pull, u)
     carried |= {f"further{j}": x for j, x in enumerate(moves.further)}
+    if second is not None:
+        carried["lifted"] = frame.off(lam * at.teacher.e[0], u)
     taught = {f"teacher{a}": e for a, e in enumerate(at.teacher.e)}
     (X, Y), count = linear, kinds.A.size
     both, B = in_few_columns(np.concatenate([parts[0], parts[-1]]), w)
@@ -98,8 +100,8 @@ def moved_means(
     column = (
         X * np.sqrt(kinds.ratio / ((problem.d - len(u)) * kinds.off * kinds.grown))[:, None]
     )  # K per unit of ω_j √d
-    drifts = _drifts(at, kinds)
-    less = [blocks.vector(**{name: column * c[:, j, None] for name, c in drifts.items()}) for j in range(len(u))]
+    towards = _drifts(at, kinds)
+    less = [blocks.vector(**{name: column * c[:, j, None] for name, c in towards.items()}) for j in range(len(u))]
     drift = sum(kinds.xi[:, j, None] * part for j, part in enumerate(less))
     per_weight = X / np.sqrt(kinds.v)[:, None]
     drift = drift + blocks.vector(**{f"further{j}": per_weight * m[kinds.at, None] for j, m in enumerate(moves.on.T)})
@@ -110,11 +112,11 @@ def moved_means(
     added, taken = _batch_parts(at, kinds, blocks, column)
     with_pull, pulled = _pulled(problem, at, moves, kinds, blocks, e, column, less)
     independent = [*(blocks.vector(f=part) for part in _lengths(problem, at, moves, kinds, e)), *added, *with_pull]
-    less = [*less, *taken, *pulled]
+    drifts, less = less, [*less, *taken, *pulled]
     if second is not None:
         mean, beside = second.parts(kinds)
         drift = drift + blocks.vector(squared=mean)
-        less.append(blocks.vector(teacher0=column * np.sqrt(second.across.own)[:, None]))
+        less.append(_beside(at, second.across, blocks, column, drifts))
         independent.append(less[-1] + blocks.vector(squared=beside))
     cases = [
         (p, blocks.vector(f=b + mean, memory=memory) + drift)
@@ -154,6 +156,14 @@ def _drifts(at: Directions, kinds: Weights) -> dict[str, Float[Array, "k u"]]:
     for j, part in enumerate(np.moveaxis(sigma, 1, 0)):
         known |= {f"sigma{j}": part, f"twice{j}": kinds.noise[:, None] * part}
     return known
+
+
+def _beside(at: Directions, across: Across, blocks: _Blocks, column: Array, drifts: list[Array]) -> Float[Array, "k m"]:
+    """Weights that go with a neuron's own along e: (G_ke − drift)/√own."""
+    batch = {name: column * x[:, None] for name, x in zip(_of_batch(at), across.batch.T, strict=True)}
+    whole = blocks.vector(lifted=column, **batch)
+    told = sum(x[:, None] * part for x, part in zip(across.drift.T, drifts, strict=True))
+    return (whole - told) / np.sqrt(across.own)[:, None]
 
 
 def _batch_parts(at: Directions, kinds: Weights, blocks: _Blocks, column: Array) -> tuple[list[Array], list[Array]]:
