@@ -16,7 +16,8 @@ b the two directions the batch knows. Σ and M_g do not commute. To second order
     λ_p((1 + ν_k √(λ_pγ_p) m)² + ν_k²λ_p φ₀E r²(1 − γ_p)),     γ_p = Û/(λ_pU_p), at most 1,
 
 have the same mean and, for one number U_p = ρ/(1 + λ_p x), x = ρV₀_p/λ_p of the untrained network at this penalty, the same
-second order; γ = 1 for Σ = I, where this is `degrees`.
+second order; γ = 1 for Σ = I, where this is `degrees`. A direction b that the batch knows is taken to M̃b, of coordinates √(λ_pγ_p) m b_p at those
+nodes (`along`): by the same rule, b̃ᵀUb̃ = φ₀E r² |b|² Û and b̃ᵀ(ΣM̃Σ)b as they are. In degree two e ⊗ e is a block of the special sector (`drift`).
 
 With random lengths, x = ℓ Σ^{1/2} g, ℓ is one more label of a row, and the step's coefficients are those of `lengths`.
 """
