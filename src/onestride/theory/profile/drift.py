@@ -21,7 +21,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from onestride._numerics import Array, Float
+from onestride._numerics import Array, Float, Int
 from onestride.problem import Problem
 from onestride.theory.profile.along import Across, Weights
 from onestride.theory.profile.anisotropy import Directions, Vector
@@ -30,6 +30,7 @@ from onestride.theory.profile.moves import Moves
 from onestride.theory.profile.sectors import Means, in_few_columns
 
 AGAIN = "moved by M: "  # begins the names of directions M̃b
+_UNSEEN = 1e-4  # of the largest column: errors change by less than 1e-4
 
 
 class Second(NamedTuple):
@@ -123,7 +124,27 @@ def moved_means(
         for p, mean, memory in _of_the_batch(problem, at, moves, kinds, e)
     ]
     h = np.concatenate([np.eye(len(B))[-1] * (name in ("f", "squared", *taught)) for name, B in blocks.bases.items()])
-    return Means(tuple(cases), tuple(independent), h), carried | taught, tuple(blocks.bases.values()), tuple(less)
+    used, bases = _used(blocks, list(carried), [*(b for _, b in cases), *independent, *less], kinds.weight)
+    means = Means(tuple((p, b[:, used]) for p, b in cases), tuple(b[:, used] for b in independent), h[used])
+    return means, carried | taught, bases, tuple(b[:, used] for b in less)
+
+
+def _used(
+    blocks: _Blocks, names: list[str], vectors: list[Array], weight: Float[Array, "k"]
+) -> tuple[Int[Array, "m"], tuple[Array, ...]]:
+    """Columns of which neurons have more than `_UNSEEN` of the largest among those of the directions named, one of each at least; and
+    the bases without the others.
+    """
+    size = np.sqrt(sum(weight @ np.square(vector) for vector in vectors))
+    ends = np.cumsum([len(B) for B in blocks.bases.values()])
+    parts = dict(zip(blocks.bases, np.split(np.arange(ends[-1]), ends[:-1]), strict=True))
+    largest = max(float(size[parts[name]].max()) for name in names)
+    kept = {name: slice(None) for name in parts}
+    for name in names:
+        seen = np.flatnonzero(size[parts[name]] > _UNSEEN * largest)
+        kept[name] = slice(1 + (seen[-1] if seen.size else 0))
+    used = np.concatenate([parts[name][kept[name]] for name in parts])
+    return used, tuple(B[kept[name]] for name, B in blocks.bases.items())
 
 
 def _of_batch(at: Directions) -> list[str]:
