@@ -136,8 +136,8 @@ def _used(
     the bases without the others.
     """
     size = np.sqrt(sum(weight @ np.square(vector) for vector in vectors))
-    ends = np.cumsum([len(B) for B in blocks.bases.values()])
-    parts = dict(zip(blocks.bases, np.split(np.arange(ends[-1]), ends[:-1]), strict=True))
+    ends = [0, *np.cumsum([len(B) for B in blocks.bases.values()]).tolist()]
+    parts = {name: np.arange(ends[j], ends[j + 1]) for j, name in enumerate(blocks.bases)}
     largest = max(float(size[parts[name]].max()) for name in names)
     kept = {name: slice(None) for name in parts}
     for name in names:
