@@ -137,7 +137,7 @@ LONG = {  # files and tests with the marker `long`
     "theory/test_any_model.py::test_one_step_has_the_outliers_of_the_special_sector",
     "theory/test_atlas.py::test_exponents_without_a_step_are_the_known_ones",
     "theory/test_covariance.py::test_learned_direction_and_weights_along_it_are_those_of_a_drawn_step",
-    "theory/test_covariance.py::test_the_identity_gives_the_theory_of_several_directions",
+    "theory/test_covariance.py::test_the_identity_gives_the_theory_of_isotropic_inputs",
     "theory/test_degrees.py::test_more_nodes_change_nothing",
     "theory/test_degrees.py::test_neurons_stretched_along_the_teacher_see_more_of_its_degree_two",
     "theory/test_density.py::test_density_has_the_right_mean",

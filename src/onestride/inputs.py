@@ -275,9 +275,9 @@ def input_law(given: object) -> InputLaw:
 def _law_of(covariance: Covariance) -> InputLaw:
     values = np.array(covariance.eigenvalues)
     normal = type(covariance) is Covariance  # the rows of a table are not
-    return InputLaw(
-        "covariance", covariance.fill, lambda d: values, lambda B: B * values, None, covariance.teacher, normal
-    )
+    same = normal and np.ptp(values) <= 1e-12  # the identity, whatever its teacher
+    eigenvalues: Callable[[int], Array] = np.ones if same else lambda d: values
+    return InputLaw("covariance", covariance.fill, eigenvalues, lambda B: B * values, None, covariance.teacher, normal)
 
 
 def read_inputs(given: object, d: int) -> str | Covariance:

@@ -430,3 +430,12 @@ def test_exact_labels_under_a_covariance_are_marked_without_a_step():
     found = one.predict_grid(p, [0.0], [0.001, 1.0]).untrained
     assert found.status[0].tolist() == [Status.INACCURATE, Status.SOLVED]
     assert (one.predict_grid(p.replace(inputs="gaussian"), [0.0], [0.001]).untrained.status == Status.SOLVED).all()
+
+
+@pytest.mark.parametrize(("teacher", "marked"), [([0, 1, 0.7], False), ([0, 1, 0, 0.4], True)])
+def test_labels_that_one_long_sample_carries_are_marked(teacher, marked):
+    """E y² of degree three has no mean with 5 degrees of freedom of the lengths."""
+    p = one.Problem(n=1000, d=300, N=400, teacher=teacher, inputs="elliptic", step=Step.none())
+    reason = known_off(p)
+    assert (reason is not None) is marked
+    assert reason is None or "the longest of 1000 samples" in reason

@@ -24,7 +24,8 @@ In the order of the formulas:
     anisotropy      where the directions of a step lie in the spectrum of the inputs' covariance
     moves           what steps do to the neurons then, by readout: one step in closed form
     correlated      several of them: the one-neuron map where the covariance turns every direction
-    drift           neurons along those directions: their weights and mean features
+    along           neurons along those directions: their weights
+    drift           and what these make of the mean features
     covariance      the builder for inputs with a covariance or random lengths
     coupled         the special sector when directions of sector 1 hang together
     build           `build_model`: which of the three, and the sentence where there is no model

@@ -253,6 +253,7 @@ class Directions:
     batch: list[Vector]
     pull: Vector
     own: float  # |ℓ|²
+    bend: Vector  # 6c₃η Σ^{1/2}β, β = Xᵀr/n, 0 after several steps
     star_moved: Float[Array, "k k"]  # s_aᵀΣs_b
 
 
@@ -285,8 +286,8 @@ def directions(problem: Problem, sigma: Sigma) -> Directions:
     if problem.weights == "sphere":
         pull[k] -= 2.0
     squared, batch = frame.inner(pull, pull), [*(lam * star for star in stars), noise]
-    taught = unlearned(frame, stars, rows)
-    return Directions(sigma, frame, length, rows, taught, batch, root * pull, squared, star_moved)
+    taught, bend = unlearned(frame, stars, rows), 6 * c3 * eta * root * beta
+    return Directions(sigma, frame, length, rows, taught, batch, root * pull, squared, bend, star_moved)
 
 
 def _frame(energy: Array, t: Vector, spike: int | None) -> Frame:

@@ -241,7 +241,7 @@ def course_directions(problem: Problem, course: Course) -> tuple[Directions, Mov
     length = float(np.sqrt(end.weight @ (end.L @ on_rows[:, 0]) ** 2))
     taught, squared = unlearned(frame, stars, rows), frame.inner(pull, pull)
     at = Directions(
-        sigma, frame, length, rows, taught, batch, np.sqrt(lam) * pull, squared, frame.gram(stars, stars, lam)
+        sigma, frame, length, rows, taught, batch, np.sqrt(lam) * pull, squared, 0 * pull, frame.gram(stars, stars, lam)
     )
     own_noise = 2 * end.A * np.sqrt(course.own_power / (problem.step_samples * problem.N))
     spread, residual = course.phi * power, course.shared_power / problem.step_samples

@@ -14,6 +14,8 @@ Features and teacher see a vector of the special sector through few columns B of
 same times xᵀMx/d, and on S_a); those are its coordinates here, B_a D̃_ab B_bᵀ their covariance. Under forces F = Bᵀb the
 minimum has Y_p = U_p(Σ_u u_p μ_u + Σ_a a_p F_a), μ = Yᵀ(I − W_uu P)⁻¹ Σ_a W_ua Y D F_a, and the derivative of FᵀD̃F is that of
 Σ_p (…)ᵀU_p(…) at fixed forces.
+
+Means may reach degree two as well, along e ⊗ e: a last block, whose D̃ is Σ_t π_tU_t of sector 2.
 """
 
 # pyright: reportConstantRedefinition=false
@@ -25,18 +27,20 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from onestride._numerics import Array, Float, Inexact, solve
+from onestride.theory.profile.equations import block
 from onestride.theory.profile.sectors import Coupled, Model
 
 Tangent = tuple[Array, Array]  # dρ, dq
 
 
 class Resolved(NamedTuple):
-    """C T of sector 1 at every p, W between all directions (flattened over u and its columns), P, and (I − W_uu P)⁻¹."""
+    """C T of sector 1 at every p, W between all directions (flattened over u and its columns), P, (I − W_uu P)⁻¹, and C T of sector 2."""
 
     CT: Inexact[Array, "p r r"]
     W: Inexact[Array, "a a r r"]
     P: Inexact[Array, "r r"]
     free: Inexact[Array, "ur ur"]
+    second: Inexact[Array, "t r r"] | None
 
 
 def coupled_of(model: Model) -> Coupled:
@@ -56,7 +60,16 @@ def resolved(model: Model, rho: Inexact[Array, "i"], q: Inexact[Array, "k"]) -> 
     W = np.tensordot(coupled.mass, CT, axes=(2, 0))
     rows, size = coupled.rows, P.shape[0]
     WP = (W[:rows, :rows] @ P).transpose(0, 2, 1, 3).reshape(rows * size, rows * size)
-    return Resolved(CT, W, P, solve(np.eye(rows * size) - WP, np.eye(rows * size)))
+    second = None
+    if coupled.squared:
+        Y, g = model.sectors[1].factors[1], model.sectors[1].teacher_strength.T
+        second = block(model, model.sectors[1], (Y * (model.w * rho)) @ Y.T, q, g).CT
+    return Resolved(CT, W, P, solve(np.eye(rows * size) - WP, np.eye(rows * size)), second)
+
+
+def _shares_of_second(model: Model) -> Float[Array, "t"]:
+    """π_t of sector 2 along the teacher, which has one direction here."""
+    return np.square(model.sectors[1].teacher_frame).sum((1, 2))
 
 
 def _inner(model: Model, at: Resolved) -> Inexact[Array, "a a r r"]:
@@ -73,10 +86,10 @@ def coupled_carrier(model: Model, rho: Inexact[Array, "i"], at: Resolved) -> Ine
     """B D̃ Bᵀ: D̃ is D on the first two blocks, then comes that of the directions."""
     coupled, D, Y = coupled_of(model), model.w * rho, model.sectors[0].factors[1]
     dots, inner = coupled.mass[coupled.rows :, coupled.rows :].sum(-1), _inner(model, at)
-    seen = [(B * D) @ Y.T for B in coupled.bases[2:]]
+    seen = [(B * D) @ Y.T for B in coupled.of_directions]
     wide = np.zeros((model.means.h.size,) * 2, inner.dtype)
     start = coupled.starts
-    for j, B in enumerate(coupled.bases):
+    for j, B in enumerate(coupled.bases[: 2 + len(seen)]):
         for l in range(j if j < 2 else 2, j + 1):
             C = coupled.bases[l]
             value = (B * D) @ C.T
@@ -84,6 +97,11 @@ def coupled_carrier(model: Model, rho: Inexact[Array, "i"], at: Resolved) -> Ine
                 value = dots[j - 2, l - 2] * value - seen[j - 2] @ inner[j - 2, l - 2] @ seen[l - 2].T
             wide[start[j] : start[j + 1], start[l] : start[l + 1]] = value
             wide[start[l] : start[l + 1], start[j] : start[j + 1]] = value.T
+    if at.second is not None:
+        B = coupled.bases[-1] * D
+        to = B @ model.sectors[1].factors[1].T
+        inner = np.tensordot(_shares_of_second(model), at.second, 1)
+        wide[start[-2] :, start[-2] :] = B @ coupled.bases[-1].T - to @ inner @ to.T
     return wide
 
 
@@ -91,7 +109,8 @@ def _forces(model: Model, rho: Inexact[Array, "i"], at: Resolved, b: Inexact[Arr
     """Bᵀb on the first two blocks, and on all directions, the rows' coordinates (μ) first."""
     coupled, Y = coupled_of(model), model.sectors[0].factors[1]
     start = coupled.starts
-    F = np.stack([b[start[j] : start[j + 1]] @ B for j, B in enumerate(coupled.bases)])
+    every = coupled.bases[: 2 + len(coupled.of_directions)]
+    F = np.stack([b[start[j] : start[j + 1]] @ B for j, B in enumerate(every)])
     seen = np.einsum("uars,as->ur", at.W[: coupled.rows, coupled.rows :], F[2:] @ (Y * (model.w * rho)).T).ravel()
     return F[:2], np.concatenate([(at.free @ seen).reshape(coupled.rows, -1) @ Y, F[2:]])
 
@@ -100,7 +119,20 @@ def coupled_moved(model: Model, rho: Inexact[Array, "i"], at: Resolved, b: Inexa
     """bᵀ dD̃ b."""
     plain, F = _forces(model, rho, at, b)
     moved = sum(part @ (model.w * along[0] * part) for part in plain)
+    moved = moved + _second_moved(model, rho, at, b, along)
     return moved + _sector_moved(model, rho, at, F, coupled_of(model).mass, along)
+
+
+def _second_moved(model: Model, rho: Inexact[Array, "i"], at: Resolved, b: Inexact[Array, "m"], along: Tangent) -> Any:
+    """The same of the block of degree two: Σ_t π_t FᵀdU_tF."""
+    if at.second is None:
+        return 0.0
+    coupled, sector, D = coupled_of(model), model.sectors[1], model.w * rho
+    F, Y = b[coupled.starts[-2] :] @ coupled.bases[-1], sector.factors[1]
+    left = F - (at.second @ (Y @ (D * F))) @ Y  # t i: D⁻¹U_tF
+    Kx, share = (left * D) @ sector.K.T, _shares_of_second(model)
+    by_neurons = (model.weight * along[1] * (model.problem.N / sector.dim)) @ (sector.teacher_strength * (Kx**2).T)
+    return share @ (left**2 @ (model.w * along[0])) - share @ by_neurons
 
 
 def _answer(

@@ -16,7 +16,8 @@ b the two directions the batch knows. Σ and M_g do not commute. To second order
     λ_p((1 + ν_k √(λ_pγ_p) m)² + ν_k²λ_p φ₀E r²(1 − γ_p)),     γ_p = Û/(λ_pU_p), at most 1,
 
 have the same mean and, for one number U_p = ρ/(1 + λ_p x), x = ρV₀_p/λ_p of the untrained network at this penalty, the same
-second order; γ = 1 for Σ = I, where this is `degrees`.
+second order; γ = 1 for Σ = I, where this is `degrees`. A direction b that the batch knows is taken to M̃b, of coordinates √(λ_pγ_p) m b_p at those
+nodes (`along`): by the same rule, b̃ᵀUb̃ = φ₀E r² |b|² Û and b̃ᵀ(ΣM̃Σ)b as they are. In degree two e ⊗ e is a block of the special sector (`drift`).
 
 With random lengths, x = ℓ Σ^{1/2} g, ℓ is one more label of a row, and the step's coefficients are those of `lengths`.
 """
@@ -34,6 +35,7 @@ from onestride._numerics import Array, Float
 from onestride.problem import Problem
 from onestride.teachers import products
 from onestride.theory.bulk import bulk_of
+from onestride.theory.profile.along import LEAST, Across, Weights
 from onestride.theory.profile.anisotropy import (
     Directions,
     Nodes,
@@ -46,7 +48,7 @@ from onestride.theory.profile.anisotropy import (
     sigma_of,
 )
 from onestride.theory.profile.correlated import Course, course_directions, travel_correlated
-from onestride.theory.profile.drift import LEAST, Weights, left_over, moved_means
+from onestride.theory.profile.drift import AGAIN, Second, left_over, moved_means
 from onestride.theory.profile.harmonics import HIGHEST_DEGREE, multiplicity, radius_rule, resolve, sphere_rule
 from onestride.theory.profile.lengths import length_rule
 from onestride.theory.profile.moves import Moves, one_step
@@ -95,7 +97,7 @@ def build(problem: Problem, *, nodes: int = 31, min_weight: float = 1e-7) -> Mod
     return replace(models[0][1], draws=tuple(models)) if len(models) > 1 else models[0][1]
 
 
-def degrees_resolved(D: int, largest: int, second: float) -> int:
+def degrees_resolved(D: int, largest: float, second: float) -> int:
     """The last degree that is not noise: Σ_p (strength)² over the multiplicity is S₂^l/B_l."""
     L = 1
     while L < HIGHEST_DEGREE and multiplicity(D, L + 1) < _NOISE * largest * second ** (L + 1):
@@ -123,10 +125,10 @@ def seen_by(along: Float[Array, "k d"], sigma: Sigma, nodes: Nodes) -> Energies:
 
 
 def higher_sector(
-    l: int, D: int, K: Array, h: Array, strength: Array, nodes: Nodes, teacher: Energies, weight: Array
+    l: int, D: int, K: Array, h: Array, strength: Array, nodes: Nodes, teacher: Energies, kinds: Kinds
 ) -> Sector:
     """Degree l: strengths are products of l of those of degree one, in bins, and so is what each product of the teacher's
-    directions sees of them (they are taken for orthogonal in every bin).
+    directions sees of them (they are taken for orthogonal in every bin), where the batch has stretched neurons along each.
     """
     G, share, along, count = strength, nodes.share, teacher.energy, len(teacher.energy)
     for degree in range(2, l + 1):
@@ -137,9 +139,17 @@ def higher_sector(
         if degree == 2:
             pairs = [_off_length(pair, teacher, *at) for pair, at in zip(pairs, products(count, 2), strict=True)]
         along = np.stack([pair.ravel() for pair in pairs])
-        bins = binned(weight @ G, share, _PRODUCTS)
+        bins = binned(kinds.weight @ G, share, _PRODUCTS)
         G, along, share = bins.sum(share * G) / bins.share, bins.sum(along), bins.share
-    return _sector(multiplicity(D, l), K, G, share, h, np.sqrt(along.T)[:, :, None] * np.eye(len(along)))
+    sector = _sector(multiplicity(D, l), K, G, share, h, np.sqrt(along.T)[:, :, None] * np.eye(len(along)))
+    return replace(sector, teacher_strength=G * kinds.stretch[:, None] ** l)
+
+
+class Kinds(NamedTuple):
+    """Probabilities of the neurons, and by how much more the step has stretched them along the teacher than others: E/G."""
+
+    weight: Float[Array, "k"]
+    stretch: Float[Array, "k"]
 
 
 def _off_length(pair: Float[Array, "p p"], teacher: Energies, a: int, b: int) -> Float[Array, "p p"]:
@@ -188,7 +198,9 @@ def build_untrained(problem: Problem, sigma: Sigma) -> Model:
     factors = np.tile(few.value * D0 / d / off, (weight.size, 1))
     each = seen_by(np.einsum("aap->ap", along), sigma, few)
     for l in range(2, L + 1):
-        sectors.append(higher_sector(l, D0, parts[l], teacher[l], factors, few, each, weight))
+        sectors.append(
+            higher_sector(l, D0, parts[l], teacher[l], factors, few, each, Kinds(weight, np.ones(weight.size)))
+        )
     spread = np.sqrt(max(2 * (second * D0 / d - sphere) / d, 0.0))
     means = Means(((1.0, parts[0]),), (spread * parts[-1],) if spread > 1e-9 else (), teacher[0])
     learned, none = LearnedDirection(0.0, seen.overlap, False, 0.0), np.zeros(weight.size)
@@ -249,28 +261,43 @@ class Builder:
         """Eigenvalues in bins, each with its share of the coordinates that are not along those of the rows."""
         nodes, d = self.at.sigma.nodes(count), self.problem.d
         taken = sum(nodes.sum(self.at.frame.dot(u, u)) for u in self.at.rows) / d
-        return replace(nodes, share=np.maximum(nodes.share - taken, 1e-12))
+        share = np.maximum(nodes.share - taken, 1e-12)
+        return replace(nodes, share=share / share.sum())
 
     def strengths(self, nodes: Nodes, x: float | None) -> tuple[Array, Array, Array]:
         """G_kp relative to its mean, shares, and how often each node of Σ occurs; x as in the head of this file."""
         w, moves, lam, law = self.weights, self.moves, nodes.value, self.moves.law
-        left, kept = (w.grown * w.off / w.ratio)[:, None], moves.kept(lam)[w.at]
+        left, kept = (w.grown * w.off / w.ratio)[:, None], moves.kept(lam)[w.at] ** 2
         if law is None or x is None:
             return (kept * lam + w.noise[:, None] * lam**2) / left, nodes.share, np.ones(1)
-        gamma = np.minimum(nodes.share @ (lam**2 / (1 + x * lam)) * (1 + x * lam) / lam, 1.0)
+        gamma = _gamma(nodes, x)
         p, m = (index.ravel() for index in np.indices((lam.size, law.weight.size)))
         lam, gamma, nu, spread = lam[p], gamma[p], w.quadratic[:, None], moves.spread
         moved = (1 + nu * np.sqrt(lam * gamma) * law.eigenvalue[m]) ** 2 + nu**2 * lam * spread * (1 - gamma)
         higher = (w.noise - w.quadratic**2 * spread)[:, None] * lam**2 * (law.power[m] / moves.power)
         return (kept[:, p] * lam * moved + higher) / left, nodes.share[p] * law.weight[m], law.weight
 
+    def on_nodes(
+        self, mass: Float[Array, "a a p"], again: Float[Array, "a"], nodes: Nodes, x: float
+    ) -> Float[Array, "a a pm"]:
+        """Σ a_p b_p at every node of Σ and of M's law, which a direction Mb takes as √(λγ) m b."""
+        law, root = self.moves.law, np.sqrt(nodes.value * _gamma(nodes, x))
+        if law is None:
+            return np.where((again[:, None] + again > 0)[:, :, None], 0.0, mass)
+        times = (again[:, None] + again)[:, :, None]
+        each = (mass * root**times)[:, :, :, None] * (law.weight * law.eigenvalue**times)[:, :, None, :]
+        return each.reshape(*mass.shape[:2], -1)
+
     @cached_property
     def model(self) -> Model:
         """Rows, neurons, sectors and means."""
-        problem, at, D = self.problem, self.at, self.problem.d - 1
+        problem, at, D = self.problem, self.at, self.problem.d - len(self.at.rows)
         (z, r2, scale, w), kinds = self.rows, self.weights
         second, along = self.aside
-        L = degrees_resolved(D, max(problem.n, problem.N), second)
+        stretch, L = kinds.stretch(at), degrees_resolved(D, max(problem.n, problem.N), second)
+        if L == 1:
+            largest = max(problem.n, problem.N) * float(kinds.weight @ stretch**2)
+            L = min(degrees_resolved(D, largest, second), 2)
         parts = resolve(problem.sigma, kinds.theta @ z * scale, np.sqrt(np.outer(kinds.v, r2 * D)) * scale, D, L)
         length, sphere = teacher_length(problem.d, second, along, r2)
         seen, length = _seen(at.teacher, z, scale), length * scale
@@ -280,13 +307,22 @@ class Builder:
         columns = in_few_columns(parts[1], w)
         largest = float(np.linalg.norm(columns[0][:, 0]))
         higher = [
-            in_columns(higher_sector(l, D, parts[l], teacher[l], factors, few, each, kinds.weight), w, largest)
+            in_columns(
+                higher_sector(l, D, parts[l], teacher[l], factors, few, each, Kinds(kinds.weight, stretch)), w, largest
+            )
             for l in range(2, L + 1)
         ]
+        second = None
+        if L > 1 and problem.directions == 1:
+            across = Across.of(at, self.moves, kinds)
+            strength = higher[0].teacher_strength * ((across.own / across.whole) ** 2)[:, None]
+            higher[0] = in_columns(replace(higher[0], teacher_strength=strength), w, largest)
+            second = Second(*higher[0].factors, higher[0].dim, teacher[2][:, 0], across)
         means, carried, bases, less = moved_means(
-            problem, at, self.moves, kinds, parts, (teacher[0], teacher[1]), w, columns
+            problem, at, self.moves, kinds, parts, (teacher[0], teacher[1]), w, columns, second
         )
         nodes, every = self.nodes_off(_EIGENVALUES), [*at.rows, *carried.values()]
+        again = np.array([0] * len(at.rows) + [name.startswith(AGAIN) for name in carried])
         mass = np.array([[nodes.sum(at.frame.dot(a, b)) for b in every] for a in every])
 
         def adapted(lam: float) -> Model:
@@ -294,7 +330,7 @@ class Builder:
             x = float(bulk.rho * bulk.q * problem.sigma.coefficients[1] ** 2 * problem.N / problem.d)
             strength, share, repeat = self.strengths(nodes, x)
             norm = np.kron(nodes.share * nodes.value / kinds.off, repeat)
-            coupled = Coupled(len(at.rows), np.kron(mass, repeat), norm, bases, less)
+            coupled = Coupled(len(at.rows), self.on_nodes(mass, again, nodes, x), norm, bases, less, second is not None)
             frames = np.sqrt(share)[:, None, None] * np.eye(problem.directions)  # `coupled` knows better
             linear = _sector(float(D), parts[1], strength, share, teacher[1], frames)
             linear.__dict__["factors"] = columns
@@ -304,6 +340,12 @@ class Builder:
         fields = (problem, "degrees", learned, sphere, seen.z, length, w, *shown, kinds.weight, kinds.v)
         model = Model(*fields, tuple(higher), parts[-2], means, teacher[-1], sight=seen.sight)
         return replace(adapted(1.0), adapted=adapted)
+
+
+def _gamma(nodes: Nodes, x: float) -> Float[Array, "p"]:
+    """γ_p of the head of this file."""
+    lam = nodes.value
+    return np.minimum(nodes.share @ (lam**2 / (1 + x * lam)) * (1 + x * lam) / lam, 1.0)
 
 
 def _grid(axes: list[tuple[Array, Array]]) -> tuple[Float[Array, "axes points"], Float[Array, "points"]]:

@@ -1,16 +1,10 @@
-"""What neurons do along the directions of a step when the inputs have a covariance: their weights, and the mean features.
+"""The mean features when inputs have a covariance: what neurons do along the directions of a step, on average given their kind.
 
-Before the step ω = Σ^{1/2}w has covariance Σ/d, after it G_k/d, G_k = Σ + x_kΣ² + b F_k bᵀ (`covariance`), where the batch knows
-two directions b₁ = Σs and b₂ = Σ^{1/2}ν: given ν a sample is x_i = z⋆Σβ⋆ + r_iν/E r² + a fresh part, so
+A neuron's kind is (A, ξ), ξ its weights along the coordinates u of the rows (`along`, with G_k, κ_k, F_k and b). Given them
 
-    E M = [Σβ⋆ ν] m [Σβ⋆ ν]ᵀ,   m = [[E r(z⋆² − 1), E r²z⋆/E r²], [·, E r³/(E r²)²]],
-    F_k = 2ν_k m + ν_k² m B m + τ²φ₀ Var σ' S,   B_ab the inner products, S the same moments with r² in the place of r.
-
-(A teacher of several directions has a b for each of them, and E r(uuᵀ − I), E r²u/E r².)
-
-Along the coordinates u of the rows weights have covariance κ_k = uᵀG_ku, ω_u = L_kξ/√d with L_kL_kᵀ = κ_k. Given them
-
-    drift    the other weights have mean G_ku κ_k⁻¹ω_u: features K along Σu, Σ²u, b₁ and b₂; sector 1 counts that much too much
+    drift    the other weights have mean G_ku κ_k⁻¹ω_u: features K along Σu, Σ²u, b and M̃b; sector 1 counts that much too much
+    squares  (one direction) along e, the unlearned part of the teacher, ω_e = drift + own: in e ⊗ e of degree two its square has a mean
+             and a part in proportion to `own`, which sector 1 has along e
     length   v = wᵀΣw moves with ω_u; its spread is 2(S₂ − 1)/d on the sphere (2S₂/d for Gaussian rows), new for each neuron
     own      the literal gradient lengthens a neuron: 2τ wᵀΣγ_j, of variance (E r²/n)(S₂²(Eψ² − ψ₀² − ψ₁²) + (S₃ − S₂²)Var σ')
     mean     2ντ tr(ΣM)/d moves all of them, of variance (E r²/n)(S₂² + 2S₄/d)
@@ -23,90 +17,37 @@ The last four are those of `memory`, for Σ = I the same.
 # pyright: reportConstantRedefinition=false
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
 
 from onestride._numerics import Array, Float, Int
 from onestride.problem import Problem
+from onestride.theory.profile.along import Across, Weights
 from onestride.theory.profile.anisotropy import Directions, Vector
 from onestride.theory.profile.memory import own_slope
 from onestride.theory.profile.moves import Moves
 from onestride.theory.profile.sectors import Means, in_few_columns
 
-LEAST = 0.1  # of the variance left to a neuron: no real one has a_j near 1
+AGAIN = "moved by M: "  # begins the names of directions M̃b
+_UNSEEN = 1e-4  # of the largest column: errors change by less than 1e-4
 
 
-class Weights(NamedTuple):
-    """Neurons (A, ξ): θ along the coordinates of the rows, v = wᵀΣw off them, probabilities.
+class Second(NamedTuple):
+    """Degree two for a teacher of one direction: K = X Y as in its sector, the dimension of that, and the teacher's part."""
 
-    at: which readout of the moves. quadratic: ν_k. noise: x_k. grown: tr G_k/d. ratio: share of v that is not along further directions. off: the share of tr Σ that is not along
-    the coordinates of the rows. batch: F_k. spread: L_k⁻ᵀ, so that κ_k⁻¹ω_u = L_k⁻ᵀξ/√d. towards: F_k bᵀu.
-    """
+    X: Float[Array, "k r"]
+    Y: Float[Array, "r i"]
+    dim: float
+    h: Float[Array, "i"]
+    across: Across
 
-    A: Float[Array, "k"]
-    at: Int[Array, "k"]
-    xi: Float[Array, "k u"]
-    weight: Float[Array, "k"]
-    theta: Float[Array, "k u"]
-    v: Float[Array, "k"]
-    aside: Float[Array, "k"]
-    quadratic: Float[Array, "k"]
-    noise: Float[Array, "k"]
-    grown: Float[Array, "k"]
-    ratio: Float[Array, "k"]
-    off: float
-    batch: Float[Array, "k b b"]
-    spread: Float[Array, "k u u"]
-    towards: Float[Array, "k b u"]
-
-    @classmethod
-    def after(
-        cls,
-        problem: Problem,
-        at: Directions,
-        moves: Moves,
-        which: Int[Array, "k"],
-        xi: Float[Array, "k u"],
-        weight: Float[Array, "k"],
-        gram: Callable[[int], Float[Array, "u u"]],
-    ) -> Weights:
-        """The neurons after the steps."""
-        d, lam, A = problem.d, at.sigma.eigenvalues, moves.A[which]
-        nu, noise, kept = moves.quadratic[which], moves.noise[which], moves.kept(lam)
-        grown = (kept @ lam / d)[which] + noise * at.sigma.moment(2)
-        m, B = moves.mean, np.pad(at.star_moved, (0, 1))
-        B[-1, -1] = moves.noise_length
-        left = np.stack([moves.left(lam, at.frame.dot(b, b)) for b in at.batch], axis=1)[which]
-        F = nu[:, None, None] * (left[:, :, None] + left[:, None, :]) * m + np.multiply.outer(nu**2, m @ B @ m)
-        F = F + np.multiply.outer(noise / (moves.power or 1.0), moves.square)
-        to_batch = at.frame.gram(at.batch, at.rows)
-        towards = F @ to_batch
-        first = np.array([[lam * at.frame.dot(u, v) for v in at.rows] for u in at.rows])
-        kappa: Array = np.moveaxis(first @ kept.T, 2, 0)[which] + noise[:, None, None] * gram(2) + to_batch.T @ towards
-        L = np.linalg.cholesky(kappa)
-        spread = np.linalg.inv(L).transpose(0, 2, 1)
-        theta = moves.learned[which] + np.einsum("kab,kb->ka", L, xi) / np.sqrt(d)
-        aside = _aside(problem, at, A / np.sqrt(problem.N), xi, gram)
-        off, v = 1 - float(np.trace(gram(1))) / d, aside * grown + (moves.on[which] ** 2).sum(1)
-        strengths = (nu, noise, grown, aside * grown / v, off)
-        return cls(A, which, xi, weight, theta, v, aside, *strengths, F, spread, towards)
-
-
-def _aside(
-    problem: Problem, at: Directions, a: Array, xi: Float[Array, "k u"], gram: Callable[[int], Array]
-) -> Float[Array, "k"]:
-    """wᵀΣw off the coordinates of the rows before the step, given the weights along them."""
-    d, sphere = problem.d, problem.weights == "sphere"
-    L = np.linalg.cholesky(gram(1))
-    before = np.linalg.solve(L.T, xi.T)  # κ⁻¹ω_u √d
-    across = np.einsum("ak,ab,bk->k", before, gram(2), before) - np.trace(np.linalg.solve(gram(1), gram(2)))
-    on_sphere = ((xi**2).sum(1) - xi.shape[1]) if sphere else 0.0
-    along = ((xi @ L.T) ** 2).sum(1)
-    pulled = np.array([at.frame.inner(at.pull, u) for u in at.rows]) @ before
-    aside = 1 + (across - on_sphere - along) / d + a * pulled / np.sqrt(d) - sphere * a**2
-    return np.maximum(aside, LEAST)
+    def parts(self, kinds: Weights) -> tuple[Float[Array, "k r"], Float[Array, "k r"]]:
+        """What e ⊗ e has of ω_e²: of its mean, and per unit of its own part beside that, ω_e² being (drift·ξ + own)²/d."""
+        along = (self.across.drift * kinds.xi).sum(1)
+        scale = kinds.ratio / (kinds.off * kinds.grown) / np.sqrt(2 * self.dim)
+        mean = along**2 - (self.across.drift**2).sum(1)
+        return tuple(self.X * (scale * part)[:, None] for part in (mean, 2 * along * np.sqrt(self.across.own)))
 
 
 class _Blocks(NamedTuple):
@@ -133,6 +74,7 @@ def moved_means(
     teacher: tuple[Float[Array, "i"], Float[Array, "i k"]],
     w: Float[Array, "i"],
     linear: tuple[Float[Array, "k r"], Float[Array, "r i"]],
+    second: Second | None,
 ) -> tuple[Means, dict[str, Vector], tuple[Array, ...], tuple[Array, ...]]:
     """The special sector without its masses; its directions by name, their columns, and what sector 1 counts too much.
 
@@ -141,38 +83,74 @@ def moved_means(
     frame, lam, u = at.frame, at.sigma.eigenvalues, at.rows
     carried = {f"sigma{j}": frame.off(lam * x, u) for j, x in enumerate(_turning(at))}
     carried |= {f"twice{j}": frame.off(lam**2 * x, u) for j, x in enumerate(_turning(at))}
-    carried |= {name: frame.off(b, u) for name, b in zip(_of_batch(at), at.batch, strict=True)}
+    batch = [*(frame.off(b, u) for b in at.batch), *at.batch]
+    carried |= dict(zip(_of_batch(at), batch, strict=True))
     carried["pull"] = frame.off(at.pull, u)
     carried |= {f"further{j}": x for j, x in enumerate(moves.further)}
+    if second is not None:
+        carried["lifted"] = frame.off(lam * at.teacher.e[0], u)
     taught = {f"teacher{a}": e for a, e in enumerate(at.teacher.e)}
     (X, Y), count = linear, kinds.A.size
     both, B = in_few_columns(np.concatenate([parts[0], parts[-1]]), w)
     b, e = both[:count], both[count:]
     bases = {"f": np.vstack([B, teacher[0]]), "memory": B} | dict.fromkeys(carried, Y)
-    blocks = _Blocks(bases | {name: np.vstack([Y, h]) for name, h in zip(taught, teacher[1].T, strict=True)}, count)
-    column = X * np.sqrt(kinds.ratio / ((problem.d - 1) * kinds.off * kinds.grown))[:, None]  # K per unit of ω_j √d
-    drifts = _drifts(at, kinds)
-    less = [blocks.vector(**{name: column * c[:, j, None] for name, c in drifts.items()}) for j in range(len(u))]
+    bases |= {name: np.vstack([Y, h]) for name, h in zip(taught, teacher[1].T, strict=True)}
+    if second is not None:
+        bases["squared"] = np.vstack([second.Y, second.h])
+    blocks = _Blocks(bases, count)
+    column = (
+        X * np.sqrt(kinds.ratio / ((problem.d - len(u)) * kinds.off * kinds.grown))[:, None]
+    )  # K per unit of ω_j √d
+    towards = _drifts(at, kinds)
+    less = [blocks.vector(**{name: column * c[:, j, None] for name, c in towards.items()}) for j in range(len(u))]
     drift = sum(kinds.xi[:, j, None] * part for j, part in enumerate(less))
     per_weight = X / np.sqrt(kinds.v)[:, None]
     drift = drift + blocks.vector(**{f"further{j}": per_weight * m[kinds.at, None] for j, m in enumerate(moves.on.T)})
+    bent = {f"twice{j}": per_weight * m[:, None] for j, m in enumerate((kinds.bent.twice @ _shares(at).T).T)}
+    drift = drift + blocks.vector(
+        **bent, **{f"star{a}": per_weight * m[:, None] for a, m in enumerate(kinds.bent.star.T)}
+    )
     added, taken = _batch_parts(at, kinds, blocks, column)
-    with_pull, pulled = _pulled(problem, at, kinds, blocks, e, column)
+    with_pull, pulled = _pulled(problem, at, moves, kinds, blocks, e, column, less)
     independent = [*(blocks.vector(f=part) for part in _lengths(problem, at, moves, kinds, e)), *added, *with_pull]
+    drifts, less = less, [*less, *taken, *pulled]
+    if second is not None:
+        mean, beside = second.parts(kinds)
+        drift = drift + blocks.vector(squared=mean)
+        less.append(_beside(at, second.across, blocks, column, drifts))
+        independent.append(less[-1] + blocks.vector(squared=beside))
     cases = [
         (p, blocks.vector(f=b + mean, memory=memory) + drift)
         for p, mean, memory in _of_the_batch(problem, at, moves, kinds, e)
     ]
-    h = np.zeros(cases[0][1].shape[1])
-    h[len(B)] = 1.0
-    h[h.size - 1 - (len(Y) + 1) * np.arange(len(taught))] = 1.0
-    means = Means(tuple(cases), tuple(independent), h)
-    return means, carried | taught, tuple(blocks.bases.values()), (*less, *taken, *pulled)
+    h = np.concatenate([np.eye(len(B))[-1] * (name in ("f", "squared", *taught)) for name, B in blocks.bases.items()])
+    used, bases = _used(blocks, list(carried), [*(b for _, b in cases), *independent, *less], kinds.weight)
+    means = Means(tuple((p, b[:, used]) for p, b in cases), tuple(b[:, used] for b in independent), h[used])
+    return means, carried | taught, bases, tuple(b[:, used] for b in less)
+
+
+def _used(
+    blocks: _Blocks, names: list[str], vectors: list[Array], weight: Float[Array, "k"]
+) -> tuple[Int[Array, "m"], tuple[Array, ...]]:
+    """Columns of which neurons have more than `_UNSEEN` of the largest among those of the directions named, one of each at least; and
+    the bases without the others.
+    """
+    size = np.sqrt(sum(weight @ np.square(vector) for vector in vectors))
+    ends = [0, *np.cumsum([len(B) for B in blocks.bases.values()]).tolist()]
+    parts = {name: np.arange(ends[j], ends[j + 1]) for j, name in enumerate(blocks.bases)}
+    largest = max(float(size[parts[name]].max()) for name in names)
+    kept = {name: slice(None) for name in parts}
+    for name in names:
+        seen = np.flatnonzero(size[parts[name]] > _UNSEEN * largest)
+        kept[name] = slice(1 + (seen[-1] if seen.size else 0))
+    used = np.concatenate([parts[name][kept[name]] for name in parts])
+    return used, tuple(B[kept[name]] for name, B in blocks.bases.items())
 
 
 def _of_batch(at: Directions) -> list[str]:
     """Names of the directions that the batch knows."""
-    return [*(f"star{a}" for a in range(len(at.batch) - 1)), "noise"]
+    names = [*(f"star{a}" for a in range(len(at.batch) - 1)), "noise"]
+    return [*names, *(AGAIN + name for name in names)]
 
 
 def _turning(at: Directions) -> list[Vector]:
@@ -199,6 +177,14 @@ def _drifts(at: Directions, kinds: Weights) -> dict[str, Float[Array, "k u"]]:
     for j, part in enumerate(np.moveaxis(sigma, 1, 0)):
         known |= {f"sigma{j}": part, f"twice{j}": kinds.noise[:, None] * part}
     return known
+
+
+def _beside(at: Directions, across: Across, blocks: _Blocks, column: Array, drifts: list[Array]) -> Float[Array, "k m"]:
+    """Weights that go with a neuron's own along e: (G_ke − drift)/√own."""
+    batch = {name: column * x[:, None] for name, x in zip(_of_batch(at), across.batch.T, strict=True)}
+    whole = blocks.vector(lifted=column, **batch)
+    told = sum(x[:, None] * part for x, part in zip(across.drift.T, drifts, strict=True))
+    return (whole - told) / np.sqrt(across.own)[:, None]
 
 
 def _batch_parts(at: Directions, kinds: Weights, blocks: _Blocks, column: Array) -> tuple[list[Array], list[Array]]:
@@ -253,17 +239,27 @@ def _of_the_batch(
 
 
 def _pulled(
-    problem: Problem, at: Directions, kinds: Weights, blocks: _Blocks, e: Float[Array, "k r"], column: Array
+    problem: Problem,
+    at: Directions,
+    moves: Moves,
+    kinds: Weights,
+    blocks: _Blocks,
+    e: Float[Array, "k r"],
+    column: Array,
+    drifts: list[Array],
 ) -> tuple[list[Array], list[Array]]:
     """Length and weights along Σ^{1/2}ℓ, given ω_u: one variable in both; sector 1 has the latter already."""
-    frame, u, lam = at.frame, at.rows, at.sigma.eigenvalues
-    kappa = frame.gram(u, u, lam)
-    to_u = np.array([frame.inner(at.pull, x) for x in u])
-    known = np.linalg.solve(kappa, to_u)
-    left = at.own - float(to_u @ known)
-    if left <= 1e-12:
+    frame, pull = at.frame, kinds.known.pull
+    left = at.own - (pull**2).sum(1)
+    if np.max(left) <= 1e-12:
         return [], []
-    along = {"pull": column / np.sqrt(left)}
-    along |= {f"sigma{j}": -column * x / np.sqrt(left) for j, x in enumerate((_shares(at) @ known).tolist())}
-    size = kinds.A / np.sqrt(float(problem.N) * problem.d) * np.sqrt(left) / kinds.aside
-    return [blocks.vector(f=e * size[:, None], **along)], [blocks.vector(**along)]
+    size = np.sqrt(np.maximum(left, 1e-12))
+    moved = kinds.quadratic[:, None] * (
+        moves.mean @ np.array([frame.inner(at.pull, b / at.sigma.eigenvalues) for b in at.batch])
+    )
+    along = blocks.vector(
+        pull=column, **{name: column * x[:, None] for name, x in zip(_of_batch(at), moved.T, strict=False)}
+    )
+    along = (along - sum(x[:, None] * part for x, part in zip(pull.T, drifts, strict=True))) / size[:, None]
+    size = kinds.A / np.sqrt(float(problem.N) * problem.d) * size / kinds.aside
+    return [blocks.vector(f=e * size[:, None]) + along], [along]

@@ -93,6 +93,15 @@ def step_law(problem: Problem) -> StepLaw:
     return _step_law(problem.replace(ridge=1.0, step=Step.none()), problem.sigma, problem.target)  # pyright: ignore[reportArgumentType]
 
 
+def longest_share(problem: Problem) -> float:
+    """Share of the labels' power that the longest of the samples carries."""
+    lengths, weights = length_rule(problem.law.freedom, problem.n)
+    at = [_labels(problem.target, float(length)) for length in lengths]
+    powers = weights * [float(one.w @ one.y**2) for one in at]
+    total = float(powers.sum())
+    return float(powers[-1] / (problem.n * weights[-1]) / total) if total > 0 else 0.0
+
+
 def moved_law(problem: Problem) -> SpectralNodes:
     """The law of M for the bulk, where lengths are random: that of a residual ρ."""
     return _moved_law(problem.replace(ridge=1.0, step=Step.none()), problem.sigma, problem.target)  # pyright: ignore[reportArgumentType]

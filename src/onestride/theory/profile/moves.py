@@ -29,7 +29,7 @@ class Moves(NamedTuple):
     g = grows; own: 2τ√(E r²/n), by which a neuron's own gradient lengthens it.
 
     Of the batches: power = E r̂², spread = φ₀E r̂², noise_length = |ν|² of the shared noise, residual = E r̂²/n the variance of M̂'s
-    mean; mean and square: the moments m and S of `drift`; law: M_g's spectral law (None where there is no residual).
+    mean; mean and square: the moments m and S of `along`; law: M_g's spectral law (None where there is no residual).
     """
 
     A: Float[Array, "a"]
@@ -49,14 +49,13 @@ class Moves(NamedTuple):
     square: Float[Array, "b b"]
     law: SpectralNodes | None
 
-    def left(self, lam: Float[Array, "p"], energy: Float[Array, "p"]) -> Float[Array, "a"]:
-        """Π_t(1 + g_tλ), what is left of a neuron's first weights, averaged with these energies; 1 where there are none."""
-        each = np.prod(1 + self.grows[:, None, :] * lam[:, None], axis=2)
-        return each @ energy / energy.sum() if energy.sum() > 0 else np.ones_like(self.A)
-
     def kept(self, lam: Float[Array, "p"]) -> Float[Array, "a p"]:
-        """Π_t(1 + g_tλ)²: what is left of a neuron's first weights, squared."""
-        return np.prod(1 + self.grows[:, None, :] * lam[:, None], axis=2) ** 2
+        """Π_t(1 + g_tλ): what is left of a neuron's first weights."""
+        return np.prod(1 + self.grows[:, None, :] * lam[:, None], axis=2)
+
+    def left(self, lam: Float[Array, "p"], energy: Float[Array, "p"]) -> Float[Array, "a"]:
+        """The same averaged with these energies; 1 where there are none."""
+        return self.kept(lam) @ energy / energy.sum() if energy.sum() > 0 else np.ones_like(self.A)
 
 
 def one_step(problem: Problem, at: Directions, nodes: int) -> Moves:
@@ -74,5 +73,9 @@ def one_step(problem: Problem, at: Directions, nodes: int) -> Moves:
         spectrum = gauss_nodes(whole)
     residual = law.power / problem.step_samples
     none, own = np.zeros((A.size, 0)), 2 * tau * np.sqrt(residual)
+    # the residual holds −f₀: equal readouts add −2c₂ Σ_j a_jΣw_jw_jᵀΣ to M, which is −2c₂√N Σ²/d, on average S₂Σ in the place of Σ²
+    alike = problem.gradient == "full" and problem.readout == "constant"
+    shift = -2 * problem.sigma.coefficients[2] * np.sqrt(problem.N) / problem.d * at.sigma.moment(2)
+    grows = (nu * shift)[:, None] if alike else none
     batch = (law.power, phi0 * law.power, phi0 * law.batch, residual, law.mean, law.square)
-    return Moves(A, weight, learned, none, [], nu, noise, none, own, *batch, spectrum)
+    return Moves(A, weight, learned, none, [], nu, noise, grows, own, *batch, spectrum)

@@ -241,7 +241,7 @@ def quadratic_form(model: Model, solution: Solution, tangents: Sequence[Tangent]
     rho, q = solution.rho, solution.q
     tail, carrying = model.tail + model.problem.noise**2, len(model.means.carried)
     if model.means.coupled is not None:
-        carrying = 1
+        carrying = 1 + model.means.coupled.squared
     Y: Any = (model.w * rho) @ tail
     derivatives: list[Any] = [(model.w * d_rho) @ tail for d_rho, _ in tangents]
 

@@ -114,7 +114,8 @@ class Coupled:
     of them the teacher's, one for each of its directions. mass: Σ a_p b_p over the coordinates of each node p of the sector's law, for every two directions.
     norm: the same for the neurons' own covariance, Σ_p norm_p = 1. bases: the columns (rows of B) through which each block is
     seen: functions of the row, the same times xᵀMx/d, and the directions. less: parts that are independent from neuron to
-    neuron and that sector 1 counts too much.
+    neuron and that sector 1 counts too much. squared: whether a last block is that of degree two along the teacher's unlearned
+    direction, e ⊗ e, carried by sector 2.
     """
 
     rows: int
@@ -122,6 +123,12 @@ class Coupled:
     norm: Float[Array, "p"]
     bases: tuple[Float[Array, "_ i"], ...]
     less: tuple[Float[Array, "k m"], ...]
+    squared: bool = False
+
+    @property
+    def of_directions(self) -> tuple[Float[Array, "_ i"], ...]:
+        """Columns of the directions of sector 1."""
+        return self.bases[2 : len(self.bases) - self.squared]
 
     @cached_property
     def starts(self) -> list[int]:
