@@ -19,7 +19,7 @@ DEVICE_BLOCK = 1024
 STACK_BLOCK = 128  # at least, of a stack, whose products are many already
 
 # (K + s)⁻¹ of columns, of which the second argument says the shift of each
-Solver = Callable[[Any, Int[Array, "columns"]], Any]
+Solver = Callable[[Any, Any], Any]
 
 
 @dataclass(frozen=True)
