@@ -30,11 +30,11 @@ class Panels:
     columns: Sequence[DeviceArray]
 
     @classmethod
-    def of(cls, K: DeviceArray | Panels, block: int | None = None) -> Panels:
+    def of(cls, K: DeviceArray | Panels) -> Panels:
         """The lower block triangle of a whole matrix, in the same memory."""
         if isinstance(K, Panels):
             return K
-        parts = _blocks(K.shape[-1], block or _block(K.shape[-1], K.shape[:-2]))
+        parts = _blocks(K.shape[-1], _block(K.shape[-1], K.shape[:-2]))
         return cls(parts, [K[..., k.start :, k] for k in parts])
 
     @classmethod

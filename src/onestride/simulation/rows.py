@@ -14,7 +14,7 @@ from scipy.linalg import get_blas_funcs
 
 from onestride._backend import HOST, Backend, DeviceArray, on_host
 from onestride._numerics import Array
-from onestride.simulation.panels import DEVICE_BLOCK, Panels
+from onestride.simulation.panels import Panels
 
 NEAR_BYTES = 2**19  # rows of B in the cache of one core
 
@@ -80,7 +80,7 @@ class Rows:
         if self.backend.on_host:
             return self._host_gram(dtype)
         K = self.backend.zeros(*self.stack, self.width, self.width, dtype=dtype)
-        self._add_gram(Panels.of(K, 4 * DEVICE_BLOCK), dtype)
+        self._add_gram(Panels.of(K), dtype)
         return K
 
     def panels(self, dtype: str) -> Panels:
