@@ -23,7 +23,7 @@ from onestride.simulation.network import Batch, draw_batch, draw_network, gradie
 from onestride.theory.predict import predict
 
 CLAIM = "Only the mean and the variance of the labels given the input enter the errors."
-SIZES = {"n": (150, 500, 2000), "seeds": (4, 10, 12), "fine": (5, 21, 21)}
+SIZES = {"n": (150, 500, 3000), "seeds": (4, 10, 12), "fine": (5, 21, 21)}
 FREEDOM = 3  # of the Student noise: finite variance, infinite fourth moment
 HEAVY = f"Student, {FREEDOM} degrees"
 VARIANCES = (0.0, 0.5, 1.0, 2.0, 4.0)
