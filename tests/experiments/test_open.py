@@ -225,7 +225,7 @@ def test_inputs_verdict_can_come_out_negative():
 def test_deep_gradients_match_finite_differences():
     p = Problem(n=30, d=8, N=12, activation="softplus", noise=0.3)
     net, batch = depth.draw_deep(p, 0), step_batch(p, 0)
-    G1, G2 = depth.deep_gradient(p, net, batch)
+    G1, G2 = depth.deep_gradient(p, net, batch.X, batch.y)
     rng, h = np.random.default_rng(1), 1e-5
     for k, G in enumerate((G1, G2)):
         direction = rng.standard_normal(G.shape)

@@ -10,6 +10,7 @@ import pytest
 import onestride as one
 from networks import EXPONENTS, LIBRARIES, QUANTITIES, RIDGES, TORCH, largest_gap, problem
 from onestride._backend import Backend, choose, devices, row_blocks, stream, streams
+from onestride.simulation.cost import Plan
 from onestride.simulation.network import draw_batch
 from onestride.simulation.run import simulate_grid
 from tolerances import seeds_from
@@ -26,6 +27,24 @@ def test_every_array_library_gives_the_same_errors(library, changes):
     here, there = (simulate_grid(p, EXPONENTS, RIDGES, 1, device=device) for device in ("cpu", library))
     assert np.abs(here.test_gain.values).min() > 1e-4  # the step does something
     assert largest_gap(there, here) < 1e-9
+
+
+SHORT_OF_ROOM = {
+    "one product at a time": {"keeps_weights": False},
+    "features made anew from the inputs": {"stores_products": False, "stores_features": False},
+    "and the weights set aside": {"stores_products": False, "stores_features": False, "keeps_weights": False},
+    "features stored, products not": {"stores_products": False, "stores_features": True},
+}
+
+
+@pytest.mark.parametrize("library", LIBRARIES)
+@pytest.mark.parametrize("how", SHORT_OF_ROOM.values(), ids=SHORT_OF_ROOM)
+def test_a_device_short_of_room_finds_the_same_errors(library, how, monkeypatch):
+    p = problem(n=150, d=40, N=170)
+    here = simulate_grid(p, EXPONENTS[:2], RIDGES[:2], 1)
+    for name, value in how.items():
+        monkeypatch.setattr(Plan, name, value)
+    assert largest_gap(simulate_grid(p, EXPONENTS[:2], RIDGES[:2], 1, device=library), here) < 1e-9
 
 
 @pytest.mark.parametrize(

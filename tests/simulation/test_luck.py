@@ -163,7 +163,8 @@ def test_several_right_hand_sides_are_solved_as_each_alone(width, shifts):
     """Solved at once, and refined from float32 factors, by Cholesky and by a tridiagonal form."""
     rng = np.random.default_rng(1)
     B, b, s = rng.normal(size=(width + 5, width)), rng.normal(size=(width, 2)), np.array(shifts)
-    x, image, again = solve_twice(Rows.stored(B), b, s)
+    solved = solve_twice(Rows.stored(B), b, s)
+    x, image, again = solved.x, solved.image, solved.again
     for j, shift in enumerate(s):
         K = B.T @ B + shift * np.eye(width)
         wanted = np.linalg.solve(K, b)
@@ -171,3 +172,4 @@ def test_several_right_hand_sides_are_solved_as_each_alone(width, shifts):
         np.testing.assert_allclose(found, wanted, rtol=1e-8, atol=1e-10)
         np.testing.assert_allclose(image[:, [j, j + s.size]], B @ wanted, rtol=1e-7, atol=1e-9)
         np.testing.assert_allclose(again[:, j], np.linalg.solve(K, wanted[:, 0]), rtol=1e-5, atol=1e-8)
+        np.testing.assert_allclose(solved.again_image[:, j], B @ again[:, j], rtol=1e-9, atol=1e-12)

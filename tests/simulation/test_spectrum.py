@@ -7,11 +7,12 @@ import pytest
 
 import onestride as one
 from networks import LIBRARIES, problem
-from onestride.simulation import rows
+from onestride.simulation import panels
 from onestride.simulation.krylov import lanczos_quadrature, leading_eigenpairs
+from onestride.simulation.learned import measure_learned_along
 from onestride.simulation.network import draw_batch, draw_network, step_gradient
 from onestride.simulation.rows import Rows
-from onestride.simulation.spectrum import decompose, measure_density, measure_spectrum
+from onestride.simulation.spectrum import decompose, measure_density, measure_spectrum, measure_spectrum_along
 from tolerances import assert_agrees, seeds_from
 
 
@@ -29,7 +30,7 @@ def test_leading_triplets_equal_those_of_a_full_decomposition(library, sizes):
 @pytest.mark.parametrize("library", LIBRARIES)
 @pytest.mark.parametrize("sizes", [{"n": 150, "N": 200}, {"n": 200, "N": 150}], ids=["n < N", "n > N"])
 def test_a_full_decomposition_is_the_same_on_every_device(library, sizes, monkeypatch):
-    monkeypatch.setattr(rows, "DEVICE_BLOCK", 16)  # a device has only the lower triangle of the Gram matrix
+    monkeypatch.setattr(panels, "DEVICE_BLOCK", 16)  # a device has only the lower triangle of the Gram matrix
     p = problem(**sizes, d=80, step=one.Step(constant=2.0, exponent=0.35))
     here, there = (measure_spectrum(p, 1, device=device) for device in ("cpu", library))
     np.testing.assert_allclose(there.eigenvalues.values, here.eigenvalues.values, rtol=1e-9, atol=1e-12)
@@ -78,3 +79,23 @@ def test_measured_density_is_the_smoothed_spectrum(n, N, seed):
         assert_agrees(1, 1 + quarter, floor=0)
     # of the mass near 0 about 8 ± 0.3 % is smoothed to below 0, where no points are
     assert found.untrained_density.values.sum(1) * step == pytest.approx(min(1, N / n), abs=0.1)
+
+
+def test_exponents_measured_along_are_those_measured_alone():
+    """They share draws, gradient and the untrained network, and change no digit."""
+    p, alphas = problem(n=60, d=30, N=50), [0.1, 0.4]
+    for along, alone, names in (
+        (
+            measure_spectrum_along,
+            measure_spectrum,
+            ("eigenvalues", "untrained_eigenvalues", "overlaps", "on_direction"),
+        ),
+        (measure_learned_along, one.measure_learned, ("fraction", "unexplained")),
+    ):
+        for alpha, found in zip(alphas, along(p, alphas, 2), strict=True):
+            own = alone(p.at(exponent=alpha), 2)
+            assert found.problem == own.problem
+            for name in names:
+                np.testing.assert_allclose(
+                    getattr(found, name).values, getattr(own, name).values, rtol=1e-12, atol=1e-14
+                )

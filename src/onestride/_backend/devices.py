@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import importlib
+import os
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from types import ModuleType
@@ -16,6 +18,11 @@ from scipy import linalg
 from onestride._backend import tiles
 from onestride._backend.arrays import DeviceArray
 from onestride._errors import InputError
+
+LARGE = 2**30  # bytes: arrays from there on travel in parts
+COPIERS = 8
+# page-locked memory is reserved by several threads, where torch has not been told otherwise: it is what a first call waits for
+PINNED = "pinned_use_cuda_host_register:True,pinned_num_register_threads:8"
 
 
 @dataclass(frozen=True)
@@ -56,15 +63,23 @@ class Backend:
         if self._is_torch:
             torch = importlib.import_module("torch")
             tensor = torch.from_numpy(host if host.flags.writeable and host.flags.c_contiguous else host.copy())
-            return tensor.to(self._torch_device).to(kind)
+            if host.nbytes < LARGE or kind != tensor.dtype:
+                return tensor.to(self._torch_device).to(kind)
+            out = self.empty(*host.shape, dtype=dtype)
+            _in_parts(out, tensor)
+            return out
         return self.xp.asarray(host, dtype=kind)
 
     def get(self, array: Any) -> np.ndarray:
         """A float64 host array."""
         if isinstance(array, np.ndarray):
             return array.astype(np.float64, copy=False)
-        if self._is_torch:
+        if self._is_torch and (array.element_size() != 8 or 8 * array.numel() < LARGE):
             return array.detach().cpu().double().numpy()
+        if self._is_torch:
+            out = np.empty(tuple(array.shape))
+            _in_parts(importlib.import_module("torch").from_numpy(out), array)
+            return out
         if self.device == "cupy":
             return importlib.import_module("cupy").asnumpy(array).astype(np.float64)
         return np.asarray(array, dtype=np.float64)
@@ -167,6 +182,13 @@ class Backend:
         return "cpu" if self.device == "torch" else self.device
 
 
+def _in_parts(target: Any, source: Any) -> None:
+    """Copy rows in several threads: pages of the host that are not locked are copied, and first touched, by its cores."""
+    edges = np.linspace(0, source.shape[0], 4 * COPIERS + 1).astype(int).tolist()
+    with ThreadPoolExecutor(COPIERS) as pool:
+        list(pool.map(lambda i, j: target[i:j].copy_(source[i:j]), edges[:-1], edges[1:]))
+
+
 HOST = Backend()
 
 
@@ -204,6 +226,8 @@ def require_device(device: str) -> str:
     library = {"cuda": "torch", "torch": "torch", "cupy": "cupy"}.get(name)
     if library is None:
         return device
+    if name == "cuda":
+        os.environ.setdefault("PYTORCH_CUDA_ALLOC_CONF", PINNED)
     try:
         module = importlib.import_module(library)
     except ImportError:

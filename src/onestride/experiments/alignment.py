@@ -13,12 +13,12 @@ import numpy as np
 from onestride._numerics import Array
 from onestride.comparison import Agreement, Check, Pair, agree, check, seeds_words, together
 from onestride.experiments.kit import EXPONENT, THRESHOLDS, mean_of, pm, points, row_of, spiked_problem
-from onestride.experiments.outcome import Figure, Judgement, Progress
+from onestride.experiments.outcome import Figure, Judgement, Progress, told
 from onestride.experiments.verdict import FAILS, HOLDS, NOT_YET, UNDECIDED, spoken, tally
 from onestride.plot import Panel, Series
 from onestride.problem import Problem
 from onestride.result import Estimate
-from onestride.simulation.spectrum import MeasuredSpectrum, measure_spectrum
+from onestride.simulation.spectrum import MeasuredSpectrum, measure_spectrum_along
 from onestride.theory.outliers import Outliers, find_outliers
 
 CLAIM = "The k-th is the power (X̃β)^k, so it carries the teacher's component of degree k."
@@ -82,14 +82,13 @@ def measure(size: SimpleNamespace, progress: Progress) -> Overlaps:
     fine = np.linspace(-0.05, 0.5, size.points)
     curve = [find_outliers(the_problem(size.n, float(a)), nodes=17) for a in fine]
     theory = [find_outliers(the_problem(size.n, a), nodes=25) for a in size.alphas]
-    measured = []
-    look = partial(measure_spectrum, seeds=size.seeds, count=VECTORS, device=size.device)
-    for i, alpha in enumerate(size.alphas):
-        measured.append(look(the_problem(size.n, alpha)))
-        progress(0.2 + 0.6 * (i + 1) / len(size.alphas))
+    look = partial(measure_spectrum_along, seeds=size.seeds, count=VECTORS, device=size.device)
+    measured = look(the_problem(size.n, 0.0), size.alphas, progress=told(progress, 0.2, 0.6))
+    along = [look(the_problem(n, 0.0), WINDOWS) for n in size.ns]
+    progress(0.8)
     followed = []
     for v, alpha in enumerate(WINDOWS):
-        runs = [look(the_problem(n, alpha)) for n in size.ns]
+        runs = [at[v] for at in along]
         judged = [int(n) for n in (*size.ns, *size.far)]
         between = np.geomspace(judged[0], judged[-1], size.along).round().astype(int).tolist()
         line = {n: find_outliers(the_problem(n, alpha), nodes=17) for n in sorted({*judged, *between})}

@@ -14,6 +14,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import partial
 from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 
@@ -28,12 +29,15 @@ from onestride.inputs import Covariance
 from onestride.plot import Panel, theory_series
 from onestride.problem import Problem
 from onestride.result import Estimate, PredictionGrid, Status
-from onestride.simulation.network import Batch, draw_batch, draw_network, draw_teacher, gradient, step_batch
+from onestride.simulation.gradient import largest_singular_values
+from onestride.simulation.network import draw_batch, draw_network, draw_teacher, gradient, step_batch
 from onestride.simulation.ridge import ridge_path
+from onestride.simulation.rows import Rows
+from onestride.simulation.spectrum import decompose
 from onestride.theory.predict import predict_grid
 
 CLAIM = "A hidden layer's first gradient is near rank one, makes a spike along the teacher's direction and lowers the error."
-SIZES = {"n": (120, 500, 3000), "seeds": (4, 24, 16), "points": (5, 21, 21)}
+SIZES = {"n": (120, 500, 1500), "seeds": (4, 24, 16), "points": (5, 21, 21)}
 MODES = {"two layers": "two-layer network", "first": "step on W₁", "second": "step on W₂", "both": "step on both"}
 GRADIENTS = ("two layers", "W₁", "W₂")
 EXPONENTS = (0.0, 0.125, 0.25, 0.375, 0.5)
@@ -84,9 +88,9 @@ class Data:
 class Deep:
     """W₁ (N × d), W₂ (N × N), a (N); rows of W₂ are scaled so that its pre-activations have variance 1."""
 
-    W1: Array
-    W2: Array
-    a: Array
+    W1: Any
+    W2: Any
+    a: Any
 
 
 def draw_deep(problem: Problem, seed: int) -> Deep:
@@ -97,16 +101,16 @@ def draw_deep(problem: Problem, seed: int) -> Deep:
     return Deep(network.W0, W2, network.a)
 
 
-def deep_gradient(problem: Problem, net: Deep, batch: Batch) -> tuple[Array, Array]:
-    """The negative gradients of (1/2n)‖y − f‖² in W₁ and W₂, by the chain rule."""
-    sigma, n = problem.sigma, batch.X.shape[0]
-    first = batch.X @ net.W1.T
+def deep_gradient(problem: Problem, net: Deep, X: Any, y: Any) -> tuple[Any, Any]:
+    """The negative gradients of (1/2n)‖y − f‖² in W₁ and W₂, by the chain rule; arrays of any library."""
+    sigma, n = problem.sigma, X.shape[0]
+    first = X @ net.W1.T
     hidden = sigma(first)
     second = hidden @ net.W2.T
-    residual = batch.y - sigma(second) @ net.a
+    residual = y - sigma(second) @ net.a
     back2 = residual[:, None] * sigma.derivative(second) * net.a
     back1 = (back2 @ net.W2) * sigma.derivative(first)
-    return back1.T @ batch.X / n, back2.T @ hidden / n
+    return back1.T @ X / n, back2.T @ hidden / n
 
 
 def measure(size: SimpleNamespace, progress: Progress) -> Data:
@@ -139,33 +143,37 @@ def as_two_layers(problem: Problem) -> Problem:
 
 def one_seed(problem: Problem, seed: int, *, backend: Backend) -> tuple[Array, Array]:
     """`QUANTITIES` without and with the step, shape (modes, 1 + exponents, 3), and s₂/s₁ of the three gradients."""
-    sigma, net, step = problem.sigma, draw_deep(problem, seed), step_batch(problem, seed)
-    network = draw_network(problem, seed)
-    G = gradient(problem, network, step, backend=backend).G
-    G1, G2 = deep_gradient(problem, net, step)
+    sigma, put, get = problem.sigma, backend.put, backend.get
+    net, step, network = draw_deep(problem, seed), step_batch(problem, seed), draw_network(problem, seed)
+    G = put(gradient(problem, network, step, backend=backend).G)
+    W0, W1, W2 = put(network.W0), put(net.W1), put(net.W2)
+    G1, G2 = deep_gradient(problem, Deep(W1, W2, put(net.a)), put(step.X), put(step.y))
     train = draw_batch(problem, seed, "ridge_inputs", "ridge_noise", problem.n)
     test = draw_batch(problem, seed, "test_inputs", None, 2 * problem.n)
     score = hermite_table(train.X @ draw_teacher(problem, seed), 1)[1]
     etas = [0.0, *(problem.at(exponent=a).eta for a in EXPONENTS)]
+    X, T = put(train.X), put(test.X)
 
-    def features(mode: str, eta: float, X: Array) -> Array:
+    def features(mode: str, eta: float, inputs: Any) -> Any:
         if mode == "two layers":
-            return sigma(X @ (network.W0 + eta * G).T)
-        W1 = net.W1 + eta * G1 if mode in ("first", "both") else net.W1
-        W2 = net.W2 + eta * G2 if mode in ("second", "both") else net.W2
-        return sigma(sigma(X @ W1.T) @ W2.T)
+            return sigma(inputs @ (W0 + eta * G).T)
+        first = W1 + eta * G1 if mode in ("first", "both") else W1
+        second = W2 + eta * G2 if mode in ("second", "both") else W2
+        return sigma(sigma(inputs @ first.T) @ second.T)
 
     out = np.empty((len(MODES), len(etas), len(QUANTITIES)))
     for i, mode in enumerate(MODES):
         edge = np.inf
         for j, eta in enumerate(etas):
-            F = features(mode, eta, train.X)
+            F = features(mode, eta, X)
             coefficients = ridge_path(F, train.y, np.array([problem.ridge]), backend=backend).coefficients[:, 0]
-            error = ((test.signal - features(mode, eta, test.X) @ coefficients) ** 2).mean() + problem.noise**2
-            U, s, _ = np.linalg.svd(F - F.mean(0), full_matrices=False)
-            edge = s[0] if j == 0 else edge
-            out[i, j] = error, (s > ABOVE * edge).sum(), (U[:, 0] @ score) ** 2 / (score @ score)
-    singular = [np.linalg.svd(matrix, compute_uv=False) for matrix in (G, G1, G2)]
+            found = get(features(mode, eta, T) @ put(coefficients))
+            error = ((test.signal - found) ** 2).mean() + problem.noise**2
+            centred = Rows.longer(F - backend.xp.mean(F, axis=0, keepdims=True), backend)
+            values, vectors = decompose(centred, problem.n, 1)
+            edge = values[-1] if j == 0 else edge
+            out[i, j] = error, (values > ABOVE**2 * edge).sum(), (vectors[:, 0] @ score) ** 2 / (score @ score)
+    singular = [largest_singular_values(matrix, 2, backend) for matrix in (G, G1, G2)]
     return out, np.array([s[1] / s[0] for s in singular])
 
 

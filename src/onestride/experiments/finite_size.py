@@ -160,8 +160,8 @@ def draw(data: Gaps) -> Figure:
     caption = (
         f"ReLU, teacher H₁ + H₂/4, noise 0.3, λ = 0.1, d = n/2, N = 3n/2, {STEPPED}, literal gradient, n = "
         f"{', '.join(map(str, data.ns))} with {', '.join(map(str, data.counts))} seeds (spike: half as many). Theory: profile theory at the same n "
-        "(spike: level T2i). Lines: weighted least squares; the points at "
-        "1/n = 0 are their intercepts. Points of one n are set slightly apart."
+        "(spike: its level isotropic). Errors are freed of the luck of a draw whose law is known; points are means ± standard errors over seeds. "
+        "Lines: weighted least squares in 1/n; the points at 1/n = 0 are their intercepts. Points of one n are set slightly apart."
     )
     (model, quantity), fit = max(data.fits.items(), key=lambda item: abs(item[1].intercept))
     title = (

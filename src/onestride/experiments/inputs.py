@@ -27,7 +27,7 @@ from onestride.simulation.run import simulate_grid
 from onestride.theory.predict import predict_grid
 
 CLAIM = "The errors are universal: of independent entries only mean and variance matter, of others their covariance and length."
-SIZES = {"n": (150, 600, 4000), "N": (300, 900, 900), "points": (3, 21, 21), "seeds": (4, 20, 20)}
+SIZES = {"n": (150, 600, 3000), "N": (300, 900, 900), "points": (3, 21, 21), "seeds": (4, 20, 12)}
 INDEPENDENT = {
     "gaussian": "gaussian",
     "uniform": "uniform",

@@ -24,7 +24,7 @@ from onestride.simulation.network import draw_batch, draw_directions, draw_netwo
 CLAIM = (
     "One step finds a single direction, that of the teacher's linear part; each further fresh step climbs one stair."
 )
-SIZES = {"d": (60, 200, 600), "steps": (4, 6, 8), "seeds": (3, 8, 8), "theory": (1, 4, 8)}
+SIZES = {"d": (60, 200, 400), "steps": (4, 6, 8), "seeds": (3, 8, 8), "theory": (1, 4, 8)}
 TEACHERS = {
     "z₁ + z₁z₂": ("staircase", 2, (0.0, 1.0)),
     "z₁ + z₁z₂ + z₁z₂z₃": ("staircase", 3, (0.0, 1.0)),
@@ -82,7 +82,7 @@ def follow(problem: Problem, seed: int, *, backend: Backend) -> tuple[Array, Arr
     test = draw_batch(problem, seed, "test_inputs", None, 4000)
     shares, risks = [], [best_risk(problem, network.W0, train, test, RIDGES, backend=backend)]
     for W in weights_path(problem, network, seed, problem.eta, backend=backend):
-        shares.append(found(W - network.W0, watched, problem.directions))
+        shares.append(found(W - network.W0, watched, problem.directions, backend=backend))
         risks.append(best_risk(problem, W, train, test, RIDGES, backend=backend))
     return np.array(shares), np.array(risks)
 

@@ -15,6 +15,13 @@ from onestride.result import Result, plain
 from onestride.shown import Variables
 
 Progress = Callable[[float], None]  # told how much is done, from 0 to 1
+
+
+def told(progress: Progress, start: float, end: float) -> Callable[[int, int], None]:
+    """What a measurement tells, done of so many, as the part of an experiment from `start` to `end`."""
+    return lambda done, total: progress(start + (end - start) * done / total)
+
+
 SIZE_NAMES = ("small", "standard", "large")
 
 

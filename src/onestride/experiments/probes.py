@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from onestride._backend import Backend
+from onestride._backend import HOST, Backend, DeviceArray
 from onestride._numerics import Array
 from onestride.experiments.outcome import Progress
 from onestride.problem import Problem, Step
@@ -39,8 +39,10 @@ def ridge_risk(
 ) -> Array:
     """Mean of (signal − f̂)² on `test` for the ridge fit of `train` on σ(XWᵀ), one value per penalty; no noise added."""
     lams = np.array([problem.ridge] if ridges is None else ridges, float)
-    coefficients = ridge_path(problem.sigma(train.X @ W.T), train.y, lams, backend=backend).coefficients
-    return ((test.signal[:, None] - problem.sigma(test.X @ W.T) @ coefficients) ** 2).mean(0)
+    put, there = backend.put, backend.put(W).T
+    coefficients = ridge_path(problem.sigma(put(train.X) @ there), train.y, lams, backend=backend).coefficients
+    found = backend.get(problem.sigma(put(test.X) @ there) @ put(coefficients))
+    return ((test.signal[:, None] - found) ** 2).mean(0)
 
 
 def best_risk(
@@ -50,17 +52,19 @@ def best_risk(
     return ridge_risk(problem, W, train, test, ridges, backend=backend).min() / (test.signal**2).mean()
 
 
-def found(change: Array, directions: Array, count: int) -> Array:
+def found(change: Array, directions: Array, count: int, *, backend: Backend = HOST) -> Array:
     """Squared length of each direction (rows) inside the `count` leading right singular vectors of W − W₀."""
-    _, vectors = np.linalg.eigh(change.T @ change)
-    return ((directions @ vectors[:, -count:]) ** 2).sum(1)
+    there = backend.put(change)
+    _, vectors = backend.xp.linalg.eigh(there.T @ there)
+    return ((directions @ backend.get(vectors[:, -count:])) ** 2).sum(1)
 
 
-def squared_singular_values(A: Array) -> Array:
+def squared_singular_values(A: DeviceArray, *, backend: Backend = HOST) -> Array:
     """Eigenvalues of the smaller Gram matrix, increasing."""
-    return np.linalg.eigvalsh(A @ A.T if A.shape[0] <= A.shape[1] else A.T @ A)
+    B = backend.put(A)
+    return backend.get(backend.xp.linalg.eigvalsh(B @ B.T if B.shape[0] <= B.shape[1] else B.T @ B))
 
 
-def spike_count(matrix: Array, untrained_edge: float) -> int:
+def spike_count(matrix: DeviceArray, untrained_edge: float, *, backend: Backend = HOST) -> int:
     """How many singular values lie 10 % or more above the untrained network's largest, given squared."""
-    return int((squared_singular_values(matrix) > ABOVE**2 * untrained_edge).sum())
+    return int((squared_singular_values(matrix, backend=backend) > ABOVE**2 * untrained_edge).sum())

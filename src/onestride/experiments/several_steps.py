@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import dataclass, field
+from functools import partial
 from types import SimpleNamespace
 
 import numpy as np
 
-from onestride._backend import Backend, choose
+from onestride._backend import Backend, DeviceArray, choose
 from onestride._numerics import Array
 from onestride.comparison import ERROR_TOLERANCE, Agreement, Check, Pair, check, seeds_words, together
 from onestride.experiments.followed import TheoryPath, theory_path
@@ -22,7 +23,7 @@ from onestride.result import Estimate
 from onestride.simulation.network import draw_batch, draw_network, draw_teacher, weights_path
 
 CLAIM = "Fresh batches of n ~ d samples cannot find a teacher of information exponent above 1; a reused batch can."
-SIZES = {"dims": ((25, 50), (100, 200), (250, 1000)), "steps": (4, 10, 10), "seeds": (3, 6, 8), "theory": (2, 10, 10)}
+SIZES = {"dims": ((25, 50), (100, 200), (250, 500)), "steps": (4, 10, 10), "seeds": (3, 6, 8), "theory": (2, 10, 10)}
 # Information exponent: teacher, and an activation that can express it (tanh is odd, ReLU has c₃ = 0).
 TEACHERS = {
     1: ("H₁", (0.0, 1.0), "tanh"),
@@ -93,13 +94,21 @@ def follow(problem: Problem, seed: int, *, backend: Backend) -> Array:
     network, beta_star = draw_network(problem, seed), draw_teacher(problem, seed)
     train = draw_batch(problem, seed, "ridge_inputs", "ridge_noise", problem.n)
     test = draw_batch(problem, seed, "test_inputs", None, 2000)
-    edges = [squared_singular_values(A)[-1] for A in (network.W0, problem.sigma(train.X @ network.W0.T))]
+    X = backend.put(train.X)
+    look = partial(_matrices, problem, X, backend=backend)
+    edges = [squared_singular_values(A, backend=backend)[-1] for A in look(network.W0)]
     out = []
     for W in weights_path(problem, network, seed, problem.eta, backend=backend):
-        overlap = found(W - network.W0, beta_star[None], 1)[0]
-        spikes = [spike_count(A, edge) for A, edge in zip((W, problem.sigma(train.X @ W.T)), edges, strict=True)]
+        overlap = found(W - network.W0, beta_star[None], 1, backend=backend)[0]
+        spikes = [spike_count(A, edge, backend=backend) for A, edge in zip(look(W), edges, strict=True)]
         out.append((overlap, best_risk(problem, W, train, test, RIDGES, backend=backend), *spikes))
     return np.array(out).T
+
+
+def _matrices(problem: Problem, X: DeviceArray, W: Array, *, backend: Backend) -> tuple[DeviceArray, DeviceArray]:
+    """W and the features, on the device: where spikes are counted."""
+    there = backend.put(W)
+    return there, problem.sigma(X @ there.T)
 
 
 def judge(data: Data) -> Judgement:

@@ -15,7 +15,13 @@ from onestride.experiments.outcome import Figure, Judgement, Progress
 from onestride.experiments.verdict import HOLDS, NOT_YET, UNDECIDED, count_check, spoken, tally
 from onestride.plot import Panel, Series
 from onestride.result import Estimate
-from onestride.simulation.spectrum import MeasuredSpectrum, largest_sample_share, leading_vectors, measure_spectrum
+from onestride.simulation.spectrum import (
+    MeasuredSpectrum,
+    largest_sample_share,
+    leading_vectors,
+    measure_spectrum,
+    measure_spectrum_along,
+)
 from onestride.theory.spectrum import Spectrum, spectrum
 
 CLAIM = "In window ℓ, (ℓ−1)/(2ℓ) < α < ℓ/(2ℓ+2), ℓ spikes leave the bulk, one for each power (X̃β)^k, k ≤ ℓ."
@@ -54,10 +60,12 @@ class Spectra:
 
 def measure(size: SimpleNamespace, progress: Progress) -> Spectra:
     """Measure and predict the spectrum in each window, and read the leading left singular vectors."""
-    windows = []
-    for ell in size.windows:
-        problem = spiked_problem(size.n, constant=CONSTANT, exponent=ALPHAS[ell])
-        measured = measure_spectrum(problem, size.seeds, count=5, device=size.device)
+    windows, alphas = [], [ALPHAS[ell] for ell in size.windows]
+    along = measure_spectrum_along(
+        spiked_problem(size.n, constant=CONSTANT), alphas, size.seeds, count=5, device=size.device
+    )
+    for ell, measured in zip(size.windows, along, strict=True):
+        problem = measured.problem
         plain = spectrum(spiked_problem(size.n, exponent=ALPHAS[ell]), density=False).outliers
         vectors = leading_vectors(problem, 0, max(round(float(measured.outliers.mean)), 1), device=size.device)
         windows.append(Window(ell, measured, spectrum(problem), plain, vectors))

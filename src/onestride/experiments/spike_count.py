@@ -18,13 +18,13 @@ from onestride.experiments.verdict import FAILS, HOLDS, UNDECIDED
 from onestride.plot import Panel, Series
 from onestride.problem import Problem
 from onestride.result import Estimate
-from onestride.simulation.spectrum import measure_spectrum
+from onestride.simulation.spectrum import measure_spectrum_along
 from onestride.theory.outliers import find_outliers
 
 CLAIM = "ℓ of them for (ℓ−1)/(2ℓ) < α < ℓ/(2ℓ+2), whatever the prefactor c (those k with c_k ≠ 0)."
 SIZES = {
-    "ns": ((150, 300), (200, 400, 800, 1600), (500, 1000, 2000, 4000, 8000)),
-    "seeds": (2, 3, 4),
+    "ns": ((150, 300), (200, 400, 800, 1600), (500, 1000, 2000, 4000)),
+    "seeds": (2, 3, 6),
     "alphas": ((0.1, 0.4), (0, 0.1, 0.2, 0.25, 0.3, 0.35, 0.4, 0.45, 0.5), np.linspace(0, 0.5, 11).tolist()),
     "far": (None, 14, 20),  # how many n up to 10⁹; small: three
 }
@@ -85,11 +85,11 @@ def measure(size: SimpleNamespace, progress: Progress) -> Counts:
         done += len(far)
         progress(done / total)
         for n in size.ns:
-            for alpha in size.alphas:
-                problem = the_problem(activation, n, CONSTANT * n**alpha)
-                counted = measure_spectrum(problem, size.seeds, count=6, device=size.device).outliers
-                said = int((find_outliers(problem, nodes=17).on_direction > ON_DIRECTION).sum())
-                cells.append(Cell(activation, n, float(alpha), counted, said))
+            start = spiked_problem(n, activation=activation, constant=CONSTANT)
+            along = measure_spectrum_along(start, size.alphas, size.seeds, count=6, device=size.device)
+            for alpha, found in zip(size.alphas, along, strict=True):
+                said = int((find_outliers(found.problem, nodes=17).on_direction > ON_DIRECTION).sum())
+                cells.append(Cell(activation, n, float(alpha), found.outliers, said))
             done += 2
             progress(done / total)
     return Counts(cells, far, boundaries)

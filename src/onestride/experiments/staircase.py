@@ -14,12 +14,12 @@ from numpy.typing import ArrayLike
 from onestride._numerics import Array
 from onestride.comparison import Agreement, Check, Pair, agree, check, seeds_words
 from onestride.experiments.kit import EXPONENT, THRESHOLDS, pm, points, row_of, spiked_problem
-from onestride.experiments.outcome import Figure, Judgement, Progress
+from onestride.experiments.outcome import Figure, Judgement, Progress, told
 from onestride.experiments.verdict import FAILS, HOLDS, NOT_YET, UNDECIDED, tally
 from onestride.plot import Panel, Series
 from onestride.problem import Problem
 from onestride.result import Estimate
-from onestride.simulation.learned import MeasuredLearned, measure_learned
+from onestride.simulation.learned import MeasuredLearned, measure_learned_along
 from onestride.theory.direction import direction
 from onestride.theory.learned import Learned, learned
 
@@ -74,11 +74,11 @@ def measure(size: SimpleNamespace, progress: Progress) -> Stairs:
     fine = np.linspace(0, 0.5, size.points)
     lines = {m: np.array([learned(the_problem(m, float(a))).fraction for a in fine]) for m in (size.n, *size.far)}
     progress(0.2)
-    measured, theory = [], []
-    for i, alpha in enumerate(size.alphas):
-        measured.append(measure_learned(the_problem(size.n, alpha), size.seeds, device=size.device))
-        theory.append(learned(the_problem(size.n, alpha)))
-        progress(0.2 + 0.78 * (i + 1) / len(size.alphas))
+    theory = [learned(the_problem(size.n, alpha)) for alpha in size.alphas]
+    progress(0.3)
+    measured = measure_learned_along(
+        the_problem(size.n, 0.0), size.alphas, size.seeds, device=size.device, progress=told(progress, 0.3, 0.98)
+    )
     untrained = learned(the_problem(size.n, 0.0)).untrained
     assert untrained is not None
     return Stairs(size.alphas, measured, theory, fine, lines, untrained.fraction)

@@ -133,11 +133,20 @@ class Plan(Result):
         return self._device_fit + self._weights < 0.97 * self.backend.total_memory()
 
     @cached_property
+    def stores_products(self) -> bool:
+        """Whether a device can hold X̃W₀ᵀ and X̃Gᵀ, which serve all step sizes; else F is made from X̃ and W."""
+        if self.backend.on_host or self.streams or self.problem.steps > 1:
+            return True
+        return self._products_fit < 0.97 * self.backend.total_memory()
+
+    @cached_property
     def stores_features(self) -> bool:
-        """Whether F is stored for one step size after the other, or made anew from two products in every pass."""
+        """Whether F is stored for one step size after the other, or made anew in every pass."""
         n, _, N, _, m, _ = memory.sizes(self.problem)
         if self.streams or self.problem.steps > 1:
             return False
+        if not self.stores_products:
+            return self._device_fit + 8.0 * n * N < 0.97 * self.backend.total_memory()
         if self.backend.on_host:
             return fits(self._weights + self._host_fit + 8.0 * n * N + self._ahead, self.backend)
         return fits(8.0 * 3 * n * N + 20.0 * m**2 + self.keeps_weights * self._weights, self.backend)
@@ -153,7 +162,8 @@ class Plan(Result):
         if self.streams:
             return "rows stream, one Gram matrix for each step size"
         side = "dual (n ≤ N)" if self.problem.n <= self.problem.N else "primal (n > N)"
-        return f"{side}, {'float32 factors refined in float64' if self.way.refined else 'float64'}"
+        anew = "" if self.stores_products or self.stores_features else ", features made anew in every pass"
+        return f"{side}, {'float32 factors refined in float64' if self.way.refined else 'float64'}{anew}"
 
     # ---------------------------------------------------------------------------------------------------- memory
 
@@ -209,10 +219,19 @@ class Plan(Result):
         return products + memory.factors(self.problem, self.penalties, self.backend, sides=COLUMNS - 1)
 
     @property
-    def _device_fit(self) -> float:
-        """X̃W₀ᵀ, X̃Gᵀ, a float32 Gram matrix, its factor and a few tiles on a device."""
+    def _products_fit(self) -> float:
+        """X̃W₀ᵀ, X̃Gᵀ, a float32 Gram matrix, its factors (triangles, as many at a time as there is room for) and a few tiles."""
         n, _, N, _, m, _ = memory.sizes(self.problem)
         return 8.0 * (2 * n * N + m**2 + 6 * tiles.DEVICE_ROWS * m)
+
+    @property
+    def _device_fit(self) -> float:
+        """That, or X̃, W, triangles and tiles where it is too much; one penalty's factor overwrites the Gram matrix."""
+        if self.stores_products:
+            return self._products_fit
+        n, d, N, _, m, _ = memory.sizes(self.problem)
+        triangles = (1 if self.penalties == 1 else 2) * m**2 / 4
+        return 8.0 * (n * d + N * d + triangles + 6 * tiles.DEVICE_ROWS * m)
 
     # ------------------------------------------------------------------------------------------- operations, time
 
@@ -227,8 +246,10 @@ class Plan(Result):
         tests, networks, penalties = float(self.tests), self.networks, self.penalties
         several = self.problem.steps > 1
         gradients = self.problem.steps * self.exponents if several else 1
+        passes = 1 if self.stores_features or several else REFINEMENTS + 2
+        made = networks if several else 2 if self.stores_products else networks * passes
         return Operations(
-            products=4.0 * n0 * d * N * gradients + 2.0 * (n + tests) * d * N * (networks if several else 2),
+            products=4.0 * n0 * d * N * gradients + 2.0 * d * N * (n * made + tests * (networks if several else 2)),
             grams=1.0 * networks * n * N * m,
             factors=networks * (4 / 3 * m**3 if self.way.tridiagonal else penalties * m**3 / 3),
             refinement=4.0 * networks * REFINEMENTS * n * N * COLUMNS * penalties * self.way.refined,

@@ -195,11 +195,14 @@ def _distances(problem: Problem, ell: int, seed: int, backend: Backend) -> tuple
     step = step_gradient(problem, network, seed, backend)
     features = _variants(problem, network, step, ell, seed, ("F", f"F_{ell}"), backend)
     X = draw_batch(problem, seed, "ridge_inputs", None, problem.n).X
-    F, F_ell = (backend.get(matrix) for matrix in features(X))
-    strength = problem.sigma.coefficients[1] * problem.eta
-    F_one = problem.sigma(X @ network.W0.T + strength * np.outer(X @ step.beta, network.a))
-    exact, rank_one = (largest_singular_values(matrix - F_ell, 1)[0] / np.sqrt(problem.n) for matrix in (F, F_one))
-    return exact, rank_one, float(np.linalg.norm((F - F_ell).mean(0)))
+    F, F_ell = (backend.copy(matrix) for matrix in features(X))
+    strength = float(problem.sigma.coefficients[1] * problem.eta)
+    inputs, beta, a = (backend.put(array) for array in (X, step.beta, network.a))
+    F_one = problem.sigma(inputs @ backend.put(network.W0).T + strength * (inputs @ beta)[:, None] * a[None, :])
+    exact, rank_one = (
+        largest_singular_values(matrix - F_ell, 1, backend)[0] / np.sqrt(problem.n) for matrix in (F, F_one)
+    )
+    return exact, rank_one, float(np.linalg.norm(backend.get(backend.xp.mean(F - F_ell, axis=0))))
 
 
 def _limit(
@@ -211,10 +214,11 @@ def _limit(
     beta = step_gradient(problem, network, seed, backend).beta
     beta = beta / np.linalg.norm(beta)
     batch = draw_batch(problem, seed, "ridge_inputs", "ridge_noise", n)
-    F0 = sigma(batch.X @ network.W0.T)
+    W0 = backend.put(network.W0)
+    F0 = sigma(backend.put(batch.X) @ W0.T)
     powers = [k for k in range(1, highest + 1) if sigma.coefficients[k] != 0]
     P = np.stack([np.ones(n), *((batch.X @ beta) ** k for k in powers)], axis=1)[:, 1:]
-    solved = host_cholesky(F0 @ F0.T, problem.ridge * n)(np.column_stack([batch.y, P]))
+    solved = host_cholesky(backend.get(F0 @ F0.T), problem.ridge * n)(np.column_stack([batch.y, P]))
     losses: list[float] = []
     readouts: list[Array] = []
     weights: list[Array] = []
@@ -224,12 +228,12 @@ def _limit(
         w = cast("Array", np.linalg.solve(Pl.T @ RP, Pl.T @ solved[:, 0])) if count else np.zeros(0)
         alpha = solved[:, 0] - RP @ w
         losses.append(problem.ridge * (batch.y - Pl @ w) @ alpha)
-        readouts.append(F0.T @ alpha)
+        readouts.append(backend.get(F0.T @ backend.put(alpha)))
         weights.append(np.pad(w, (0, len(powers) - count)))
     total, rows = np.zeros(highest + 1), 2 * n
     for X, signal in held_out_tiles(problem, seed, rows, backend):
         g = X @ beta
         free = np.stack([np.ones_like(g), *(g**k for k in powers)], axis=1)[:, 1:] @ np.array(weights).T
-        prediction = sigma(X @ network.W0.T) @ np.array(readouts).T + free
+        prediction = backend.get(sigma(backend.put(X) @ W0.T) @ backend.put(np.array(readouts).T)) + free
         total += ((signal[:, None] - prediction) ** 2).sum(0)
     return np.array(losses), total / rows + problem.noise**2

@@ -17,12 +17,12 @@ from onestride.simulation.network import Batch, draw_network, draw_weights, trai
 from onestride.simulation.rows import Rows
 
 
-@dataclass(frozen=True)
+@dataclass
 class Trained:
     """W₀ and the gradient G of one step, W = W₀ + ηG for every η; after several steps the final W of `each` η.
 
-    A device that cannot hold them beside the features has neither: W₀ (None) is drawn anew when it is needed and G
-    rests on the host. Of several seeds at once both have one more axis, the first.
+    A device that cannot hold them beside the features has neither while it fits: W₀ (None) is drawn anew when it is needed
+    and G rests on the host. Of several seeds at once both have one more axis, the first.
     """
 
     plan: Plan
@@ -57,10 +57,14 @@ class Trained:
         """With W₀ and G on the device, where the features are gone and there is room for them again."""
         return self if self.each else replace(self, W0=self.untrained(), G=self.step())
 
-
-def train_once(plan: Plan, etas: Array, seed: int, W0: DeviceArray, G: DeviceArray) -> Trained:
-    """The result of one step; W₀ and G stay on the device if it has room for them beside the features."""
-    return Trained(plan, etas, (seed,), *((W0, G) if plan.keeps_weights else (None, plan.backend.get(G))))
+    def after(self, eta: float) -> DeviceArray:
+        """W = W₀ + ηG on the device, made there row by row: nothing else of its size is."""
+        assert self.G is not None
+        backend = self.plan.backend
+        W = self.untrained() if self.W0 is None else backend.copy(self.untrained())
+        for rows in backend.tiles(*W.shape):
+            W[rows, :] = W[rows, :] + eta * backend.put(self.G[rows, :])
+        return W
 
 
 def train_further(plan: Plan, etas: Array, seed: int) -> Trained:
@@ -74,7 +78,7 @@ def fitted_rows(trained: Trained, samples: Callable[[], Iterator[Batch]]) -> Ite
     """For each η the rows that the ridge regression reads: those of Fᵀ when n ≤ N, else of F, the longer axis first.
 
     `samples` gives the blocks of X̃ anew each time. F is stored, in the same memory for every η, unless there is no room
-    for it; then it is made anew from the two products whenever it is read.
+    for it; then it is made anew from the two products whenever it is read, or from X̃ and W if these do not fit either.
     """
     plan, backend = trained.plan, trained.plan.backend
     sigma, n = plan.problem.sigma, plan.problem.n
@@ -83,10 +87,16 @@ def fitted_rows(trained: Trained, samples: Callable[[], Iterator[Batch]]) -> Ite
         yield Rows.stored(map_tiles(sigma, pre, out=pre), backend)
     if trained.each:
         return
+    if not plan.stores_products:
+        yield from _rows_of_weights(trained, samples)
+        return
     if plan.keeps_weights:
         pre, shift = _products([trained.untrained(), trained.step()], samples, n, backend)
-    else:  # one at a time: there is no room for both
-        pre, shift = (_products([part()], samples, n, backend)[0] for part in (trained.untrained, trained.step))
+    else:  # one at a time: there is no room for both beside both weights
+        (pre,) = _products([trained.untrained()], samples, n, backend)
+        trained.W0 = None
+        (shift,) = _products([trained.step()], samples, n, backend)
+        trained.G = backend.get(trained.G)
     length, width = pre.shape
     F = backend.empty(length, width) if plan.stores_features else None
     for eta in trained.etas:
@@ -97,7 +107,22 @@ def fitted_rows(trained: Trained, samples: Callable[[], Iterator[Batch]]) -> Ite
             yield Rows.stored(map_tiles(f, pre, shift, out=F), backend)
 
 
-def feature_rows(problem: Problem, X: Array, W: DeviceArray, backend: Backend, *, stored: bool) -> Rows:
+def _rows_of_weights(trained: Trained, samples: Callable[[], Iterator[Batch]]) -> Iterator[Rows]:
+    """As `fitted_rows`, from X̃ and W on the device, where even two products of the shape of F have no room."""
+    plan, backend = trained.plan, trained.plan.backend
+    if not plan.keeps_weights:
+        trained.W0, trained.G = None, backend.get(trained.G)
+    X, start = backend.empty(plan.problem.n, plan.problem.d), 0
+    for batch in samples():
+        X[start : start + batch.y.size, :] = backend.put(batch.X)
+        start += batch.y.size
+    for eta in trained.etas:
+        W = trained.after(float(eta))
+        yield feature_rows(plan.problem, X, W, backend, stored=plan.stores_features)
+        del W
+
+
+def feature_rows(problem: Problem, X: DeviceArray, W: DeviceArray, backend: Backend, *, stored: bool) -> Rows:
     """The rows of F = σ(XWᵀ), or of Fᵀ when n ≤ N, the longer axis first; made anew in every pass unless `stored`."""
     left, right = backend.put(X), backend.put(W)
     if left.shape[0] <= right.shape[0]:

@@ -4,17 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 from scipy.sparse.linalg import svds
 
-from onestride._backend import choose
+from onestride._backend import HOST, Backend, choose
 from onestride._numerics import Array, Float
 from onestride.problem import Problem
 from onestride.result import Estimate
 from onestride.simulation.arguments import seed_tuple
+from onestride.simulation.krylov import leading_eigenpairs
 from onestride.simulation.memory import gradient_memory, require_room
 from onestride.simulation.network import draw_network, gradient, step_batch, step_gradient
+from onestride.simulation.rows import Rows
+from onestride.simulation.spectrum import decompose
 
 
 @dataclass(frozen=True)
@@ -48,9 +52,10 @@ def measure_gradient(
         G = gradient(problem, network, batch, backend).G
         beta_labels = batch.X.T @ batch.y / problem.step_samples
         beta_residual = gradient(problem.replace(gradient="full"), network, batch, backend).beta
-        leading = largest_singular_values(G, min(5, *G.shape))
+        leading = largest_singular_values(G, min(5, *G.shape), backend)
         distances = [
-            largest_singular_values(G - c1 * np.outer(network.a, beta), 1)[0] for beta in (beta_labels, beta_residual)
+            largest_singular_values(G - c1 * np.outer(network.a, beta), 1, backend)[0]
+            for beta in (beta_labels, beta_residual)
         ]
         values.append((leading, *distances))
     leading, by_labels, by_residual = (Estimate(np.array(v)) for v in zip(*values, strict=True))
@@ -61,11 +66,23 @@ def gradient_singular_values(problem: Problem, seed: int, *, device: str | None 
     """All min(N, d) singular values of G of one draw, decreasing."""
     backend = choose(device)
     require_room(problem, gradient_memory(problem, backend).memory, backend)
-    return np.linalg.svd(step_gradient(problem, draw_network(problem, seed), seed, backend).G, compute_uv=False)
+    G = step_gradient(problem, draw_network(problem, seed), seed, backend).G
+    if backend.on_host:
+        return np.linalg.svd(G, compute_uv=False)
+    values, _ = decompose(Rows.longer(backend.put(G), backend), 1, 0)
+    return np.sqrt(values[::-1])
 
 
-def largest_singular_values(A: Float[Array, "rows columns"], count: int) -> Float[Array, "count"]:
-    """The `count` largest singular values, decreasing: Lanczos for large matrices, a full decomposition for small."""
+def largest_singular_values(
+    A: Any, count: int, backend: Backend = HOST, *, tolerance: float = 1e-6
+) -> Float[Array, "count"]:
+    """The `count` largest singular values, decreasing: Lanczos for large matrices, a full decomposition for small.
+
+    On a device `tolerance` is that of the vectors; the error of a value is of the order of its square.
+    """
+    if not backend.on_host:
+        values, _ = leading_eigenpairs(Rows.longer(backend.put(A), backend), count, tolerance=tolerance)
+        return np.sqrt(np.maximum(values, 0.0))
     if min(A.shape) <= max(2 * count, 20):
         return np.linalg.svd(A, compute_uv=False)[:count]
     start = np.ones(min(A.shape)) / np.sqrt(min(A.shape))  # fixed, so that a repeated run gives the same digits

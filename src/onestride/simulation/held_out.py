@@ -95,7 +95,7 @@ def held_out(
     plan, backend = trained.plan, trained.plan.backend
     of, half, start, networks = features(trained), plan.tests // 2, 0, range(len(paths))
     coordinates = backend.put(known.coordinates.mT, "float64")
-    across = [backend.put(_across(trained, j, path, known), "float64") for j, path in enumerate(paths)]
+    across = [backend.put(one, "float64") for one in _across(trained, paths, known)]
     sums: list[list[Any]] = [[0.0, 0.0] for _ in paths]
     probes: list[Any] = [0.0 for _ in paths]
     for X, signal in tiles:
@@ -147,17 +147,26 @@ def _places(known: KnownMoments, penalties: int) -> Int[Array, "penalties column
     return np.array(each)
 
 
-def _across(trained: Trained, j: int, path: SplitPath, known: KnownMoments) -> Float[Array, "*s d penalties"]:
-    """ℓ of t = ℓᵀx: âᵀW, uncorrelated with (z, ζ) and of variance 1; 0 where nothing is left of it."""
+def _across(trained: Trained, paths: list[SplitPath], known: KnownMoments) -> list[Float[Array, "*s d penalties"]]:
+    """ℓ of t = ℓᵀx for each network: âᵀW, uncorrelated with (z, ζ) and of variance 1; 0 where nothing is left of it."""
+    penalties, backend = paths[0].loss.shape[-1], trained.plan.backend
     if known.averages is None:
-        return np.zeros((known.problem.d, path.loss.shape[-1]))
-    backend, a = trained.plan.backend, path.coefficients[..., : path.loss.shape[-1]]
-    turned = backend.xp.matrix_transpose
+        return [np.zeros((known.problem.d, penalties)) for _ in paths]
+    turned, fits = backend.xp.matrix_transpose, [path.coefficients[..., :penalties] for path in paths]
     if trained.each:
-        ell = backend.get(backend.put(trained.each[j]).T @ a)
-    else:
-        eta = float(trained.etas[j])
-        ell = backend.get(turned(trained.untrained()) @ a) + eta * backend.get(turned(trained.step()) @ a)
+        images = [backend.get(backend.put(W).T @ a) for W, a in zip(trained.each, fits, strict=True)]
+    else:  # all networks at once: W₀ and G are read once
+        together = backend.xp.concat(fits, axis=-1)
+        before, moved = (backend.get(turned(W) @ together) for W in (trained.untrained(), trained.step()))
+        images = [
+            before[..., j * penalties : (j + 1) * penalties]
+            + float(eta) * moved[..., j * penalties : (j + 1) * penalties]
+            for j, eta in enumerate(trained.etas)
+        ]
+    return [_unit(known, ell) for ell in images]
+
+
+def _unit(known: KnownMoments, ell: Float[Array, "*s d penalties"]) -> Float[Array, "*s d penalties"]:
     rows = known.across(ell).mT
     size = np.sqrt(np.maximum((rows * known.image(rows)).sum(-1), 0.0))[..., None]
     some = size > 1e-12 * np.abs(rows).max(axis=(-2, -1), initial=0.0, keepdims=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 import numpy as np
@@ -20,12 +20,13 @@ from onestride.simulation.arguments import OnProgress, seed_tuple, test_rows
 from onestride.simulation.features import feature_rows
 from onestride.simulation.memory import learned_memory, require_room
 from onestride.simulation.network import (
+    at_exponents,
     draw_batch,
     draw_directions,
     draw_network,
+    drawn_weights,
     held_out_tiles,
     ridge_roles,
-    trained_weights,
 )
 from onestride.simulation.ridge import fit_rows
 from onestride.teachers import (
@@ -105,7 +106,22 @@ def measure_learned(
     >>> one.measure_learned(problem, seeds=2).degrees
     (1, 2)
     """
-    seed_list = seed_tuple(seeds)
+    return measure_learned_along(
+        problem, [problem.step.exponent], seeds, n_test=n_test, device=device, progress=progress
+    )[0]
+
+
+def measure_learned_along(
+    problem: Problem,
+    exponents: Sequence[float],
+    seeds: int | Iterable[int] = 4,
+    *,
+    n_test: int | None = None,
+    device: str | None = None,
+    progress: OnProgress | bool | None = None,
+) -> list[MeasuredLearned]:
+    """`measure_learned` at each exponent of the step: they share the draws, the gradient and the network without a step."""
+    seed_list, chosen = seed_tuple(seeds), at_exponents(problem, exponents)
     rows = max(4 * problem.n, 4000) if n_test is None else test_rows(problem, n_test)
     if problem.directions > MOST_DIRECTIONS:
         raise InputError(
@@ -115,22 +131,22 @@ def measure_learned(
     if rows <= least:
         raise InputError(f"n_test must be above {least}, got {n_test}")
     degrees = teacher_degrees(problem)
-    values = np.empty((len(seed_list), 2, len(degrees) + DEGREE * problem.directions + 1))
+    values = np.empty((len(seed_list), 1 + len(chosen), len(degrees) + DEGREE * problem.directions + 1))
     backend = choose(device)
     room = learned_memory(problem, rows, backend)
     require_room(problem, room.memory, backend, n_test=n_test)
     with shown(progress, "measuring what is learned") as tell:
         for i, seed in enumerate(seed_list):
-            values[i] = _one_seed(problem, seed, degrees, rows, backend, stored=room.stores_features)
+            values[i] = _one_seed(chosen, seed, degrees, rows, backend, stored=room.stores_features)
             tell(i + 1, len(seed_list))
 
     def wrap(k: int, untrained: MeasuredLearned | None) -> MeasuredLearned:
         fraction, each, unexplained = np.split(values[:, k], [len(degrees), values.shape[2] - 1], axis=1)
         by_direction = Estimate(each.reshape(-1, problem.directions, DEGREE))
         shares = (Estimate(fraction), by_direction, Estimate(unexplained[:, 0]))
-        return MeasuredLearned(problem, seed_list, degrees, *shares, untrained)
+        return MeasuredLearned(chosen[max(k - 1, 0)], seed_list, degrees, *shares, untrained)
 
-    return wrap(1, wrap(0, None))
+    return [wrap(k + 1, replace(wrap(0, None), problem=at)) for k, at in enumerate(chosen)]
 
 
 def teacher_degrees(problem: Problem) -> tuple[int, ...]:
@@ -140,26 +156,25 @@ def teacher_degrees(problem: Problem) -> tuple[int, ...]:
 
 
 def _one_seed(
-    problem: Problem, seed: int, degrees: tuple[int, ...], n_test: int, backend: Backend, *, stored: bool
-) -> Float[Array, "2 parts"]:
-    """Learned fractions by degree and by direction, and unexplained power, without and with the step (first axis)."""
-    sigma = problem.sigma
-    network = draw_network(problem, seed)
+    problems: Sequence[Problem], seed: int, degrees: tuple[int, ...], n_test: int, backend: Backend, *, stored: bool
+) -> Float[Array, "networks parts"]:
+    """Learned fractions by degree and by direction, and unexplained power, without the step and with each (first axis)."""
+    problem, put, get = problems[0], backend.put, backend.get
+    sigma, weights = problem.sigma, drawn_weights(problems, draw_network(problem, seed), seed, backend)
     batch = draw_batch(problem, seed, *ridge_roles(problem), problem.n)
     directions = draw_directions(problem, seed)
-    weights = (network.W0, trained_weights(problem, network, seed, backend=backend))
     ridge, dual = np.array([problem.ridge]), problem.n <= problem.N
-    put, get = backend.put, backend.get
-    rows = partial(feature_rows, problem, batch.X, backend=backend, stored=stored)
-    readouts = [fit_rows(rows(W), put(batch.y), ridge, dual=dual).coefficients[:, 0] for W in weights]
+    rows = partial(feature_rows, problem, put(batch.X), backend=backend, stored=stored)
+    readouts = [fit_rows(rows(W()), put(batch.y), ridge, dual=dual).coefficients[:, 0] for W in weights]
     del batch, rows
 
     taught, k = hermite_components(problem.target, DEGREE), problem.directions
     gram = np.zeros((taught.size, taught.size))
-    moments, power = np.zeros((taught.size, 2)), np.zeros(2)
+    moments, power = np.zeros((taught.size, len(weights))), np.zeros(len(weights))
     for X, _ in held_out_tiles(problem, seed, n_test, backend):
         h = joint_hermite(X @ directions.T, DEGREE)
-        f = np.stack([get(map_tiles(sigma, put(X) @ put(W).T) @ a) for W, a in zip(weights, readouts, strict=True)])
+        inputs = put(X)
+        f = np.stack([get(map_tiles(sigma, inputs @ W().T) @ a) for W, a in zip(weights, readouts, strict=True)])
         gram += h @ h.T
         moments += h @ f.T
         power += (f**2).sum(1)

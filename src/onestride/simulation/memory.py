@@ -61,20 +61,20 @@ def require_room(problem: Problem, needed: float, backend: Backend, **beside: fl
 
 
 def learned_memory(problem: Problem, n_test: float, backend: Backend = HOST) -> Room:
-    """Room of `measure_learned`: W₀, W, X̃ and F; then tiles."""
+    """Room of `measure_learned`: W₀, G, W, X̃ and F; then tiles."""
     n, d, N, *_ = sizes(problem)
-    held = 8.0 * (2 * N * d + n * d)
+    held = 8.0 * (3 * N * d + n * d)
     read = (2 + 6 / N) * tile(n_test, N, backend) + drawn(problem, n_test)  # six polynomials of every row
     fit = held + factors(problem, 1, backend) + 8.0 * n * 3
     return _with_features(problem, fit, held + read, backend)
 
 
 def spectrum_memory(problem: Problem, count: int, backend: Backend = HOST, *, full: bool) -> Room:
-    """Room of `measure_spectrum`: W₀, W, X̃ and F; a Gram matrix and its copy, or Lanczos vectors and their images."""
+    """Room of `measure_spectrum`: W₀, G, W, X̃ and F; a Gram matrix and its copy, or Lanczos vectors and their images."""
     n, d, N, _, m, longest = sizes(problem)
     vectors = min(krylov.MAX_BLOCKS * (count + krylov.SPARE), m)
     decomposition = 2 * m**2 if full else 2 * m * vectors + longest * (count + krylov.SPARE)
-    held = 8.0 * (2 * N * d + n * d + decomposition + n * (2 * count + 40))
+    held = 8.0 * (3 * N * d + n * d + decomposition + n * (2 * count + 40))
     return _with_features(problem, held, 0.0, backend)
 
 

@@ -6,7 +6,7 @@ Draws are NumPy arrays on the host; the gradient is computed on a device.
 # pyright: reportConstantRedefinition=false
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -270,6 +270,32 @@ def trained_weights(
     """W after the last step, of size η of the problem unless given."""
     *_, W = weights_path(problem, network, seed, problem.eta if eta is None else eta, backend)
     return W
+
+
+def at_exponents(problem: Problem, exponents: Iterable[float]) -> list[Problem]:
+    """The problem with each exponent of the step; with its own it is itself."""
+    own = problem.step.exponent
+    return [problem if alpha == own else problem.at(exponent=float(alpha)) for alpha in exponents]
+
+
+def drawn_weights(
+    problems: Sequence[Problem], network: Network, seed: int, backend: Backend, step: Gradient | None = None
+) -> list[Callable[[], DeviceArray]]:
+    """W₀, and W of problems that differ in the size of their step, on the device, made when asked for; after one step from one G."""
+    W0 = backend.put(network.W0)
+    if problems[0].steps > 1:
+        each = [backend.put(trained_weights(problem, network, seed, backend=backend)) for problem in problems]
+        return [partial(_same, W) for W in (W0, *each)]
+    G = backend.put((step or step_gradient(problems[0], network, seed, backend)).G)
+    return [partial(_same, W0), *(partial(_moved, W0, G, problem.eta) for problem in problems)]
+
+
+def _same(W: DeviceArray) -> DeviceArray:
+    return W
+
+
+def _moved(W: DeviceArray, G: DeviceArray, eta: float) -> DeviceArray:
+    return eta * G + W
 
 
 def require_single(problem: Problem, what: str) -> None:

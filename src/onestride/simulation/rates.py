@@ -34,7 +34,7 @@ def measured_rates(sigma: Function, backend: Backend, *, tridiagonal: bool) -> d
 
     def factorise() -> DeviceArray:
         solver = factors(backend.copy(K32), np.ones(1), backend, tridiagonal=tridiagonal, last=True)
-        return solver(K32[:, :1])
+        return solver(K32[:, :1], np.zeros(1, int))
 
     with backend.fast_products(True):
         low = rate(lambda: A32 @ A32, 2 * m**3)

@@ -108,20 +108,20 @@ def fit_split(B: Rows, g: DeviceArray, U: DeviceArray, ridges: Float[Array, "pen
     shifts = n * lam
     try:
         if dual:
-            alpha, coefficients, again = solve_twice(B, Y, shifts)
-            each, labels = sets(alpha, lam.size), sets(Y, 1)
+            found = solve_twice(B, Y, shifts)
+            each, labels = sets(found.x, lam.size), sets(Y, 1)
             loss, mse = products(labels, each, backend) * lam, products(each, each, backend) * (lam * shifts)
             lengths = products(labels, labels, backend)[..., 2:, :] / n
-            return joined(coefficients, B @ again, loss, mse, lengths, shifts, backend)
+            return joined(found.image, found.again_image, loss, mse, lengths, shifts, backend)
         moments = backend.zeros(*B.stack, B.width, Y.shape[-1])
         for rows, tile in B:
             moments += turned(tile) @ Y[..., rows, :]
-        coefficients, fitted, again = solve_twice(B, moments, shifts)
+        found = solve_twice(B, moments, shifts)
     except np.linalg.LinAlgError:
         if B.stack:
             raise  # of one of the stack: each alone will tell
         return _split_from_svd(B, Y, lam, dual=dual)
-    return _split_losses(coefficients, fitted, again, Y, lam, backend)
+    return _split_losses(found.x, found.image, found.again, Y, lam, backend)
 
 
 def sets(columns: DeviceArray, size: int) -> list[DeviceArray]:

@@ -14,9 +14,9 @@ from scipy.linalg import get_blas_funcs
 
 from onestride._backend import HOST, Backend, DeviceArray, on_host
 from onestride._numerics import Array
+from onestride.simulation.panels import Panels
 
 NEAR_BYTES = 2**19  # rows of B in the cache of one core
-DEVICE_BLOCK = 1024
 
 
 @dataclass(frozen=True)
@@ -79,15 +79,22 @@ class Rows:
         """BᵀB in `dtype`: its upper triangle by columns on the host, its lower block triangle on a device; else zeros."""
         if self.backend.on_host:
             return self._host_gram(dtype)
-        K, turned = (
-            self.backend.zeros(*self.stack, self.width, self.width, dtype=dtype),
-            self.backend.xp.matrix_transpose,
-        )
+        K = self.backend.zeros(*self.stack, self.width, self.width, dtype=dtype)
+        self._add_gram(Panels.of(K), dtype)
+        return K
+
+    def panels(self, dtype: str) -> Panels:
+        """BᵀB in `dtype`, of which a device stores the lower block triangle only."""
+        K = Panels.zeros(self.stack, self.width, self.backend, dtype)
+        self._add_gram(K, dtype)
+        return K
+
+    def _add_gram(self, K: Panels, dtype: str) -> None:
+        turned = self.backend.xp.matrix_transpose
         for _, tile in self:
             T = self.backend.put(tile, dtype)
-            for j in blocks(self.width, 4 * DEVICE_BLOCK):
-                self.backend.add_product(K[..., j.start :, j], turned(T[..., j.start :]), T[..., j])
-        return K
+            for j, column in zip(K.parts, K.columns, strict=True):
+                self.backend.add_product(column, turned(T[..., j.start :]), T[..., j])
 
     def _host_gram(self, dtype: str) -> Array:
         """By SciPy's BLAS, as everything here: NumPy's is another library, whose threads would wait beside ours."""
@@ -98,9 +105,3 @@ class Rows:
                 T = np.ascontiguousarray(tile, dtype)
             gram = syrk(1.0, T.T, beta=1.0, c=gram, lower=0, overwrite_c=1)
         return gram
-
-
-def blocks(size: int, block: int | None = None) -> list[slice]:
-    """Slices that cut a device's matrix into blocks."""
-    block = block or DEVICE_BLOCK
-    return [slice(i, min(i + block, size)) for i in range(0, size, block)]

@@ -22,7 +22,7 @@ from onestride.problem import Problem, exponent_axis, grid_axis
 from onestride.result import Simulation
 from onestride.simulation.arguments import OnProgress, seed_tuple, step_sizes, test_rows
 from onestride.simulation.cost import Plan
-from onestride.simulation.features import Trained, fitted_rows, overflow, train_further, train_once
+from onestride.simulation.features import Trained, fitted_rows, overflow, train_further
 from onestride.simulation.held_out import held_out
 from onestride.simulation.known import KnownMoments
 from onestride.simulation.luck import Drawn, estimates, measured
@@ -213,7 +213,7 @@ def _one_seed(
         else:
             G, beta = streamed_gradient(plan, seed, executor, W0, a)
         known = known.after_step(beta[0])
-        trained = train_once(plan, etas, seed, W0, G)
+        trained = Trained(plan, etas, (seed,), W0, G)
         del W0, G
     if plan.streams:
         paths = streamed_paths(trained, ridges, executor, lambda share: tick(int(share * (etas.size - 1))))
@@ -241,7 +241,7 @@ class _Draws:
             "ridge": partial(ridge_tasks, plan, seed),
             "test": partial(batch_tasks, problem, seed, "test_inputs", None, plan.tests, backend=backend),
         }
-        passes = {"ridge": 1 if plan.keeps_weights else 2}
+        passes = {"ridge": 2 if plan.stores_products and not plan.keeps_weights else 1}
         tasks = {name: make() for name, make in self._tasks.items() if ahead}
         self._sizes = {name: len(part) for name, part in tasks.items()}
         self._drawn = prefetched([task for name, part in tasks.items() for task in part * passes.get(name, 1)])

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from typing import Any
 
 import numpy as np
 from scipy.linalg import eigh
@@ -24,9 +25,11 @@ from onestride.simulation.memory import density_memory, require_room, spectrum_m
 from onestride.simulation.network import (
     Batch,
     Gradient,
+    at_exponents,
     draw_batch,
     draw_network,
     draw_teacher,
+    drawn_weights,
     gradient,
     ridge_roles,
     step_batch,
@@ -150,47 +153,73 @@ def measure_spectrum(
     >>> one.measure_spectrum(problem, seeds=2, count=3).leading.values.shape
     (2, 3)
     """
-    seed_list = seed_tuple(seeds)
+    how: dict[str, Any] = {"count": count, "full": full, "device": device, "progress": progress}
+    return measure_spectrum_along(problem, [problem.step.exponent], seeds, **how)[0]
+
+
+def measure_spectrum_along(
+    problem: Problem,
+    exponents: Sequence[float],
+    seeds: int | Iterable[int] = 4,
+    *,
+    count: int = 6,
+    full: bool = True,
+    device: str | None = None,
+    progress: OnProgress | bool | None = None,
+) -> list[MeasuredSpectrum]:
+    """`measure_spectrum` at each exponent of the step: they share the draws, the gradient and the spectrum without a step."""
+    seed_list, chosen = seed_tuple(seeds), at_exponents(problem, exponents)
     top = min(problem.n, problem.N)
     if not is_whole(count) or not 1 <= count <= top:
         raise InputError(f"count must be a whole number from 1 to min(n, N) = {top}, got {count!r}")
-    rows: list[dict[str, Array]] = []
+    rows: list[list[dict[str, Array]]] = []
     backend = choose(device)
     room = spectrum_memory(problem, int(count), backend, full=full)
     require_room(problem, room.memory, backend)
     with shown(progress, "measuring the spectrum") as tell:
         for i, seed in enumerate(seed_list):
-            rows.append(_one_seed(problem, seed, int(count), full, backend, stored=room.stores_features))
+            rows.append(_one_seed(chosen, seed, int(count), full, backend, stored=room.stores_features))
             tell(i + 1, len(seed_list))
-    return MeasuredSpectrum(problem, seed_list, *(Estimate(np.stack([r[name] for r in rows])) for name in _VALUES))
+    return [
+        MeasuredSpectrum(at, seed_list, *(Estimate(np.stack([seed[k][name] for seed in rows])) for name in _VALUES))
+        for k, at in enumerate(chosen)
+    ]
 
 
 def _one_seed(
-    problem: Problem, seed: int, count: int, full: bool, backend: Backend, *, stored: bool
-) -> dict[str, Array]:
-    n = problem.n
+    problems: Sequence[Problem], seed: int, count: int, full: bool, backend: Backend, *, stored: bool
+) -> list[dict[str, Array]]:
+    """The values of one seed after each of the steps."""
+    problem, n = problems[0], problems[0].n
     beta_star = draw_teacher(problem, seed)
     network = draw_network(problem, seed)
-    beta = step_gradient(problem, network, seed, backend).beta
-    beta = beta / np.linalg.norm(beta)
+    step = step_gradient(problem, network, seed, backend)
+    beta = step.beta / np.linalg.norm(step.beta)
+    untrained, *trained = drawn_weights(problems, network, seed, backend, step)
     X = draw_batch(problem, seed, ridge_roles(problem)[0], None, n).X
-    before, _ = decompose(feature_rows(problem, X, network.W0, backend, stored=stored), n, 0, full=full)
-    W = trained_weights(problem, network, seed, backend=backend)
-    after, vectors = decompose(feature_rows(problem, X, W, backend, stored=stored), n, count, full=full)
-    polynomials = hermite_table(X @ beta, DIRECTION_DEGREE)
+    rows = partial(feature_rows, problem, backend.put(X), backend=backend, stored=stored)
+    before, _ = decompose(rows(untrained()), n, 0, full=full)
+    polynomials, taught = hermite_table(X @ beta, DIRECTION_DEGREE), hermite_table(X @ beta_star, HIGHEST_OVERLAP)
+    powers = np.stack([polynomials[1] ** k for k in range(1, HIGHEST_OVERLAP + 1)])
     basis, _ = np.linalg.qr(polynomials.T)
     chance = (DIRECTION_DEGREE + 1) / n
-    on_direction = ((basis.T @ vectors) ** 2).sum(0)
-    return {
-        "eigenvalues": after,
-        "untrained_eigenvalues": before,
-        "leading": after[::-1][:count],
-        "overlaps": _overlaps(vectors, polynomials[: HIGHEST_OVERLAP + 1]),
-        "teacher_overlaps": _overlaps(vectors, hermite_table(X @ beta_star, HIGHEST_OVERLAP)),
-        "power_overlaps": _overlaps(vectors, np.stack([polynomials[1] ** k for k in range(1, HIGHEST_OVERLAP + 1)])),
-        "on_direction": np.maximum(on_direction - chance, 0.0) / max(1 - chance, chance),
-        "alignment": np.array(beta @ beta_star),
-    }
+    out: list[dict[str, Array]] = []
+    for W in trained:
+        after, vectors = decompose(rows(W()), n, count, full=full)
+        on_direction = ((basis.T @ vectors) ** 2).sum(0)
+        out.append(
+            {
+                "eigenvalues": after,
+                "untrained_eigenvalues": before,
+                "leading": after[::-1][:count],
+                "overlaps": _overlaps(vectors, polynomials[: HIGHEST_OVERLAP + 1]),
+                "teacher_overlaps": _overlaps(vectors, taught),
+                "power_overlaps": _overlaps(vectors, powers),
+                "on_direction": np.maximum(on_direction - chance, 0.0) / max(1 - chance, chance),
+                "alignment": np.array(beta @ beta_star),
+            }
+        )
+    return out
 
 
 def decompose(
@@ -224,9 +253,11 @@ def _eigenpairs(K: DeviceArray, count: int, backend: Backend) -> tuple[Array, De
             wanted = [m - count, m - 1]
             _, vectors = eigh(K, lower=False, subset_by_index=wanted, overwrite_a=True, check_finite=False)
         vectors = vectors[:, ::-1]
-    else:
+    elif count:
         values, vectors = xp.linalg.eigh(K)
         vectors = xp.flip(vectors[:, m - count :], axis=1)
+    else:
+        values, vectors = xp.linalg.eigvalsh(K), backend.empty(m, 0)
     return np.maximum(backend.get(values), 0.0), vectors
 
 

@@ -23,7 +23,7 @@ from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy.linalg import lu_factor, lu_solve
+from scipy.linalg import get_lapack_funcs
 
 from onestride._numerics import Array, Float, Inexact, inverse
 from onestride.theory.bulk import bulk_of
@@ -53,14 +53,26 @@ class Solution:
 
     @cached_property
     def _factors(self) -> Any:
-        return lu_factor(self.jacobian, check_finite=False)
+        return _lu(self.jacobian)
 
     def tangent(self, row: Array | float) -> tuple[Inexact[Array, "i"], Inexact[Array, "k"]]:
         """dρ, dq when λ_i moves at speed `row`: 1 for ∂/∂λ, 1/ρ² for the leave-one-out direction."""
         size = self.rho.size
         rhs = np.concatenate([self.rho * row, np.zeros(self.q.size)])
-        step = lu_solve(self._factors, rhs, check_finite=False)
+        step = _lu_solve(self._factors, rhs)
         return self.rho * step[:size], self.q * step[size:]
+
+
+def _lu(A: Inexact[Array, "m m"]) -> tuple[Any, Any, Any]:
+    """Factors of A by LAPACK itself: a hundred unknowns are solved in the time that checking arguments takes."""
+    getrf, getrs = get_lapack_funcs(("getrf", "getrs"), (A,))
+    factors, pivots, _ = getrf(A)
+    return factors, pivots, getrs
+
+
+def _lu_solve(factors: tuple[Any, Any, Any], b: Inexact[Array, "m"]) -> Inexact[Array, "m"]:
+    lu, pivots, getrs = factors
+    return getrs(lu, pivots, b)[0]
 
 
 class Block(NamedTuple):
@@ -76,7 +88,9 @@ def block(
     """The sector where the neurons' law is `strength`."""
     X = sector.factors[0]
     C = (X.T * (model.weight * q * strength * (model.problem.N / sector.dim))[..., None, :]) @ X
-    T = inverse(np.eye(C.shape[-1]) + P @ C)
+    M = P @ C
+    M.reshape(*M.shape[:-2], -1)[..., :: M.shape[-1] + 1] += 1
+    T = inverse(M)
     return Block(T, C @ T)
 
 
@@ -89,7 +103,7 @@ def residual_only(model: Model, lam: Any, rho: Inexact[Array, "i"], q: Inexact[A
         X, Y = sector.factors
         P, laws, share = (Y * D) @ Y.T, sector.strength.T, sector.share
         part = block(model, sector, P, q, laws)
-        CT = np.einsum("p,prs->rs", share * sector.dim / model.problem.n, part.CT)
+        CT = ((share * sector.dim / model.problem.n) @ part.CT.reshape(share.size, -1)).reshape(P.shape)
         row = row - ((CT @ Y) * Y).sum(0)
         column = column - share @ (laws * ((X @ (part.T @ P)) * X).sum(-1))
     return np.concatenate([rho * row, q * column])
@@ -141,12 +155,14 @@ def newton(
     tolerance: float = ROUNDING,
     steps: int = 40,
     cap: float = 1.0,
+    residual: Inexact[Array, "m"] | None = None,
 ) -> Solution:
-    """Newton's method from (ρ, q) at λ (a number, or one per row)."""
-    size, best, taken, factors = rho.size, np.inf, 0, None
+    """Newton's method from (ρ, q) at λ (a number, or one per row); `residual` is that of the start, if somebody has it."""
+    size, best, taken, factors, jacobian = rho.size, np.inf, 0, None, None
     positive = not np.iscomplexobj(lam) and bool(np.min(lam) > 0)
     evaluate, worth = _residual if positive else residual_and_jacobian, _worth(model)
-    residual, jacobian = evaluate(model, lam, rho, q)
+    if residual is None:
+        residual, jacobian = evaluate(model, lam, rho, q)
     while taken < steps:
         error = float(np.abs(residual).max())
         # stop at rounding level: small, and no longer falling
@@ -159,8 +175,8 @@ def newton(
             if factors is None:
                 if jacobian is None:
                     residual, jacobian = residual_and_jacobian(model, lam, rho, q)
-                factors = lu_factor(jacobian, check_finite=False)
-            step = lu_solve(factors, -residual, check_finite=False)
+                factors = _lu(jacobian)
+            step = _lu_solve(factors, -residual)
             if not np.isfinite(step).all():
                 break
             step *= min(1.0, cap / max(float(np.abs(step).max()), 1e-300))
@@ -208,9 +224,9 @@ def solve(
     taken = 0
     with np.errstate(all="ignore"):  # a failing iteration ends as `converged=False`
         if start is not None or cap == 1.0:
-            near = guess if start is None else _better(model, lam, _predict(start, lam), guess)
-            near = near or _untrained(model, float(np.real(lam)))
-            found = newton(model, lam, *near, cap=cap, steps=25 if start is None else 40, tolerance=tolerance)
+            near, known = (guess, None) if start is None else _better(model, lam, _predict(start, lam), guess)
+            near, most = near or _untrained(model, float(np.real(lam))), 25 if start is None else 40
+            found = newton(model, lam, *near, cap=cap, steps=most, tolerance=tolerance, residual=known)
             if found.converged:
                 return found
             taken = found.iterations
@@ -227,12 +243,13 @@ def solve(
     return replace(found, iterations=found.iterations + taken)
 
 
-def _better(model: Model, lam: complex, near: Guess, guess: Guess | None) -> Guess:
-    """Whichever leaves less of the equations."""
+def _better(model: Model, lam: complex, near: Guess, guess: Guess | None) -> tuple[Guess, Inexact[Array, "m"] | None]:
+    """Whichever leaves less of the equations, and what it leaves."""
     if guess is None:
-        return near
-    sizes = [float(np.abs(residual_only(model, lam, *one)).max()) for one in (near, guess)]
-    return guess if sizes[1] < sizes[0] else near
+        return near, None
+    left = [residual_only(model, lam, *one) for one in (near, guess)]
+    sizes = [float(np.abs(one).max()) for one in left]
+    return (guess, left[1]) if sizes[1] < sizes[0] else (near, left[0])
 
 
 def _predict(start: Solution, lam: complex) -> tuple[Array, Array]:
