@@ -55,11 +55,17 @@ class Solution:
     def _factors(self) -> Any:
         return lu_factor(self.jacobian, check_finite=False)
 
+    def solved(self, right: Inexact[Array, "m"]) -> Inexact[Array, "m"]:
+        """The change of (log ρ, log q) that moves the scaled residual by `right`."""
+        return lu_solve(self._factors, right, check_finite=False)
+
+    def answer(self, row: Array | float) -> Inexact[Array, "m"]:
+        """D log ρ and d log q when λ_i moves at speed `row`: 1 for ∂/∂λ, 1/ρ² for the leave-one-out direction."""
+        return self.solved(np.concatenate([self.rho * row, np.zeros(self.q.size)]))
+
     def tangent(self, row: Array | float) -> tuple[Inexact[Array, "i"], Inexact[Array, "k"]]:
-        """dρ, dq when λ_i moves at speed `row`: 1 for ∂/∂λ, 1/ρ² for the leave-one-out direction."""
-        size = self.rho.size
-        rhs = np.concatenate([self.rho * row, np.zeros(self.q.size)])
-        step = lu_solve(self._factors, rhs, check_finite=False)
+        """The same of ρ and q themselves."""
+        step, size = self.answer(row), self.rho.size
         return self.rho * step[:size], self.q * step[size:]
 
 
