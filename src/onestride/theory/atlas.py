@@ -26,6 +26,7 @@ from onestride.table import Table
 from onestride.theory.profile.errors import errors
 from onestride.theory.reliability import known_off
 from onestride.theory.table.errors import errors as of_rows
+from onestride.theory.table.rows import OF_A_MAP
 
 Plane = Literal["phi-psi", "n-N", "n-noise"]
 NAMES: dict[str, tuple[str, str]] = {"phi-psi": ("phi", "psi"), "n-N": ("n", "N"), "n-noise": ("n", "noise")}
@@ -234,7 +235,7 @@ def _errors(problem: Problem, eta: float, penalties: Float[Array, "penalties"]) 
     step = Step(constant=eta, exponent=0.0) if eta else Step.none()
     there = problem.replace(step=step)
     if isinstance(problem.inputs, Table):
-        found = of_rows(there, [step], penalties)
+        found = of_rows(there, [step], penalties, effort=OF_A_MAP)
     elif known_off(there) is not None:
         return np.full(penalties.size, np.nan)
     else:
