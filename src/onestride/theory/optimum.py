@@ -269,15 +269,25 @@ class _Search:
     def _steps(self) -> Array:
         """Steps of the scan; of a table those at which its theory does not interpolate."""
         if self._of_rows:
-            return float(np.sqrt(self.problem.N)) * 2.0 ** np.arange(-6, 5)
+            return float(np.sqrt(self.problem.N)) * 2.0 ** np.arange(-6, 5, 2)
         return np.asarray(np.geomspace(1 / 10, 30 * float(np.sqrt(self.problem.n)), _STEPS), float)
 
     @cached_property
     def _scanned(self) -> tuple[Array, Array, Array]:
         """Steps (the last one as given), penalties (the same) and test errors, for every search: models are what takes time."""
-        etas = np.append(np.append(self._steps(), 0.0) if "step" in self.names else [], self.problem.eta)
         ridges = np.append(_PENALTIES if "ridge" in self.names else [], self.problem.ridge)
-        return etas, ridges, np.array([self._errors(self.at(eta=float(eta)), ridges) for eta in etas])
+
+        def row(eta: float) -> Array:
+            return self._errors(self.at(eta=eta), ridges)
+
+        steps: list[float] = self._steps().tolist() if "step" in self.names else []
+        rows = {eta: row(eta) for eta in steps}
+        if self._of_rows and rows:  # the steps between, beside the best of all and the best at the penalty given
+            best = {min(rows, key=lambda eta: float(rows[eta][some].min())) for some in (slice(None), slice(-1, None))}
+            rows |= {eta: row(eta) for eta in {near for at in best for near in (at / 2, 2 * at)} - set(rows)}
+        etas = [*sorted(rows), 0.0, self.problem.eta] if rows else [self.problem.eta]
+        table = [rows[eta] if eta in rows else row(eta) for eta in etas]
+        return np.array(etas), ridges, np.array(table)
 
     def _errors(self, at: Problem, ridges: Array) -> Array:
         """Test errors at these penalties; infinite where they are unknown or known to be off."""
