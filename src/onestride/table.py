@@ -42,7 +42,9 @@ class TableFacts:
     notes: tuple[str, ...] = ()
 
     def __str__(self) -> str:
-        link = ", ".join(f"{c:+.3f} ± {e:.3f}" for c, e in zip(self.link, self.link_stderr, strict=True))
+        link = ", ".join(f"{c:+.3f} ± {e:.3f}" for c, e in zip(self.link, self.link_stderr, strict=True)).replace(
+            "-", "−"
+        )
         lines = [
             f"{self.rows} rows of {self.columns} columns, which count as {self.effective_dimension:.1f} uncorrelated ones",
             f"a linear function explains {self.linear:.1%} ± {self.linear_stderr:.1%} of the target",

@@ -85,3 +85,8 @@ def test_a_step_that_only_hurts_is_not_taken():
 def test_bad_variables_get_a_sentence(over):
     with pytest.raises(one.InputError, match="over must be some of 'step', 'ridge', 'split', each once"):
         one.optimum(PROBLEM, over=over)
+
+
+def test_nothing_is_split_where_one_batch_does_both():
+    with pytest.raises(one.InputError, match="over='split' needs samples of their own for the step"):
+        one.optimum(PROBLEM.replace(fresh=False), over=("split",))

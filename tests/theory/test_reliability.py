@@ -12,8 +12,8 @@ import onestride as one
 from onestride._backend.threads import one_thread
 from onestride.problem import Step
 from onestride.result import QUANTITIES, Status
-from onestride.theory import predict as predict_module
 from onestride.theory.baselines import linear_ridge
+from onestride.theory.profile import errors as profile_module
 from onestride.theory.profile.equations import MOST_STEPS
 from onestride.theory.profile.errors import errors as profile_errors
 from onestride.theory.reliability import _by_degrees, fluctuation, known_off
@@ -274,9 +274,9 @@ def blas_threads():
 
 
 def test_theory_runs_on_one_blas_thread_and_gives_the_others_back(monkeypatch):
-    seen, real = [], predict_module.profile.errors_at
+    seen, real = [], profile_module.errors_at
     monkeypatch.setattr(
-        predict_module.profile,
+        profile_module,
         "errors_at",
         lambda *args, **kwargs: (seen.append(blas_threads()), real(*args, **kwargs))[1],
     )

@@ -3,7 +3,8 @@
 At every point of the plane the test error is tabulated over steps and penalties, from the best step of the point before until both
 neighbours of the best are worse; for each step it is that of the best penalty, by a parabola in log λ through the best and its neighbours, then that of the best step, by one in log η. The theory is that of `predict` on the
 few nodes of a map: errors within 2 % of its (`one.optimum` has the rest), a map of 6 × 6 points in seconds. Cells whose numbers are known
-to be off do not count. Of a table the theory is that of its rows, as `predict` has it.
+to be off do not count. Of a table the theory is that of its rows, with fewer draws of a step's change than
+`predict` takes: of 39 cells of two tables 36 are within 2.5 % of a map with all of them, the worst 8 % off.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ from onestride.table import Table
 from onestride.theory.profile.errors import errors
 from onestride.theory.reliability import known_off
 from onestride.theory.table.errors import errors as of_rows
+from onestride.theory.table.rows import OF_A_MAP
 
 Plane = Literal["phi-psi", "n-N", "n-noise"]
 NAMES: dict[str, tuple[str, str]] = {"phi-psi": ("phi", "psi"), "n-N": ("n", "N"), "n-noise": ("n", "noise")}
@@ -234,7 +236,7 @@ def _errors(problem: Problem, eta: float, penalties: Float[Array, "penalties"]) 
     step = Step(constant=eta, exponent=0.0) if eta else Step.none()
     there = problem.replace(step=step)
     if isinstance(problem.inputs, Table):
-        found = of_rows(there, [step], penalties)
+        found = of_rows(there, [step], penalties, effort=OF_A_MAP)
     elif known_off(there) is not None:
         return np.full(penalties.size, np.nan)
     else:

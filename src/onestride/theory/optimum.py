@@ -2,51 +2,48 @@
 
     min over η, λ, s of the test error,     n_step = s B samples for the step, n = (1 − s) B for the fit,
 
-B = n + n_step the budget of the problem given. A scan finds the valley: steps from 1/30 to 30√n against penalties by decades
-(one model of the theory serves all penalties, on the nodes of a search; of a table steps from √N/64 to 16√N), then shares of the samples. From there a quadratic model of the error in
-(log η, log λ, log s/(1 − s)) leads to the minimum. Only numbers that are not known to be off count: where the error still
-falls at the end of what the theory describes, `at_boundary` names the variable.
-
-Why no tangents in η and s, as there are in λ: λ enters the equations themselves, and one linear system gives dρ, dq (`equations.Solution`). η and
-n_step enter what they are made of: the law of the gradient's noise (roots, tables, expectations window by window), the nodes and the
-averages of σ over them. A tangent through all of these would be as long as they are, and setting a model up is more than half of the cost of
-an error, so that implicit differentiation, which spares the solution only, costs as much as two errors: what a difference costs. The
-quadratic model takes 10 to 20 errors in all.
+B = n + n_step the budget of the problem given. A scan finds the valley, as there may be several: steps from 1/10 to 30√n against penalties
+from 1e-4 to 100 (one model of the theory serves all penalties, on the nodes of a search), then shares of the samples. From there the slopes of the
+error in (log η, log λ, log s/(1 − s)) lead to the minimum (`descent`). They come from the equations (`profile.slopes`); of the
+other theories from differences of errors. Of a table steps are powers of two of η/√N: its error is interpolated between them in log η
+and smallest at one of them. Only numbers that are not known to be off count: where the error still falls at the end of what the theory
+describes, `at_boundary` names the variable.
 """
 
-# pyright: reportMissingTypeStubs=false
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Literal, cast
+from typing import Literal
 
 import numpy as np
-from scipy.optimize import Bounds, minimize  # pyright: ignore[reportUnknownVariableType]
 
 from onestride._backend.threads import one_thread
 from onestride._errors import InputError
 from onestride._numerics import Array
 from onestride.drawing import Panel, Series
 from onestride.problem import Problem, Step
-from onestride.result import Prediction, Result, Status, TheoryError
+from onestride.result import Errors, Prediction, Result, Status, TheoryError
 from onestride.table import Table
 from onestride.theory.assumptions import failed_assumption
+from onestride.theory.descent import descend
 from onestride.theory.predict import predict
 from onestride.theory.profile.strength import Level
-from onestride.theory.registry import Method, choose
+from onestride.theory.registry import Method, Move, Theory, choose
 from onestride.theory.reliability import known_off, mark
 
 VARIABLES = ("step", "ridge", "split")
 Variable = Literal["step", "ridge", "split"]
 RIDGES = (1e-6, 1e3)  # penalties looked at
 SHARES = (0.02, 0.98)  # of the samples that go to the step
-_STEPS = 12  # sizes of the step in the scan, from 1/30 to 30√n
-_PENALTIES = np.geomspace(1e-4, 1e2, 7)
+_STEPS = 9  # sizes of the step in the scan, from 1/10 to 30√n
+_PENALTIES = np.geomspace(1e-4, 1e2, 5)
 _SPLITS = (0.1, 0.3, 0.5, 0.7, 0.9)
-_CLOSE = 1e-2  # where the search ends, in the logarithms; the error is flat there
-_MOST = 80  # evaluations of the search
+_APART = 1e-3  # of two problems that a slope compares, in the logarithms
+_SAMPLES = 1e-2  # the same in shares of the samples: tables are cut differently from one sample to the next, errors by up to 4e-5
+_HALVINGS = 5  # of the way to the largest step that may be trusted
+_AT_END = 2e-2  # the same of a bound and a minimum that lies at it
 
 
 @dataclass(frozen=True, repr=False)
@@ -126,6 +123,8 @@ def optimum(
     written with the problem's own exponent. `TheoryError` where no cell of the scan has a number that may be trusted.
     """
     names = _checked(over)
+    if "split" in names and not problem.fresh:
+        raise InputError("over='split' needs samples of their own for the step, got a problem with fresh=False")
     search = _Search(problem, names, method, level)
     best, at_boundary = search.over(names)
     alone = {} if len(names) == 1 or not each else {name: search.alone(name) for name in names}
@@ -177,35 +176,56 @@ class _Search:
 
     def over(self, names: tuple[str, ...]) -> tuple[Problem, tuple[str, ...]]:
         """The best problem, and which variables end where the search does."""
-        scanned = self._scan(names)
-        start, size = {name: value for name, (value, _) in scanned.items()}, len(names)
+        axes = self._scan(names)
+        start = {axis.name: axis.value for axis in axes}
         if start.get("eta") == 0:  # no step is best among those tried
             return self.at(**start), ()
-        x0 = np.array([_coordinate(name, value) for name, value in start.items()])
-        low, high = np.array([[_coordinate(name, end) for end in ends] for name, (_, ends) in scanned.items()]).T
+        moving = [axis for axis in axes if not axis.fixed]
+        low, high, bend, x = (
+            np.array([getattr(axis, part) for axis in moving]) for part in ("low", "high", "bend", "x")
+        )
 
         def problem_at(x: Array) -> Problem:
-            return self.at(**{name: _value(name, float(v)) for name, v in zip(start, x, strict=True)})
+            return self.at(
+                **start | {axis.name: _value(axis.name, float(v)) for axis, v in zip(moving, x, strict=True)}
+            )
 
-        def loss(x: Array) -> float:
-            return np.log(min(self.error(problem_at(x)), 1e300))
+        def look(x: Array) -> tuple[float, Array]:
+            here, aside = problem_at(x), [problem_at(x + _APART * each) for each in np.eye(x.size)]
+            return self._look(
+                here, [self._move(axis.name, here, there) for axis, there in zip(moving, aside, strict=True)]
+            )
 
-        found = cast(
-            "Any",
-            minimize(
-                loss,
-                x0,
-                method="COBYQA",
-                bounds=Bounds(low, high),
-                options={"initial_tr_radius": 0.5, "final_tr_radius": _CLOSE, "maxfev": _MOST * size},
-            ),
-        )
-        x = np.clip(np.asarray(found["x"], float), low, high)
-        names_at = [name for name, v, a, b in zip(names, x, low, high, strict=True) if min(v - a, b - v) < 2 * _CLOSE]
-        best = problem_at(x)
-        return (best, tuple(names_at)) if self.error(best) <= self.error(self.at(**start)) else (self.at(**start), ())
+        x = descend(look, x, bend, low, high) if moving else x
+        ends = {axis.name for axis, v, a, b in zip(moving, x, low, high, strict=True) if min(v - a, b - v) < _AT_END}
+        ends |= {axis.name for axis in axes if axis.fixed and not axis.low < axis.x < axis.high}
+        return problem_at(x), tuple(name for name in names if _FIELD[name] in ends)
 
-    def _scan(self, names: tuple[str, ...]) -> dict[str, tuple[float, tuple[float, float]]]:
+    def _move(self, name: str, here: Problem, there: Problem) -> Move:
+        """From one problem to another in one variable; samples are whole, and a hundredth of them or one."""
+        if name != "share":
+            return Move(here, there, 0.0, _APART)
+        budget, n_step = here.n + here.step_samples, here.step_samples
+        more = max(round(_SAMPLES * budget), 1)
+        more = more if n_step + more < budget else -more
+        eta = here.eta if "step" in self.names else None
+        there = self.at(share=(n_step + more) / budget, ridge=here.ridge, eta=eta)
+        apart = _coordinate("share", there.step_samples / budget) - _coordinate("share", n_step / budget)
+        return Move(here, there, 0.0, apart) if apart > 0 else Move(there, here, apart, 0.0)
+
+    def _look(self, here: Problem, moves: list[Move]) -> tuple[float, Array]:
+        """The logarithm of the test error and its slopes; infinite where there is none that may be trusted."""
+        theory = choose(here, self.method, self.level).searching
+        if theory.slopes is not None and not self._known_off(here, theory):
+            found, slopes = theory.slopes(here, moves)
+            return float(np.log(self._trusted(here, theory, np.array([here.ridge]), found)[0])), slopes
+        value, sides = np.log(self.error(here)), [[self.error(at) for at in move[:2]] for move in moves]
+        with np.errstate(invalid="ignore"):
+            return float(value), np.array(
+                [np.log(b / a) / (move.high - move.low) for move, (a, b) in zip(moves, sides, strict=True)]
+            )
+
+    def _scan(self, names: tuple[str, ...]) -> list[_Axis]:
         """By variable, in the order of `names`: where to start, and the ends of the search."""
         etas, ridges, table = self._scanned
         tried, penalties = (
@@ -214,39 +234,75 @@ class _Search:
         )
         some = table[np.ix_(tried, penalties)]
         i, j = _smallest(some, self._why)
-        out: dict[str, tuple[float, tuple[float, float]]] = {}
+        eta, ridge, out = float(etas[tried[i]]), float(ridges[penalties[j]]), list[_Axis]()
         if "step" in names:
-            trusted = etas[tried][np.isfinite(some).any(1) & (etas[tried] > 0)]
-            out["eta"] = float(etas[tried[i]]), (1e-3, float(trusted.max(initial=1e-3)))
+            ends = (float(etas[0]), float(etas[-3])) if self._of_rows else (1e-3, self._largest(etas[tried], some))
+            stepped = slice(0, tried.size - 1)  # the last is none
+            bend = _bend(np.log(etas[tried][stepped]), some[stepped, j], i)
+            out.append(_Axis("eta", eta, ends, bend, fixed=self._of_rows or eta == 0))
         if "ridge" in names:
-            out["ridge"] = float(ridges[penalties[j]]), RIDGES
+            out.append(_Axis("ridge", ridge, RIDGES, _bend(np.log(ridges[penalties]), some[i], j)))
         if "split" in names:
-            at = {"eta": float(etas[tried[i]]), "ridge": float(ridges[penalties[j]])}
+            at = {"eta": eta if "step" in names else None, "ridge": ridge}
             splits = np.array([[self.error(self.at(**at, share=share))] for share in _SPLITS])
-            out["share"] = _SPLITS[_smallest(splits, self._why)[0]], SHARES
+            k = _smallest(splits, self._why)[0]
+            bend = _bend(np.array([_coordinate("share", share) for share in _SPLITS]), splits[:, 0], k)
+            out.append(_Axis("share", _SPLITS[k], SHARES, bend))
         return out
 
+    def _largest(self, etas: Array, errors: Array) -> float:
+        """Where the steps end that have a number to be trusted: the largest of the scan, and beyond it where the theory is not known to be off."""
+        low = float(etas[np.isfinite(errors).any(1)].max(initial=1e-3))
+        high = float(etas[etas > low].min(initial=np.inf))
+        theory = choose(self.problem, self.method, self.level)
+        if not (np.isfinite(high) and low in etas and self._known_off(self.at(eta=high), theory)):
+            return low
+        for _ in range(_HALVINGS):
+            middle = float(np.sqrt(low * high))
+            low, high = (low, middle) if self._known_off(self.at(eta=middle), theory) else (middle, high)
+        return low
+
+    @property
+    def _of_rows(self) -> bool:
+        return isinstance(self.problem.inputs, Table)
+
     def _steps(self) -> Array:
-        """Steps of the scan; of a table at powers of two of η/√N, which its theory has without interpolation."""
-        if isinstance(self.problem.inputs, Table):
+        """Steps of the scan; of a table those at which its theory does not interpolate."""
+        if self._of_rows:
             return float(np.sqrt(self.problem.N)) * 2.0 ** np.arange(-6, 5, 2)
-        return np.asarray(np.geomspace(1 / 30, 30 * float(np.sqrt(self.problem.n)), _STEPS), float)
+        return np.asarray(np.geomspace(1 / 10, 30 * float(np.sqrt(self.problem.n)), _STEPS), float)
 
     @cached_property
     def _scanned(self) -> tuple[Array, Array, Array]:
         """Steps (the last one as given), penalties (the same) and test errors, for every search: models are what takes time."""
-        etas = np.append(np.append(self._steps(), 0.0) if "step" in self.names else [], self.problem.eta)
         ridges = np.append(_PENALTIES if "ridge" in self.names else [], self.problem.ridge)
-        return etas, ridges, np.array([self._errors(self.at(eta=float(eta)), ridges) for eta in etas])
+
+        def row(eta: float) -> Array:
+            return self._errors(self.at(eta=eta), ridges)
+
+        steps: list[float] = self._steps().tolist() if "step" in self.names else []
+        rows = {eta: row(eta) for eta in steps}
+        if self._of_rows and rows:  # the steps between, beside the best of all and the best at the penalty given
+            best = {min(rows, key=lambda eta: float(rows[eta][some].min())) for some in (slice(None), slice(-1, None))}
+            rows |= {eta: row(eta) for eta in {near for at in best for near in (at / 2, 2 * at)} - set(rows)}
+        etas = [*sorted(rows), 0.0, self.problem.eta] if rows else [self.problem.eta]
+        table = [rows[eta] if eta in rows else row(eta) for eta in etas]
+        return np.array(etas), ridges, np.array(table)
 
     def _errors(self, at: Problem, ridges: Array) -> Array:
         """Test errors at these penalties; infinite where they are unknown or known to be off."""
         theory = choose(at, self.method, self.level).searching
-        marked = not (theory.limit or theory.of_tables)
-        if marked and failed_assumption(at.replace(step=Step.none())) is None and known_off(at) is not None:
+        if self._known_off(at, theory):
             return np.full(ridges.size, np.inf)
-        found = theory.errors(at, [at.step], ridges)
-        if marked:
+        return self._trusted(at, theory, ridges, theory.errors(at, [at.step], ridges))
+
+    def _known_off(self, at: Problem, theory: Theory) -> bool:
+        marked = not (theory.limit or theory.of_tables)
+        return marked and failed_assumption(at.replace(step=Step.none())) is None and known_off(at) is not None
+
+    def _trusted(self, at: Problem, theory: Theory, ridges: Array, found: Errors) -> Array:
+        """The test errors among these; infinite where they are unknown or known to be off."""
+        if not (theory.limit or theory.of_tables):
             before = (
                 found if theory.every_degree else theory.errors(at, [Step.none()], ridges)
             )  # what `mark` needs of it
@@ -255,6 +311,40 @@ class _Search:
 
     def _why(self) -> str:
         return predict(self.problem, method=self.method, level=self.level, throw=False).message
+
+
+_FIELD = {"step": "eta", "ridge": "ridge", "split": "share"}
+
+
+@dataclass(frozen=True)
+class _Axis:
+    """One variable of a search: where the scan left it, its ends, and the second derivative of log(error) there."""
+
+    name: str
+    value: float
+    ends: tuple[float, float]
+    bend: float
+    fixed: bool = False  # at one of the values of the scan
+
+    @property
+    def x(self) -> float:
+        return _coordinate(self.name, self.value)
+
+    @property
+    def low(self) -> float:
+        return _coordinate(self.name, self.ends[0])
+
+    @property
+    def high(self) -> float:
+        return _coordinate(self.name, self.ends[1])
+
+
+def _bend(x: Array, errors: Array, at: int) -> float:
+    """The second derivative of log(error) at the smallest of some errors; 0 where its neighbours do not tell."""
+    if not 0 < at < errors.size - 1 or not np.isfinite(errors[at - 1 : at + 2]).all():
+        return 0.0
+    y = np.log(errors[at - 1 : at + 2])
+    return float(2 * np.diff(np.diff(y) / np.diff(x[at - 1 : at + 2]))[0] / (x[at + 1] - x[at - 1]))
 
 
 def _smallest(table: Array, why: Callable[[], str]) -> tuple[int, int]:

@@ -8,7 +8,7 @@ from onestride._backend.threads import one_thread
 from onestride.problem import Problem, Step, exponent_axis, grid_axis
 from onestride.result import Prediction, PredictionGrid, Status, TheoryError
 from onestride.theory import finite_step, plateau
-from onestride.theory.profile import errors as profile
+from onestride.theory.profile import slopes as profile
 from onestride.theory.profile.strength import Level
 from onestride.theory.registry import Method, choose, methods, register
 from onestride.theory.registry import Theory as Theory

@@ -2,19 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from numpy.typing import ArrayLike
 
 from onestride._errors import InputError
+from onestride._numerics import Array
 from onestride.problem import Problem, Step
 from onestride.result import Errors
 from onestride.table import Table
 
 # the choices of `method=` for editors and type checkers; a theory of one's own is registered at run time
 Method = Literal["auto", "profile", "finite-step", "plateau", "table"]
+
+
+class Move(NamedTuple):
+    """Two problems on a line through a third one, and where on it they are: low ≤ 0 < high."""
+
+    below: Problem
+    above: Problem
+    low: float
+    high: float
 
 
 @dataclass(frozen=True)
@@ -39,6 +49,8 @@ class Theory:
         It describes the rows of a table, and "auto" takes it for those problems only. It marks its numbers itself.
     unchecked
         `errors` on as few nodes as a search can do with, where that is quicker.
+    slopes
+        (problem, moves) → the same of one problem, and d log(test error) along every move, where derivatives cost less than errors.
     """
 
     name: str
@@ -50,6 +62,7 @@ class Theory:
     at_level: Callable[[str], Theory] | None = None
     of_tables: bool = False
     unchecked: Callable[[Problem, list[Step], ArrayLike], Errors] | None = None
+    slopes: Callable[[Problem, Sequence[Move]], tuple[Errors, Array]] | None = None
 
     @property
     def searching(self) -> Theory:

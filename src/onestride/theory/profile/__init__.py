@@ -32,4 +32,5 @@ In the order of the formulas:
     equations       `solve` at a real, complex or negative λ
     quadratic_form  Y = yᵀRy and its derivatives, read off a solution
     errors          train and test errors on steps × penalties, with a status and a sentence for each
+    slopes          the derivatives of the test error by the step, the penalty and the samples
 """

@@ -55,11 +55,17 @@ class Solution:
     def _factors(self) -> Any:
         return _lu(self.jacobian)
 
+    def solved(self, right: Inexact[Array, "m"]) -> Inexact[Array, "m"]:
+        """The change of (log ρ, log q) that moves the scaled residual by `right`."""
+        return _lu_solve(self._factors, right)
+
+    def answer(self, row: Array | float) -> Inexact[Array, "m"]:
+        """D log ρ and d log q when λ_i moves at speed `row`: 1 for ∂/∂λ, 1/ρ² for the leave-one-out direction."""
+        return self.solved(np.concatenate([self.rho * row, np.zeros(self.q.size)]))
+
     def tangent(self, row: Array | float) -> tuple[Inexact[Array, "i"], Inexact[Array, "k"]]:
-        """dρ, dq when λ_i moves at speed `row`: 1 for ∂/∂λ, 1/ρ² for the leave-one-out direction."""
-        size = self.rho.size
-        rhs = np.concatenate([self.rho * row, np.zeros(self.q.size)])
-        step = _lu_solve(self._factors, rhs)
+        """The same of ρ and q themselves."""
+        step, size = self.answer(row), self.rho.size
         return self.rho * step[:size], self.q * step[size:]
 
 

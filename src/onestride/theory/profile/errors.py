@@ -27,8 +27,10 @@ from onestride.theory.registry import Theory
 
 STRONG = 3.1  # of a row's length: for weaker steps the default nodes are accurate to 1e-4 or much better
 NODE_TOLERANCE = 0.01
-_SEARCHING = 21  # nodes of a search: errors to 3e-4
+SEARCHING = 21  # nodes of a search: errors to 3e-4
 _ROUNDING = 1e-3  # what it may do to errors of very different sizes
+
+Trail = dict[int, dict[float, Solution]]  # by member of the model and λ: what the last step has left for the next
 
 
 def errors(
@@ -39,17 +41,18 @@ def errors(
     level: str = BEST_LEVEL,
     nodes: int = NODES,
     checked: bool = True,
+    trail: Trail | None = None,
 ) -> Errors:
     """Train and test errors on steps × penalties; cells that could not be solved are NaN with a sentence.
 
-    After strong steps other nodes must give the same, unless told not to look (`checked`).
+    After strong steps other nodes must give the same, unless told not to look (`checked`). Solutions of the last step are left in `trail`.
     """
     lam = np.asarray(ridges, float)
     shape = (len(steps), lam.size)
     values = np.full((3, *shape), np.nan)
     residual, iterations = np.full(shape, np.nan), np.zeros(shape, int)
     status, message = np.full(shape, Status.SOLVED, object), np.full(shape, Status.SOLVED.value, object)
-    trail: Trail = {}
+    trail = {} if trail is None else trail
     for i, step in enumerate(steps):
         stepped = problem.replace(step=step)
         model = try_model(stepped, level, nodes=nodes, same_batch=True)
@@ -75,9 +78,6 @@ def errors(
         failed = message[i] != Status.SOLVED.value
         status[i, failed], values[:, i, failed] = Status.NOT_CONVERGED, np.nan
     return Errors(values[0], values[1], values[2], residual, iterations, status, message)
-
-
-Trail = dict[int, dict[float, Solution]]  # by member of the model and λ: what the last step has left for the next
 
 
 def _guess(last: dict[float, Solution], lam: float, above: Solution | None, model: Model) -> Guess | None:
@@ -297,9 +297,6 @@ def at_level(level: str) -> Theory:
         accuracy,
         partial(failed_assumption, schedules=level == BEST_LEVEL, same_batch=level == BEST_LEVEL),
         every_degree=level == BEST_LEVEL,
-        at_level=at_level,
-        unchecked=partial(errors, level=level, nodes=_SEARCHING, checked=False),
+        at_level=at_level,  # `slopes` adds its own
+        unchecked=partial(errors, level=level, nodes=SEARCHING, checked=False),
     )
-
-
-THEORY = at_level(BEST_LEVEL)

@@ -19,7 +19,7 @@ from onestride.problem import Problem, Step
 from onestride.result import Errors, Status
 from onestride.table import Table
 from onestride.theory.registry import Theory
-from onestride.theory.table.rows import FEWEST, ROWS, Network, errors_by_size, network_of
+from onestride.theory.table.rows import FEWEST, FULL, ROWS, Effort, Network, errors_by_size, network_of
 
 WEAKEST = 2.0**-6  # of η/√N: its factor differs from 1 by what is interpolated to 1
 BEYOND_ROWS = 10.0  # times the rows of the table: as far as powers of γ may continue what they show
@@ -46,7 +46,7 @@ def refused(problem: Problem) -> str | None:
     return None
 
 
-def errors(problem: Problem, steps: list[Step], ridges: ArrayLike) -> Errors:
+def errors(problem: Problem, steps: list[Step], ridges: ArrayLike, *, effort: Effort = FULL) -> Errors:
     """Train and test errors on steps × penalties."""
     lam = np.asarray(ridges, float)
     shape = (len(steps), lam.size)
@@ -58,7 +58,7 @@ def errors(problem: Problem, steps: list[Step], ridges: ArrayLike) -> Errors:
         if reason is not None:
             status[i], message[i] = Status.ASSUMPTION, f"{Status.ASSUMPTION.value}: {reason}"
             continue
-        found = with_spread(stepped, lam)
+        found = with_spread(stepped, lam, effort)
         values[:, i] = found[:3]
         for j, reach in enumerate(found[4]):
             reason = beyond_the_rows(stepped, float(lam[j]), float(reach))
@@ -68,22 +68,24 @@ def errors(problem: Problem, steps: list[Step], ridges: ArrayLike) -> Errors:
     return Errors(loss, training, test, np.zeros(shape), np.zeros(shape, int), status, message)
 
 
-def with_spread(problem: Problem, ridges: Float[Array, "penalties"]) -> Float[Array, "5 penalties"]:
+def with_spread(
+    problem: Problem, ridges: Float[Array, "penalties"], effort: Effort = FULL
+) -> Float[Array, "5 penalties"]:
     """Objective, training and test error, the relative standard error of the last, and how far beyond the rows it lies."""
     table = problem.inputs
     assert isinstance(table, Table)
     n, N, network = problem.n, problem.N, network_of(problem)
     found = errors_by_size(table, network, n, N, ridges, paired=False)
     if problem.eta:
-        found[:3] *= _factor(table, problem, ridges)
+        found[:3] *= _factor(table, problem, ridges, effort)
     return found
 
 
-def _factor(table: Table, problem: Problem, ridges: Array) -> Float[Array, "3 penalties"]:
+def _factor(table: Table, problem: Problem, ridges: Array, effort: Effort) -> Float[Array, "3 penalties"]:
     """After over before, interpolated between powers of two of η/√N and of the rows of the step."""
     out = np.zeros((3, ridges.size))
     for weight, network in stepped_networks(table, problem):
-        out += weight * _log_factor(table, network, problem, ridges)
+        out += weight * _log_factor(table, network, problem, ridges, effort)
     return np.exp(out)
 
 
@@ -101,9 +103,11 @@ def after_step(problem: Problem, strength: float, step_rows: int) -> Network:
     return replace(network_of(problem), strength=strength, step_rows=step_rows, width=width)
 
 
-def _log_factor(table: Table, network: Network, problem: Problem, ridges: Array) -> Float[Array, "3 penalties"]:
+def _log_factor(
+    table: Table, network: Network, problem: Problem, ridges: Array, effort: Effort
+) -> Float[Array, "3 penalties"]:
     pair = [
-        errors_by_size(table, one, problem.n, problem.N, ridges, paired=True)[:3]
+        errors_by_size(table, one, problem.n, problem.N, ridges, paired=True, effort=effort)[:3]
         for one in (network.untrained, network)
     ]
     return np.log(pair[1] / pair[0])

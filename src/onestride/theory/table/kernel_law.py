@@ -23,7 +23,9 @@ What is learned: the mean fit holds ξ_k/(ξ_k + γ) of the labels along an eige
 
     E g(x)(y − f̂(x)) = Σ_k γ/(ξ_k + γ) g_k v_k,
 
-which depends on n, N and λ through γ alone; residuals of rows left out show it at every γ, and below the smallest one it stays.
+which depends on n, N and λ through γ alone; residuals of rows left out show it at every γ. Below the smallest one it goes on as the power
+of γ that it is there, between 0 and 1 as each of its terms is: a term's power, ξ_k/(ξ_k + γ), rises to 1, so that where they have one sign this is the least
+that is learned.
 """
 
 # pyright: reportMissingTypeStubs=false, reportConstantRedefinition=false, reportUnknownVariableType=false, reportUnknownMemberType=false
@@ -31,6 +33,7 @@ which depends on n, N and λ through γ alone; residuals of rows left out show i
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from scipy.interpolate import PchipInterpolator
@@ -42,6 +45,7 @@ _PENALTIES = np.logspace(4, -11, 91)  # of the largest eigenvalue
 _SHOWN = 0.9  # of min(m, M): a trace beyond this hangs on the last few rows
 _FINE = 600  # points of the curves; the root is interpolated between them
 FIXED = 10**15  # neurons: all there are
+_LAST = 2.0  # in log γ, above the smallest one: what powers are read off
 _BEYOND = 25.0  # in log γ, of the powers that continue them
 
 
@@ -83,7 +87,19 @@ class KernelLaw:
     def unlearned(self, n: int, N: int, ridge: float) -> Float[Array, "g 2"]:
         """E g(y − f̂) and E g y of every function g."""
         (at,) = self._scales(n, N, np.array([ridge]))
-        return np.array([[np.interp(at, self.at, values[:-1]), values[-1]] for values in self.left])
+        below = np.exp(self.falls * min(at - self.shown, 0.0))
+        return np.array([[np.interp(at, self.at, v[:-1]) * f, v[-1]] for v, f in zip(self.left, below, strict=True)])
+
+    @cached_property
+    def falls(self) -> Float[Array, "g"]:
+        """Powers of γ that continue what is left below the smallest one: its slope over the last factor e², where it has one sign there."""
+        some = self.at <= self.shown + _LAST
+        last = self.left[:, :-1][:, some]
+        sure = (np.abs(last) > 0).all(1) & (np.ptp(np.sign(last), axis=1) == 0) & (some.sum() > 2)
+        slopes = [
+            np.polyfit(self.at[some], np.log(np.abs(v)), 1)[0] if ok else 0.0 for v, ok in zip(last, sure, strict=True)
+        ]
+        return np.clip(np.array(slopes, float), 0.0, 1.0)
 
     def _scales(self, n: int, N: int, ridges: Float[Array, "penalties"]) -> list[float]:
         """The root u = log γ of both equations at each penalty."""

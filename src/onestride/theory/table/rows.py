@@ -18,6 +18,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from typing import NamedTuple
 
 import numpy as np
 
@@ -27,11 +28,23 @@ from onestride.problem import Problem
 from onestride.table import Table
 from onestride.theory.table.kernel_law import FIXED, KernelLaw, kernel_law
 
-MANY = 2048  # neurons
-ROWS, PAIRED_ROWS = 2000, 1000  # the most of one law without a step, and with one
+ROWS = 2000  # the most of one law
 FEWEST = 40  # rows of a law
 DEGREES = 4  # of what is learned along the table's index
-DRAWS, MOST_DRAWS = 3, 24  # of rows and neurons: more where they are few
+DRAWS = 3  # of rows and neurons: more where they are few
+
+
+class Effort(NamedTuple):
+    """How much is asked of the rows: the most of one law without a step, and with one, neurons that count as many, and draws."""
+
+    rows: int = ROWS
+    paired_rows: int = 1000
+    many: int = 2048
+    draws: int = 24
+
+
+FULL = Effort()
+OF_A_MAP = Effort(many=1024, draws=6)
 
 
 @dataclass(frozen=True)
@@ -66,27 +79,34 @@ def ladder(rows: int, most: int) -> list[int]:
 
 
 def errors_by_size(
-    table: Table, network: Network, n: int, N: int, ridges: Float[Array, "penalties"], *, paired: bool
+    table: Table,
+    network: Network,
+    n: int,
+    N: int,
+    ridges: Float[Array, "penalties"],
+    *,
+    paired: bool,
+    effort: Effort = FULL,
 ) -> Float[Array, "5 penalties"]:
     """Three errors, their relative standard error and the reach of `KernelLaw.errors`, at n rows and N neurons.
 
     paired: from at most half of the rows, so that the step has the other half.
     """
     out = np.zeros((5, ridges.size))
-    for weight, laws, apart in weighted_laws(table, network, n, N, paired=paired):
+    for weight, laws, apart in weighted_laws(table, network, n, N, paired=paired, effort=effort):
         found = [law.errors(n, N, ridges) for law in laws]
         out += weight * np.log(_average(np.array(found), apart))
     return np.exp(out)
 
 
 def weighted_laws(
-    table: Table, network: Network, n: int, N: int, *, paired: bool
+    table: Table, network: Network, n: int, N: int, *, paired: bool, effort: Effort = FULL
 ) -> Iterator[tuple[float, list[KernelLaw], float]]:
     """Laws whose answers for n rows and N neurons are averaged: with these weights, over several draws, so many with rows of their own."""
-    sizes = ladder(table.rows // 2 if paired else table.rows, PAIRED_ROWS if paired else ROWS)
+    sizes = ladder(table.rows // 2 if paired else table.rows, effort.paired_rows if paired else effort.rows)
     for m, by_rows in _around(n, sizes):
-        for M, by_neurons in _neurons(n, m, N):
-            draws = min(DRAWS * max(sizes[0] // m, round(np.sqrt(MANY / M))), MOST_DRAWS)
+        for M, by_neurons in _neurons(n, m, N, effort.many):
+            draws = min(DRAWS * max(sizes[0] // m, round(np.sqrt(effort.many / M))), effort.draws)
             laws = [law_of_draw(table, network, m, M, k) for k in range(draws)]
             yield by_rows * by_neurons, laws, table.rows / m
 
@@ -111,12 +131,12 @@ def _around(value: int, sizes: list[int]) -> list[tuple[int, float]]:
     return [(above[0], 1.0)] if share == 0 else [(above[0], 1 - share), (below[0], share)]
 
 
-def _neurons(n: int, m: int, N: int) -> list[tuple[int, float]]:
+def _neurons(n: int, m: int, N: int, many: int) -> list[tuple[int, float]]:
     """N neurons where m rows show all that n rows see: n ≤ m, or N ≤ m/8. Many, where γ has to go further down: n ≥ 2m and N ≥ m/2."""
-    if N >= MANY:
-        return [(MANY, 1.0)]
+    if many <= N:
+        return [(many, 1.0)]
     share = float(np.clip(max(1 - np.log2(n / m), np.log(m / (2 * N)) / np.log(4)), 0.0, 1.0))
-    return [(M, s) for M, s in ((max(N, 10), share), (MANY, 1 - share)) if s > 0]
+    return [(M, s) for M, s in ((max(N, 10), share), (many, 1 - share)) if s > 0]
 
 
 def _average(found: Float[Array, "draws 5 penalties"], apart: float) -> Float[Array, "5 penalties"]:
