@@ -19,6 +19,7 @@ from onestride.theory.profile.equations import newton, residual_and_jacobian, so
 from onestride.theory.profile.errors import errors_at
 from onestride.theory.profile.gradient_noise import gradient_noise
 from onestride.theory.profile.harmonics import multiplicity, radius_rule, resolve, sphere_rule
+from onestride.theory.profile.neurons import LearnedDirection
 from onestride.theory.profile.quadratic_form import carrier, left_by_means, quadratic_form, special_answer, special_gram
 from tolerances import K, assert_agrees, assert_close, false_alarm_rate
 
@@ -457,6 +458,27 @@ def test_a_neurons_length_changes_as_that_of_a_drawn_step(activation):
     assert_agrees(2 * p.sigma.coefficients[2], np.array(slope), floor=0.05)
 
 
+def test_a_neurons_length_follows_the_second_moments_of_a_drawn_batch():
+    """w_j·γ_j moves with w_jᵀMw_j by ψ₂/√2 = 2c₂ + 12c₄, and with (w_j·β⋆)², where E M has 2c⋆₂, by that much of it; GELU, 12 draws.
+
+    Floors 5 % (O(1/d)), k = 5, two checks with 11 degrees of freedom: false-alarm rate below 1e-3.
+    """
+    assert false_alarm_rate(12, checks=2, k=K) < 1e-3
+    p, rng, slopes, along_star = problem(**STEP, activation="gelu"), np.random.default_rng(6), [], []
+    for _ in range(12):
+        X, r, W, gradient = drawn_step(p, rng)
+        along, form = np.einsum("jd,jd->j", W, gradient), (W @ X.T) ** 2 @ r / p.n
+        known = np.stack([np.ones(p.N), W @ (X.T @ r) / p.n, form], axis=1)
+        slopes.append(np.linalg.lstsq(known, along, rcond=None)[0][2])
+        known[:, 2] = W[:, 0] ** 2
+        along_star.append(np.linalg.lstsq(known, along, rcond=None)[0][2])
+    c, learned = p.sigma.coefficients, LearnedDirection(1.0, 1.0, True, 0.0)
+    assert memory.slope_along_M(p.sigma) == pytest.approx(np.sqrt(2) * (2 * c[2] + 12 * c[4]), rel=1e-9)
+    assert_agrees(memory.slope_along_M(p.sigma) / np.sqrt(2), np.array(slopes), floor=0.05)
+    itself = memory.quartic(p, learned, 0.0, np.ones(1)).item()
+    assert_agrees(2 * c[2] * 2 * p.target.coefficients[2] + itself, np.array(along_star), floor=0.05)
+
+
 def test_neurons_are_pulled_by_the_direction_of_their_batch():
     """w_j·γ_j moves with w_j·β by c₁ + 6c₃, β = Xᵀr/n, and not with w_j·β⋆ beside it; ELU, 12 draws of 1000 neurons.
 
@@ -545,9 +567,9 @@ def test_degree_two_sees_the_pairs_of_the_spectrum():
 
 
 def test_what_m_stretches_along_the_teacher_is_resolved_in_degree_two():
-    """Even where a step of another size leaves degree two, of 66 times as many harmonics as samples, to the noise."""
-    p = problem(n=300, d=200, N=300, activation="elu", teacher=(0, 0.5, 1.0), step=Step(constant=3.0, exponent=0.5))
-    assert multiplicity(199, 2) > 60 * 300
+    """Even where a step of another size leaves degree two, of 5,000 times as many harmonics as samples, to the noise."""
+    p = problem(n=100, d=1000, N=100, activation="elu", teacher=(0, 0.5, 1.0), step=Step(constant=3.0, exponent=0.5))
+    assert multiplicity(999, 2) > 4900 * 100
     assert len(build_model(p.replace(step=Step(constant=0.01))).sectors) == 1
     assert len(build_model(p).sectors) == 2
 

@@ -130,6 +130,17 @@ KNOWN = {
     | {"activation": "silu", "readout": "constant", "step": Step(constant=4, exponent=0.5)},
     "heavy-tailed features": {"n": 400, "d": 200, "N": 600, "activation": [0, 1, 0, 1], "ridge": 0.02}
     | {"teacher": QUADRATIC, "noise": 0.5},
+    "a teacher mostly quadratic": {
+        "n": 756,
+        "d": 83,
+        "N": 247,
+        "activation": "relu",
+        "teacher": [0, 0.5, 1],
+        "noise": 0.5,
+    }
+    | {"step": Step(constant=2, exponent=0.5)},
+    "one readout, few neurons": {"n": 744, "d": 124, "N": 303, "activation": "gelu", "teacher": QUADRATIC, "ridge": 1.0}
+    | {"readout": "constant", "step": Step(constant=3, exponent=0.5)},
     "a step beyond measure": MODERATE | {"step": Step(constant=10, exponent=0.5)},
 }
 MANY = {"n": 2048, "d": 32, "N": 2048, "ridge": 0.001, "teacher": QUADRATIC, "noise": 0.5}
@@ -417,7 +428,7 @@ def test_readouts_of_one_size_are_marked_where_degree_two_is_just_being_learned(
     p = one.Problem(
         n=200, d=20, N=300, activation="silu", teacher=QUADRATIC, readout="rademacher", step=Step(constant=2.0)
     )
-    grid = one.predict_grid(p, [0.1, 0.5], [0.01, 1.0])
+    grid = one.predict_grid(p.replace(step=Step(constant=0.5)), [0.0, 0.5], [0.01, 1.0])
     marked = grid.trained.status == Status.INACCURATE
     assert marked.tolist() == [[False, False], [True, False]]
     assert "degree two of the inputs" in grid.trained.message[1, 0]

@@ -36,6 +36,7 @@ _SCAN = 1200
 _BAND_POINTS = 500
 _RADII = 5  # nodes of the length of x; seven change the law by less than 1e-4
 _BINS = 48
+_VISIBLE = 60  # times max(n, N): with more harmonics the bulk of a degree is that of noise to the eye
 _STRIDE = 12  # of the points, every so many is continued from a large imaginary part
 _ROUNDS = 4
 _NEAR_BULK = 40  # points of the scan around the centre of each sector's bulk
@@ -91,7 +92,7 @@ def histogram_law(draws: Float[Array, "draws r"], rows: int) -> Law:
 
 def resolves_degrees(problem: Problem) -> bool:
     """Whether degrees beyond the first are sectors of their own at these sizes."""
-    return degrees_resolved(problem.d, max(problem.n, problem.N)) > 1
+    return degrees_resolved(problem.d, max(problem.n, problem.N), factor=_VISIBLE) > 1
 
 
 def untrained_model(problem: Problem) -> Model:

@@ -24,7 +24,7 @@ from onestride.problem import Problem
 from onestride.teachers import products
 from onestride.theory.profile.gradient_noise import SpectralNodes
 from onestride.theory.profile.harmonics import degrees_resolved, multiplicity, radius_rule, resolve, sphere_rule
-from onestride.theory.profile.memory import Kinds, cubic, pull, remembered
+from onestride.theory.profile.memory import Kinds, cubic, pull, quartic, remembered
 from onestride.theory.profile.neurons import LearnedDirection, learned_direction, normal_rule, readout_rule, resolution
 from onestride.theory.profile.sectors import Means, Model, Sector, split_teacher
 from onestride.theory.profile.strength import Strength, strength
@@ -137,7 +137,8 @@ def kinds_of(
     if problem.weights == "sphere":  # |w_j| = 1, of which w_j − a_j p is left off t̂; no real neuron has a_j near 1
         aside = np.maximum(1 - omega**2 - 2 * learned.tilt * a * before - learned.through_output * a**2, 0.1)
     if law is not None:
-        aside = aside * np.exp(pull(problem, learned).along * a * before)
+        itself = quartic(problem, learned, law.shift, before**2 + (1 - kept**2) / d)
+        aside = aside * np.exp(pull(problem, learned).along * a * before + 2 * problem.eta * a * itself)
     grown = bulk @ share
     theta = learned.amplitude * A + omega * np.sqrt(along)
     if law is not None:

@@ -4,7 +4,9 @@ After the step a neuron of kind (A, ω) has mean features b on functions of the 
 changes the variance of every pre-activation, and ζ = e·x, the unlearned part of the teacher's argument. With τ = ηA/√N,
 ν = 2c₂, E r² the residual's power, n the samples of the step and e(·) = v ∂b/∂v:
 
-    length    |w_j|² changes by 2τ w_j·γ_j: e (2τ/v) √(E r²/n (Eψ² − ψ₀² − ψ₁²)), ψ(g) = g σ'(g), new for each neuron
+    length    |w_j|² changes by 2τ w_j·γ_j: e (2τ/v) √(E r²/n (Eψ² − ψ₀² − ψ₁² − ψ₂²)), ψ(g) = g σ'(g), new for each neuron
+    turned    ψ₂ is that of w_jᵀMw_j, the neuron's own part of degree two along M, which sees xᵀMx/d too: e (2τ/v) √(E r²/n) ψ₂ on f and
+              K₂ s/√B₂ on f·xᵀMx/d together, new for each neuron (K₂ and B₂ of sector 2, s² = Σ π m² g²/Σ π m² its strength along M)
     mean      the mean residual r̄ ~ N(0, E r²/n) moves all of them:  b + e (2ντ/v) r̄
     memory    xᵀMx/d has variance 2E r²/n over x: e (2ντ/v) √(2E r²/n) on f·xᵀMx/d
     kick      M couples t̂ and e: given ω the mean of w·e is C ω/√G_t, G_t the strength along t̂, C = 2ντ t̂ᵀMe + ν²τ² t̂ᵀM²e
@@ -12,6 +14,7 @@ changes the variance of every pre-activation, and ζ = e·x, the unlearned part 
               ζ vary together where t̂, and with it e, has a part along p
     cubic     the gradient of degree three holds 6c₃(w·β)w, β = Xᵀr/n with the luck of its batch: neurons grow along themselves;
               and 18c₃(c⋆₃(w·β⋆)²β⋆ − c₃p/d)
+    quartic   that of degree four holds 12c₄(wᵀMw)w: neurons with large weights along β⋆ grow along themselves, by 24c₄c⋆₂(w·β⋆)²
 
 A teacher of k directions, turned so that E[g u] = (C, 0, …), has β⋆ for its mean direction, C for c⋆₁, and k unlearned
 directions e, u₂ … u_k with a block f·ζ for each: M couples t̂ to all of them, the output and a neuron's length to e alone.
@@ -29,9 +32,12 @@ from onestride.functions import Function
 from onestride.problem import Problem
 from onestride.theory.direction import direction
 from onestride.theory.profile.gradient_noise import gradient_noise
-from onestride.theory.profile.neurons import LearnedDirection
+from onestride.theory.profile.harmonics import multiplicity
+from onestride.theory.profile.neurons import LearnedDirection, readout_rule
 from onestride.theory.profile.sectors import Means, Sector
-from onestride.theory.profile.strength import Strength
+from onestride.theory.profile.strength import Strength, strength
+
+_READOUTS = 31  # nodes of A, where an average over it is asked for
 
 
 class Kinds(NamedTuple):
@@ -66,8 +72,9 @@ def remembered(
     C = coupling(problem, learned, law, kinds.A)
     weight_e = C * (kinds.omega / np.sqrt(kinds.along))[:, None]
     if law is not None:
-        cases, own = _of_the_batch(problem, law, kinds, parts[-1])
+        cases, own, turned = _of_the_batch(problem, law, kinds, parts[-1])
         independent.append(np.concatenate([own, *[zero] * (k + 1)], axis=1))
+        independent.append(np.concatenate([turned, _along_M(law, kinds, parts, linear.dim), *[zero] * k], axis=1))
         tau = problem.eta * kinds.A / np.sqrt(problem.N)
         weight_e = weight_e + tau[:, None] * cubic(problem, learned, kinds.omega)[1]
     kick = _on_directions(linear.K, weight_e / np.sqrt(kinds.v)[:, None])
@@ -130,15 +137,26 @@ def told(E: Float[Array, "k e e"], on_e: Float[Array, "k e"]) -> Float[Array, "k
 
 def _of_the_batch(
     problem: Problem, law: Strength, kinds: Kinds, e: Float[Array, "k i"]
-) -> tuple[list[tuple[float, Array, Array]], Float[Array, "k i"]]:
-    """(probability, what r̄ adds, what xᵀMx/d multiplies) at three r̄, and what each neuron's own gradient adds."""
+) -> tuple[list[tuple[float, Array, Array]], Float[Array, "k i"], Float[Array, "k i"]]:
+    """(probability, what r̄ adds, what xᵀMx/d multiplies) at three r̄, and what each neuron's own gradient adds, off M and along it."""
     tau = problem.eta * kinds.A / np.sqrt(problem.N)
     noise = direction(problem).residual_power / problem.step_samples  # E r²/n
     lengthened = e * (2 * tau * kinds.aside / kinds.v)[:, None]
     shared, root = law.quadratic * lengthened, np.sqrt(3 * noise)
     rule = ((0.0, 2 / 3), (root, 1 / 6), (-root, 1 / 6))
     cases = [(p, mean * shared, np.sqrt(2 * noise) * shared) for mean, p in rule]
-    return cases, np.sqrt(noise * own_slope(problem.sigma)) * lengthened
+    along = slope_along_M(problem.sigma)
+    own = np.sqrt(noise * max(own_slope(problem.sigma) - along**2, 0.0)) * lengthened
+    return cases, own, np.sqrt(noise) * along * lengthened
+
+
+def _along_M(law: Strength, kinds: Kinds, parts: Float[Array, "parts k i"], D: float) -> Float[Array, "k i"]:
+    """K₂ s/√B₂: how neurons see xᵀMx/d, where degree two is resolved."""
+    if parts.shape[0] < 5:
+        return np.zeros_like(parts[0])
+    G, seen = law.on(law.bulk, kinds.A), law.bulk.weight * law.bulk.eigenvalue**2
+    strength = np.sqrt(G**2 @ seen / seen.sum()) / (G @ law.bulk.weight)
+    return parts[2] * (strength / np.sqrt(multiplicity(int(D), 2)))[:, None]
 
 
 def _with_the_length(
@@ -174,6 +192,16 @@ def coupling(problem: Problem, learned: LearnedDirection, law: Strength | None, 
     return 2 * law.quadratic * tau * first + (law.quadratic * tau) ** 2 * (second + 2 * law.shift * first)
 
 
+def tie(problem: Problem, learned: LearnedDirection) -> float:
+    """The correlation C/√(G_t G_e) of a neuron's weights along t̂ and e that M makes, root mean square over neurons (one direction)."""
+    A, weight = readout_rule(problem, _READOUTS)
+    law = strength(problem, "full", learned)
+    if law is None:
+        return 0.0
+    C, spread = coupling(problem, learned, law, A)[:, 0], law.on(law.teacher, A) @ law.teacher.weight
+    return float(np.sqrt(weight @ (C**2 / (law.along_learned(A) * spread))))
+
+
 def cubic(problem: Problem, learned: LearnedDirection, omega: Float[Array, "k"]) -> tuple[Array, Array]:
     """What degree three of σ adds to the mean gradient of a neuron along t̂, and along e and u₂ … u_k, the mean over w·e taken.
 
@@ -186,13 +214,26 @@ def cubic(problem: Problem, learned: LearnedDirection, omega: Float[Array, "k"])
     unlearned = np.sqrt(max(1 - overlap**2, 0.0))
     beta = _vector(problem, learned, *_gradient_direction(problem))
     output = _vector(problem, learned, 0.0, 3 * c3 if problem.gradient == "full" else 0.0, 0.0)
-    square = np.full((omega.size, problem.directions), 1 / d)  # E (w·u)² given ω
-    square[:, 0] = overlap**2 * omega**2 + unlearned**2 / d
-    pulled = np.einsum("ka,aac->kc", square, star3)
+    pulled = np.einsum("ka,aac->kc", _squares(problem, learned, omega**2), star3)
     along = 6 * beta.along * omega**2 + 3 * pulled[:, 0] * overlap - 6 * output.along / d
     across = 3 * pulled
     across[:, 0] = 6 * (beta.on_e - output.on_e) / d + 3 * pulled[:, 0] * unlearned
     return c3 * along, c3 * across
+
+
+def quartic(problem: Problem, learned: LearnedDirection, shift: float, square: Float[Array, "k"]) -> Float[Array, "k"]:
+    """12c₄ wᵀE[M]w, E M = E[r(uuᵀ − I)] + shift: what degree four of σ adds to the mean gradient of a neuron along itself, given the
+    mean square of w·t̂; (1/n) Σ_i r_i 4c₄H₃(w·x_i)x_i = 12c₄(wᵀMw − r̄)w + new.
+    """
+    mean = _squares(problem, learned, square) @ np.diagonal(problem.target.tensor(2)) + shift
+    return 12 * problem.sigma.coefficients[4] * mean
+
+
+def _squares(problem: Problem, learned: LearnedDirection, square: Float[Array, "k"]) -> Float[Array, "k u"]:
+    """Mean squares of a neuron's weights along the teacher's directions, given that along t̂."""
+    out = np.full((square.size, problem.directions), 1 / problem.d)
+    out[:, 0] = learned.overlap**2 * square + (1 - learned.overlap**2) / problem.d
+    return out
 
 
 class Length(NamedTuple):
@@ -248,7 +289,17 @@ def _vector(problem: Problem, learned: LearnedDirection, star: float, output: fl
 
 def own_slope(sigma: Function) -> float:
     """Eψ² − ψ₀² − ψ₁² of ψ(g) = g σ'(g)."""
-    x, w = sigma.rule
-    p = w * gauss_density(x)
-    psi = x * sigma.derivative(x)
+    x, p, psi = _own_gradient(sigma)
     return max(float(p @ psi**2 - (p @ psi) ** 2 - (p @ (psi * x)) ** 2), 0.0)
+
+
+def slope_along_M(sigma: Function) -> float:
+    """ψ₂ = E[ψ h₂]."""
+    x, p, psi = _own_gradient(sigma)
+    return float(p @ (psi * (x * x - 1))) / np.sqrt(2)
+
+
+def _own_gradient(sigma: Function) -> tuple[Array, Array, Array]:
+    """Nodes g, probabilities, and ψ there."""
+    x, w = sigma.rule
+    return x, w * gauss_density(x), x * sigma.derivative(x)

@@ -44,7 +44,10 @@ from onestride.theory.profile.strength import strength
 
 _NODES = 31  # of z on the rows of the second kind, and of A
 _GROUPS = (21, 9)  # of z and of r, of the samples of the step and of fresh ones alike
-_DEGREES = 4  # resolved at most
+_DEGREES, _NOISE = (
+    4,
+    60.0,
+)  # resolved at most; a degree of more than so many times max(n, N) harmonics is noise to the ratio
 _JUDGED = 1e9  # penalty of the rows of the second kind, in units of λ
 _STEP = 1e-30  # imaginary, for derivatives
 
@@ -77,7 +80,7 @@ def ratio(problem: Problem, lam: Float[Array, "lam"]) -> Float[Array, "3 lam"]:
 
 def _build(problem: Problem, *, seen: bool, moved: bool = True) -> Batch:
     D = problem.d - 1
-    L = min(degrees_resolved(D, max(problem.n, problem.N)), _DEGREES)
+    L = degrees_resolved(D, max(problem.n, problem.N), most=_DEGREES, factor=_NOISE)
     learned = learned_direction(problem)
     law = strength(problem, "full", learned)
     z, w = normal_rule(*resolution(learned.amplitude, _NODES))
