@@ -179,7 +179,7 @@ def scaling(
     >>> problem = one.Problem(n=200, d=100, N=150, teacher=[0, 1, 0.7071], noise=0.5, step=one.Step(exponent=0.3))
     >>> curve = one.scaling(problem, along="n", at=[100, 200])
     >>> print(curve.test_error.round(2))
-    [2.38 1.88]
+    [2.38 1.87]
     """
     if along not in ("n", "d", "N"):
         raise InputError(f"along must be 'n', 'd' or 'N', got {along!r}")

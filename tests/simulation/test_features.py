@@ -9,7 +9,7 @@ from networks import EXPONENTS, LIBRARIES, RIDGES, largest_gap, problem
 from onestride._backend import Backend, choose, prefetched
 from onestride.simulation import memory, shifted
 from onestride.simulation.cost import Plan
-from onestride.simulation.features import feature_rows, features, fitted_rows, train_further, train_once
+from onestride.simulation.features import Trained, feature_rows, features, fitted_rows, train_further
 from onestride.simulation.network import draw_batch, draw_network, step_gradient, trained_weights
 from onestride.simulation.run import simulate_grid
 from onestride.simulation.streamed import ridge_tasks
@@ -24,7 +24,7 @@ def test_features_of_every_step_size_are_those_of_the_definition(library, sizes)
     plan = Plan(p, len(ETAS), backend=choose(library))
     network, X = draw_network(p, 3), draw_batch(p, 3, "ridge_inputs", "ridge_noise", p.n).X
     G = step_gradient(p, network, 3).G
-    trained = train_once(plan, ETAS, 3, plan.backend.put(network.W0), plan.backend.put(G))
+    trained = Trained(plan, ETAS, (3,), plan.backend.put(network.W0), plan.backend.put(G))
     plain = [p.sigma(X @ (network.W0 + eta * G).T) for eta in ETAS]
     get = plan.backend.get
     for F, expected in zip(features(trained)(X), plain, strict=True):

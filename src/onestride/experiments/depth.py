@@ -173,7 +173,7 @@ def one_seed(problem: Problem, seed: int, *, backend: Backend) -> tuple[Array, A
             values, vectors = decompose(centred, problem.n, 1)
             edge = values[-1] if j == 0 else edge
             out[i, j] = error, (values > ABOVE**2 * edge).sum(), (vectors[:, 0] @ score) ** 2 / (score @ score)
-    singular = [largest_singular_values(matrix, 2, backend) for matrix in (G, G1, G2)]
+    singular = [largest_singular_values(matrix, 2, backend=backend) for matrix in (G, G1, G2)]
     return out, np.array([s[1] / s[0] for s in singular])
 
 

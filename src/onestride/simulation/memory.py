@@ -74,7 +74,7 @@ def spectrum_memory(problem: Problem, count: int, backend: Backend = HOST, *, fu
     n, d, N, _, m, longest = sizes(problem)
     vectors = min(krylov.MAX_BLOCKS * (count + krylov.SPARE), m)
     decomposition = 2 * m**2 if full else 2 * m * vectors + longest * (count + krylov.SPARE)
-    held = 8.0 * (3 * N * d + n * d + decomposition + n * (2 * count + 40))
+    held = 8.0 * (3 * N * d + n * d + decomposition + n * (2 * count + 50))
     return _with_features(problem, held, 0.0, backend)
 
 

@@ -117,7 +117,7 @@ def optimum(
     >>> problem = one.Problem(n=200, d=100, N=150, teacher=[0, 1, 0.7071], noise=0.5, step=one.Step(exponent=0.3))
     >>> best = one.optimum(problem, over=["ridge"])
     >>> print(f"{best.test_error:.2f} at λ = {best.ridge:.2f}, {best.before:.2f} before")
-    1.65 at λ = 0.59, 1.88 before
+    1.65 at λ = 0.58, 1.87 before
 
     What is not in `over` stays as it is; with `each=False` no variable is tuned alone beside. The budget of a split is n + n_step of the problem given. The best step is
     written with the problem's own exponent. `TheoryError` where no cell of the scan has a number that may be trusted.

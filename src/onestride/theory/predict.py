@@ -40,7 +40,7 @@ def predict(problem: Problem, *, method: Method = "auto", level: Level | None = 
     >>> problem = one.Problem(n=200, d=100, N=150, teacher=[0, 1, 0.7071], noise=0.5, step=one.Step(exponent=0.3))
     >>> p = one.predict(problem)
     >>> print(f"{p.test_error:.3f}, {p.untrained.test_error:.3f} without the step: {p.status.value}")
-    1.875, 2.191 without the step: solved
+    1.874, 2.191 without the step: solved
     """
     grid = predict_grid(problem, [problem.step.exponent], [problem.ridge], method=method, level=level)
     prediction = grid[0, 0]
@@ -63,7 +63,7 @@ def predict_grid(
     >>> grid = one.predict_grid(problem, exponents=[0.1, 0.3], ridges=[0.1, 1.0])
     >>> print(grid.test_error.round(2))
     [[2.04 1.88]
-     [1.88 1.67]]
+     [1.87 1.67]]
     >>> grid[0, 1].status.value
     'solved'
     """

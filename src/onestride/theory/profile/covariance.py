@@ -125,7 +125,7 @@ def seen_by(along: Float[Array, "k d"], sigma: Sigma, nodes: Nodes) -> Energies:
 
 
 def higher_sector(
-    l: int, D: int, K: Array, h: Array, strength: Array, nodes: Nodes, teacher: Energies, kinds: Kinds
+    l: int, D: int, K: Array, h: Array, strength: Array, nodes: Nodes, teacher: Energies, kinds: Stretched
 ) -> Sector:
     """Degree l: strengths are products of l of those of degree one, in bins, and so is what each product of the teacher's
     directions sees of them (they are taken for orthogonal in every bin), where the batch has stretched neurons along each.
@@ -145,7 +145,7 @@ def higher_sector(
     return replace(sector, teacher_strength=G * kinds.stretch[:, None] ** l)
 
 
-class Kinds(NamedTuple):
+class Stretched(NamedTuple):
     """Probabilities of the neurons, and by how much more the step has stretched them along the teacher than others: E/G."""
 
     weight: Float[Array, "k"]
@@ -199,7 +199,7 @@ def build_untrained(problem: Problem, sigma: Sigma) -> Model:
     each = seen_by(np.einsum("aap->ap", along), sigma, few)
     for l in range(2, L + 1):
         sectors.append(
-            higher_sector(l, D0, parts[l], teacher[l], factors, few, each, Kinds(weight, np.ones(weight.size)))
+            higher_sector(l, D0, parts[l], teacher[l], factors, few, each, Stretched(weight, np.ones(weight.size)))
         )
     spread = np.sqrt(max(2 * (second * D0 / d - sphere) / d, 0.0))
     means = Means(((1.0, parts[0]),), (spread * parts[-1],) if spread > 1e-9 else (), teacher[0])
@@ -308,7 +308,7 @@ class Builder:
         largest = float(np.linalg.norm(columns[0][:, 0]))
         higher = [
             in_columns(
-                higher_sector(l, D, parts[l], teacher[l], factors, few, each, Kinds(kinds.weight, stretch)), w, largest
+                higher_sector(l, D, parts[l], teacher[l], factors, few, each, Stretched(kinds.weight, stretch)), w, largest
             )
             for l in range(2, L + 1)
         ]

@@ -155,6 +155,7 @@ def _along_M(law: Strength, kinds: Kinds, parts: Float[Array, "parts k i"], D: f
     if parts.shape[0] < 5:
         return np.zeros_like(parts[0])
     G, seen = law.on(law.bulk, kinds.A), law.bulk.weight * law.bulk.eigenvalue**2
+    seen = seen if seen.any() else law.bulk.weight  # a law of one node
     strength = np.sqrt(G**2 @ seen / seen.sum()) / (G @ law.bulk.weight)
     return parts[2] * (strength / np.sqrt(multiplicity(int(D), 2)))[:, None]
 
