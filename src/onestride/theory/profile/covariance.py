@@ -308,7 +308,9 @@ class Builder:
         largest = float(np.linalg.norm(columns[0][:, 0]))
         higher = [
             in_columns(
-                higher_sector(l, D, parts[l], teacher[l], factors, few, each, Stretched(kinds.weight, stretch)), w, largest
+                higher_sector(l, D, parts[l], teacher[l], factors, few, each, Stretched(kinds.weight, stretch)),
+                w,
+                largest,
             )
             for l in range(2, L + 1)
         ]
