@@ -90,9 +90,14 @@ def histogram_law(draws: Float[Array, "draws r"], rows: int) -> Law:
     return Law(grid, density, ((float(values.min()), float(values.max())),), 1 - values.size / (draws.shape[0] * rows))
 
 
+def visible_degrees(problem: Problem) -> int:
+    """How many degrees have a part of the bulk, or of a curve, that is seen to be their own."""
+    return degrees_resolved(problem.d, max(problem.n, problem.N), factor=_VISIBLE)
+
+
 def resolves_degrees(problem: Problem) -> bool:
     """Whether degrees beyond the first are sectors of their own at these sizes."""
-    return degrees_resolved(problem.d, max(problem.n, problem.N), factor=_VISIBLE) > 1
+    return visible_degrees(problem) > 1
 
 
 def untrained_model(problem: Problem) -> Model:

@@ -19,7 +19,7 @@ from onestride._numerics import Array, Float, hermite_table
 from onestride.problem import Problem
 from onestride.result import QUANTITIES, Status, TheoryError, plain
 from onestride.teachers import Target, all_products, degree_fractions, hermite_components
-from onestride.theory.density import resolves_degrees
+from onestride.theory.density import visible_degrees
 from onestride.theory.direction import direction
 from onestride.theory.expansion import expansion_distance
 from onestride.theory.learned import DEGREE, learned, predicted_components, teacher_degrees
@@ -158,9 +158,10 @@ def _kept_coarse(problem: Problem, sigma: functions.Function, target: Target, le
     few = 2 * round(3 * nodes / 8) + 1
     if not problem.law.isotropic:
         return covariance.build(problem, nodes=few)
-    if level == BEST_LEVEL or not resolves_degrees(problem):
+    seen = visible_degrees(problem)
+    if level == BEST_LEVEL or seen == 1:
         return build_model(problem, level, nodes=nodes)
-    return degrees.build(problem, level=level, nodes=few, radii=_RADII)
+    return degrees.build(problem, level=level, nodes=few, radii=_RADII, degrees=seen)
 
 
 def _errors(
