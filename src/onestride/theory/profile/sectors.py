@@ -27,7 +27,7 @@ from onestride.theory.profile.neurons import LearnedDirection
 from onestride.theory.profile.several import Sight, resolve_several, sight_along
 
 _COLUMNS = 1e-4  # singular values of K and b that samples see, over the largest: errors change by less than 5e-5
-_NEGLIGIBLE = 1e-6  # singular values of K below this share of the largest: errors change by 3e-7, kinks cost half as much
+_NEGLIGIBLE = 1e-6  # singular values of K below this share of the largest: errors change by 3e-7
 _LOST = 1e-13  # the same of the means, where it is rounding
 _SMOOTH = 1e-5  # the same after several steps, with two coordinates of the rows: errors change by less than 1e-6
 
