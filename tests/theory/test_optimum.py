@@ -10,7 +10,7 @@ import onestride as one
 PROBLEM = one.Problem(
     n=400, d=150, N=300, teacher=[0, 1, 0.7071], noise=0.5, step=one.Step(constant=1, exponent=0.25), ridge=0.1
 )
-QUICK = "finite-step"  # milliseconds; the search does not care which theory it asks
+QUICK = "finite-step"  # milliseconds, and without slopes: the search asks for errors alone
 
 
 def test_step_and_penalty_equal_brute_force():
@@ -26,6 +26,21 @@ def test_step_and_penalty_equal_brute_force():
     assert found.test_error == pytest.approx(one.predict(found.problem, method=QUICK).test_error, rel=1e-12)
     assert found.test_error < min(found.alone.values()) < found.before
     assert found.alone["ridge"] == pytest.approx(one.optimal_ridge(PROBLEM, method=QUICK).test_error, rel=1e-4)
+
+
+@pytest.mark.long
+def test_descent_along_slopes_equals_brute_force():
+    """By the default theory: steps a factor of two apart, then 4 %, with penalties as close, find nothing better by 1e-3."""
+    found, errors = one.optimum(PROBLEM, over=("step", "ridge"), each=False), []
+    for apart, ridges in ((0.7, np.geomspace(0.01, 10, 13)), (0.04, found.ridge * np.exp(0.04 * np.arange(-3, 4)))):
+        for k in range(-3, 4):
+            step = one.Step(constant=found.problem.step.constant * np.exp(apart * k), exponent=0.25)
+            grid = one.predict_grid(PROBLEM.replace(step=step), [0.25], ridges).trained
+            errors += [
+                e for e, status in zip(grid.test_error[0], grid.status[0], strict=True) if status.name == "SOLVED"
+            ]
+    assert found.test_error <= min(errors) * (1 + 1e-3)
+    assert found.test_error == pytest.approx(one.predict(found.problem).test_error, rel=1e-9)
 
 
 def test_split_equals_brute_force():
