@@ -220,7 +220,7 @@ class _Search:
             found, slopes = theory.slopes(here, moves)
             return float(np.log(self._trusted(here, theory, np.array([here.ridge]), found)[0])), slopes
         value, sides = np.log(self.error(here)), [[self.error(at) for at in move[:2]] for move in moves]
-        with np.errstate(invalid="ignore"):
+        with np.errstate(divide="ignore", invalid="ignore"):  # a side may have no number
             return float(value), np.array(
                 [np.log(b / a) / (move.high - move.low) for move, (a, b) in zip(moves, sides, strict=True)]
             )
