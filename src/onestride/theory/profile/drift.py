@@ -80,15 +80,7 @@ def moved_means(
 
     K = X Y as in `linear`.
     """
-    frame, lam, u = at.frame, at.sigma.eigenvalues, at.rows
-    carried = {f"sigma{j}": frame.off(lam * x, u) for j, x in enumerate(_turning(at))}
-    carried |= {f"twice{j}": frame.off(lam**2 * x, u) for j, x in enumerate(_turning(at))}
-    batch = [*(frame.off(b, u) for b in at.batch), *at.batch]
-    carried |= dict(zip(_of_batch(at), batch, strict=True))
-    carried["pull"] = frame.off(at.pull, u)
-    carried |= {f"further{j}": x for j, x in enumerate(moves.further)}
-    if second is not None:
-        carried["lifted"] = frame.off(lam * at.teacher.e[0], u)
+    u, carried = at.rows, _carried(at, moves, lifted=second is not None)
     taught = {f"teacher{a}": e for a, e in enumerate(at.teacher.e)}
     (X, Y), count = linear, kinds.A.size
     both, B = in_few_columns(np.concatenate([parts[0], parts[-1]]), w)
@@ -98,9 +90,8 @@ def moved_means(
     if second is not None:
         bases["squared"] = np.vstack([second.Y, second.h])
     blocks = _Blocks(bases, count)
-    column = (
-        X * np.sqrt(kinds.ratio / ((problem.d - len(u)) * kinds.off * kinds.grown))[:, None]
-    )  # K per unit of ω_j √d
+    # K per unit of ω_j √d
+    column = X * np.sqrt(kinds.ratio / ((problem.d - len(u)) * kinds.off * kinds.grown))[:, None]
     towards = _drifts(at, kinds)
     less = [blocks.vector(**{name: column * c[:, j, None] for name, c in towards.items()}) for j in range(len(u))]
     drift = sum(kinds.xi[:, j, None] * part for j, part in enumerate(less))
@@ -127,6 +118,18 @@ def moved_means(
     used, bases = _used(blocks, list(carried), [*(b for _, b in cases), *independent, *less], kinds.weight)
     means = Means(tuple((p, b[:, used]) for p, b in cases), tuple(b[:, used] for b in independent), h[used])
     return means, carried | taught, bases, tuple(b[:, used] for b in less)
+
+
+def _carried(at: Directions, moves: Moves, *, lifted: bool) -> dict[str, Vector]:
+    """The directions that features are carried along, by name: Σu, Σ²u, b, M̃b, the pull, further ones, and Σe where degree two has e ⊗ e."""
+    frame, lam, u = at.frame, at.sigma.eigenvalues, at.rows
+    carried = {f"sigma{j}": frame.off(lam * x, u) for j, x in enumerate(_turning(at))}
+    carried |= {f"twice{j}": frame.off(lam**2 * x, u) for j, x in enumerate(_turning(at))}
+    batch = [*(frame.off(b, u) for b in at.batch), *at.batch]
+    carried |= dict(zip(_of_batch(at), batch, strict=True))
+    carried["pull"] = frame.off(at.pull, u)
+    carried |= {f"further{j}": x for j, x in enumerate(moves.further)}
+    return carried | ({"lifted": frame.off(lam * at.teacher.e[0], u)} if lifted else {})
 
 
 def _used(
