@@ -15,14 +15,14 @@ PARALLEL := -n $$(( $$(getconf _NPROCESSORS_ONLN) + 1 )) --dist worksteal
 export PYTHONDONTWRITEBYTECODE :=
 INSTALL := install --quiet --disable-pip-version-check
 
-.PHONY: reproduce test quick shapes oldest newest devices browser seeds slow lint style types suite docs wheel paper address clean
+.PHONY: reproduce test quick shapes oldest newest devices browser seeds slow lint style types docs wheel paper address clean
 
 reproduce: $(READY)
 	$(BIN)/onestride reproduce
 
-# the types are checked beside the tests
-test: $(READY) browser style
-	@$(MAKE) --no-print-directory -j2 types suite
+# the tests; `make lint` reads the sources, style and types
+test: $(READY) browser
+	$(ONE_THREAD) $(BIN)/pytest $(PARALLEL)
 
 # the loop of a developer: no browser, no program, no experiment, no long simulation
 quick: $(READY)
@@ -80,9 +80,6 @@ types: $(VENV)/.typed
 $(VENV)/.typed: $(READY) $(shell find src typings -name '*.py' -o -name '*.pyi')
 	$(BIN)/pyright
 	@touch $@
-
-suite: $(READY)
-	$(ONE_THREAD) $(BIN)/pytest $(PARALLEL)
 
 # the pages, warnings as errors; the scripts of the gallery run
 docs: $(READY)

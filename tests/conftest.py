@@ -216,6 +216,13 @@ def seed() -> int:
     return int(os.environ.get("ONESTRIDE_TEST_SEED", "0"))
 
 
+@pytest.fixture(autouse=True)
+def _simulations_on_file(request):
+    """What theory is held to by statistics is simulated once and kept (`recorded.py`)."""
+    if request.node.get_closest_marker("statistical"):
+        request.getfixturevalue("recorded_seeds")
+
+
 @dataclass(frozen=True)
 class Server:
     """The real server in a thread of this process."""

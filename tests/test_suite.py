@@ -1,10 +1,14 @@
-"""The tests themselves: where they wait, and which of them are long."""
+"""The tests themselves: where they wait, which of them are long, and what they keep on file."""
 
 import ast
 import re
 from pathlib import Path
 from types import SimpleNamespace
 
+import numpy as np
+import pytest
+
+import recorded
 from conftest import LONG, dealt_out
 
 FOLDER = Path(__file__).parent
@@ -54,3 +58,25 @@ def test_every_worker_begins_with_long_tests_and_a_folder_is_not_torn():
     folders = [[i.path.parent.name for i in run if i.number < 5] for run in (order[:30], order[30:])]
     assert folders == [["web"] * 5, ["docs"] * 5 + ["cli"] * 5]
     assert [i.number < 5 for i in order] == [True] * 5 + [False] * 25 + [True] * 10 + [False] * 20
+
+
+def test_seeds_on_file_are_used_only_while_the_first_is_drawn_as_it_was(monkeypatch):
+    on_file = {"key.seeds": np.array([0, 1]), "key.0": np.array([[1.0, np.nan], [2.0, 3.0]], np.float32)}
+    monkeypatch.setattr(recorded, "known", lambda: on_file)
+    monkeypatch.setattr(recorded, "RECORD", False)
+
+    def drawing(shift, drawn):
+        def simulate(seeds):
+            drawn.extend(seeds)
+            return [(np.array([1.0 + seed + shift, np.nan if seed == 0 else 3.0]),) for seed in seeds]
+
+        return simulate
+
+    drawn = []
+    ((first,), (second,)) = recorded.Recorded()("key", [0, 1], drawing(0, drawn))
+    np.testing.assert_array_equal([first, second], on_file["key.0"])
+    assert drawn == [0]
+    with pytest.raises(AssertionError, match="stale"):
+        recorded.Recorded()("key", [0, 1], drawing(1e-4, drawn))
+    recorded.Recorded()("key", [0, 2], drawing(1e-4, drawn := []))
+    assert drawn == [0, 2]
