@@ -54,11 +54,11 @@ devices:
 # the tests of the explorer drive a real browser; without one they are skipped. In a terminal it asks before it installs one for the
 # whole system; elsewhere (a container, a workflow) it says that it does. BROWSER=no never does.
 browser:
-	@command -v chromium >/dev/null || command -v chromium-browser >/dev/null || command -v google-chrome >/dev/null || { \
+	@command -v chromium-headless-shell >/dev/null || command -v chromium >/dev/null || command -v chromium-browser >/dev/null || command -v google-chrome >/dev/null || { \
 	answer=$(BROWSER); \
 	if [ -z "$$answer" ] && [ -t 0 ]; then printf "No chromium here. Install Debian's for the whole system (apt-get)? [y/N] "; read answer; \
 	elif [ -z "$$answer" ]; then answer=y; fi; \
-	case "$$answer" in [yY]*) echo "Installing Debian's chromium for the whole system."; (apt-get update && apt-get install -y chromium) >/dev/null 2>&1;; *) false;; esac; } \
+	case "$$answer" in [yY]*) echo "Installing Debian's chromium-headless-shell for the whole system."; (apt-get update && apt-get install -y chromium-headless-shell) >/dev/null 2>&1;; *) false;; esac; } \
 	|| echo "no chromium: the tests of the explorer that need a browser will be skipped."
 
 # the statistical tests for a hundred other seeds, each counted against its stated false-alarm rate; hours on two cores
