@@ -39,8 +39,12 @@ class Problem(Frozen):
 
     Parameters
     ----------
-    n, d, N
-        Samples of the ridge regression, inputs, neurons. φ = d/n and ψ = d/N.
+    n
+        Samples of the ridge regression.
+    d
+        Inputs; φ = d/n.
+    N
+        Neurons; ψ = d/N.
     activation
         A registered name or Hermite coefficients of a polynomial.
     teacher
@@ -52,7 +56,7 @@ class Problem(Frozen):
     ridge
         The penalty λ > 0.
     step
-        η = c·n^α. A list, ``[Step(1, 0.2), Step(0.5, 0.2)]``, gives each of several steps its own size (`Schedule`).
+        η = c·n^α. A list, ``[Step(exponent=0.2), Step(exponent=0.4)]``, gives each of several steps its own size (`Schedule`).
     gradient
         ``"full"``: the literal gradient of the squared loss, with the residual y − f₀(x). ``"labels"``: y in its place,
         which is what the paper's β = Xᵀy/n describes.
@@ -133,7 +137,7 @@ class Problem(Frozen):
             return data
         each = cast("Sequence[Any]", step.each if isinstance(step, Schedule) else step)
         if not each or not all(isinstance(one, Step | dict) for one in each):
-            raise InputError(f"step must be a Step(constant, exponent) or a list of them, got {step!r}")
+            raise InputError(f"step must be a Step(constant=…, exponent=…) or a list of them, got {step!r}")
         if data.get("steps", 1) not in (1, len(each)):
             raise InputError(
                 f"steps must be left out or {len(each)} when step is a list of {len(each)}, got {data['steps']!r}"
@@ -374,6 +378,12 @@ def grid_axis(name: str, values: ArrayLike, *, positive: bool = False) -> Float[
     if axis.ndim != 1 or not axis.size or not np.isfinite(axis).all() or (positive and not (axis > 0).all()):
         raise InputError(f"{name} must be a non-empty list of {allowed}, got {np.asarray(values).tolist()}")
     return axis
+
+
+def expect(problem: object) -> None:
+    """Say so where something else is given in a problem's place."""
+    if not isinstance(problem, Problem):
+        raise InputError(f"problem must be a Problem(n=…, d=…, N=…), got {problem!r:.60}")
 
 
 def exponent_axis(problem: Problem, values: ArrayLike) -> Float[Array, "axis"]:
