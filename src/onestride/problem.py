@@ -265,9 +265,8 @@ class Problem(Frozen):
 
     def __str__(self) -> str:
         """One line: the main fields, and the others where they are not the default; of a table what is known of it."""
-        size = f"{self.step.constant:g}·n^{self.step.exponent:g} = {self.eta:.4g}"
+        step = f"η = {self.step.constant:g}·n^{self.step.exponent:g} = {self.eta:.4g}" if self.eta else "no step"
         if isinstance(self.inputs, Table):
-            step = f"η = {size}" if self.eta else "no step"
             unit = f"errors are shares of the variance of the target, {self.inputs.target_scale**2:.4g}"
             return f"{self.inputs.facts}\nn = {self.n}, N = {self.N}; {self.sigma.name}, λ = {self.ridge:g}, {step}; {unit}"
         each = "" if len(set(self.etas)) == 1 else " (" + ", ".join(f"{eta:.4g}" for eta in self.etas) + ")"
@@ -276,7 +275,7 @@ class Problem(Frozen):
         changed = [f", {k} {v}" for k, v in others.items() if v != type(self).model_fields[k].default]
         return (
             f"n = {self.n}, d = {self.d}, N = {self.N}; {self.sigma.name}, teacher {self.target.name}, noise {self.noise:g}, "
-            f"λ = {self.ridge:g}, η = {size}{each}, {self.gradient} gradient{''.join(changed)}"
+            f"λ = {self.ridge:g}, {step}{each}, {self.gradient} gradient{''.join(changed)}"
         )
 
     def _repr_html_(self) -> str:
