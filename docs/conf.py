@@ -63,7 +63,7 @@ sphinx_gallery_conf = {
 }
 
 html_theme = "furo"
-html_title = "onestride"
+html_title = f"onestride {version}"
 html_static_path = ["_static"]
 html_css_files = ["onestride.css"]
 html_js_files = ["copy.js"]

@@ -54,20 +54,21 @@ def bulk() -> Panel:
     counts, _ = np.histogram(found.eigenvalues.values.ravel(), bins=edges)
     heights = counts / (found.eigenvalues.values.size * np.diff(edges))
     series = [
-        Series("simulation", edges, np.append(heights, np.nan), kind="histogram"),
+        Series("four draws", edges, np.append(heights, np.nan), kind="histogram"),
         Series("theory", theory.trained.grid, theory.trained.density),
     ]
     return Panel("bulk", "eigenvalue", "density", series)
 
 
 def outliers() -> Panel:
-    """The eigenvalues beyond: theory, and the mean of sixteen draws."""
+    """The eigenvalues beyond: the mean of sixteen draws, and theory as a bar."""
     theory, found = one.spectrum(PEAKED, density=False), one.measure_spectrum(PEAKED, 16, full=False).leading
     count = np.arange(1, theory.outliers + 1)
     measured = found.mean[: count.size], found.stderr[: count.size]
+    across = (count[:, None] + [-0.2, 0.2, np.nan]).ravel()
     series = [
-        Series("theory", count, theory.leading, kind="marked"),
-        Series("simulation", count, *measured, "simulation"),
+        Series("theory", across, np.repeat(theory.leading, 3)),
+        Series("sixteen draws", count, *measured, "simulation"),
     ]
     return Panel("outliers", "spike", "eigenvalue", series)
 

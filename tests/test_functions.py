@@ -446,6 +446,11 @@ def test_unusable_functions_are_told_in_a_sentence(registry, value, sentence):
     assert "unusable" not in function_names()
 
 
+def test_what_is_built_in_stays():
+    with pytest.raises(InputError, match="name must be a new one, got 'relu', which is built in"):
+        one.register("relu", np.sin, np.cos)
+
+
 @pytest.mark.parametrize("name", ["two words", "", "1st", 5, None])
 def test_register_asks_for_a_word(name):
     with pytest.raises(InputError, match="name must be a word"):

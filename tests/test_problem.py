@@ -234,6 +234,19 @@ def test_all_mistakes_are_reported_at_once():
     assert "d must" not in str(caught.value)
 
 
+def test_arguments_go_by_name():
+    with pytest.raises(InputError, match=r"by name, Step\(constant=…, exponent=…\), got 1"):
+        Step(1, 0.3)
+    with pytest.raises(InputError, match=r"by name, Problem\(n=…, d=…, N=…\), got 300"):
+        Problem(300, 150, 200)
+
+
+def test_what_is_no_problem_is_told():
+    for function in (one.predict, one.simulate):
+        with pytest.raises(InputError, match=r"problem must be a Problem\(n=…, d=…, N=…\), got \{'n': 300\}"):
+            function({"n": 300})
+
+
 def test_step_mistakes():
     with pytest.raises(InputError, match="constant must be a finite number, 0 or more, got -1"):
         Step(constant=-1)

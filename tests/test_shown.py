@@ -106,6 +106,12 @@ def test_a_table_in_a_notebook(name):
     assert len(page) < 20_000
 
 
+def test_baselines_are_a_short_list():
+    found = one.baselines(P)
+    assert len(repr(found).splitlines()) == 1 + len(found)
+    assert found._repr_html_().count("<tr>") == len(found)
+
+
 def test_grids_have_a_picture_in_a_notebook():
     for name in ("PredictionGrid", "Simulation1", "Scaling"):
         assert "<svg" in results()[name]._repr_html_()

@@ -52,7 +52,7 @@ def test_files_bring_a_list_back():
     ("changes", "sentence"),
     [
         ({"step": MIXED, "steps": 3}, "steps must be left out or 2 when step is a list of 2, got 3"),
-        ({"step": []}, r"step must be a Step\(constant, exponent\) or a list of them, got \[\]"),
+        ({"step": []}, r"step must be a Step\(constant=…, exponent=…\) or a list of them, got \[\]"),
         ({"step": [1, 2]}, r"or a list of them, got \[1, 2\]"),
         ({"step": [{"constant": -1}, {}]}, "constant must be a finite number, 0 or more, got -1"),
     ],

@@ -1,7 +1,7 @@
 """How large must n be for the limit?
 =====================================
 
-The gain of the step, by the theory at finite n, against n, beside the plateau Λ_ℓ that it tends to.
+The gain of an exactly rank-one step, by the theory at finite n, against n, beside the plateau Λ_ℓ that it tends to.
 """
 
 # %%

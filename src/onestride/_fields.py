@@ -53,7 +53,9 @@ class Frozen(BaseModel):
 
     if not TYPE_CHECKING:
 
-        def __init__(self, **data: Any) -> None:
+        def __init__(self, *unnamed: Any, **data: Any) -> None:
+            if unnamed:
+                raise InputError(f"arguments go by name, {_called(type(self))}, got {unnamed[0]!r} without one")
             try:
                 super().__init__(**data)
             except ValidationError as error:
@@ -62,6 +64,13 @@ class Frozen(BaseModel):
     def replace(self, **changes: Any) -> Self:
         """A validated copy with some fields changed."""
         return type(self)(**{name: getattr(self, name) for name in type(self).model_fields} | changes)
+
+
+def _called(model: type[BaseModel]) -> str:
+    """How one is made: the arguments it needs, or all where it needs none."""
+    fields = model.model_fields
+    needed = [name for name, field in fields.items() if field.is_required()] or list(fields)
+    return f"{model.__name__}({', '.join(f'{name}=…' for name in needed)})"
 
 
 def _sentences(model: type[BaseModel], error: ValidationError) -> str:
@@ -77,7 +86,7 @@ def _sentences(model: type[BaseModel], error: ValidationError) -> str:
         elif item["type"] == "literal_error":
             lines.append(f"{name} must be {item['ctx']['expected']}, got {item['input']!r}")  # pyright: ignore
         elif item["type"] in ("model_type", "bool_type", "bool_parsing"):
-            kind = "a Step(constant, exponent)" if item["type"] == "model_type" else "True or False"
+            kind = "a Step(constant=…, exponent=…)" if item["type"] == "model_type" else "True or False"
             lines.append(f"{name} must be {kind}, got {item['input']!r}")
         elif item["type"] == "value_error":
             told = str(item["ctx"]["error"])  # pyright: ignore

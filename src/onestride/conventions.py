@@ -28,9 +28,9 @@ from onestride.problem import EXTENSIONS, Problem, Step
 Parameters = dict[str, Any]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Conversion:
-    """A problem in a paper's own parameters; print it to read what changed and what could not be carried over.
+    """A problem in a paper's own parameters, with what changed and what could not be carried over in words.
 
     `parameters` are the arguments of `problem_from(paper, …)`, which gives the problem back.
 
@@ -50,7 +50,7 @@ class Conversion:
         """A test error of ours in the paper's definition, with or without the label noise."""
         return ours if self.noise_in_test_error else ours - self.problem.noise**2
 
-    def __str__(self) -> str:
+    def __repr__(self) -> str:
         lines = [_PAPERS[self.paper].title]
         lines += [f"  {name} = {_show(value)}" for name, value in self.parameters.items()]
         lines += [f"  {sentence}" for sentence in self.words]

@@ -89,7 +89,8 @@ class Estimate(Result):
         return f"{self.mean:{spec}} ± {self.stderr:{spec}}"
 
     def _first_line(self) -> str:
-        return f"{text(self.to_dict())} over {self.values.shape[0]} seeds"
+        seeds = self.values.shape[0]
+        return f"{text(self.to_dict())} {'of one seed' if seeds == 1 else f'over {seeds} seeds'}"
 
     def panels(self) -> Sequence[Panel]:
         """The value of each seed, with the mean."""

@@ -221,10 +221,12 @@ def register(name: str, value: ScalarMap, derivative: ScalarMap | None = None) -
     >>> register("cube", lambda z: z**3, lambda z: 3 * z**2)
 
     The value must be finite on [-42, 42], square-integrable under N(0, 1) and work on arrays; the derivative is checked
-    against finite differences. Registering the same name again replaces the earlier function.
+    against finite differences. Registering the same name again replaces the earlier function, but none that is built in.
     """
     if not isinstance(name, str) or not name.isidentifier():
         raise InputError(f"name must be a word such as 'cube', got {name!r}")
+    if name in _BUILT_IN:
+        raise InputError(f"name must be a new one, got {name!r}, which is built in")
     f = Function(name, value, derivative)
     _check(f)
     _REGISTRY[name] = f

@@ -305,6 +305,8 @@ def register(law: InputLaw) -> InputLaw:
     """
     if not law.name.isidentifier():
         raise InputError(f"name must be a word such as 'laplace', got {law.name!r}")
+    if law.name in _BUILT_IN:
+        raise InputError(f"name must be a new one, got {law.name!r}, which is built in")
     X = np.full((4000, 8), np.nan)
     law.fill(np.random.default_rng(0), X)
     power = float((X**2).mean())

@@ -39,8 +39,12 @@ class Problem(Frozen):
 
     Parameters
     ----------
-    n, d, N
-        Samples of the ridge regression, inputs, neurons. φ = d/n and ψ = d/N.
+    n
+        Samples of the ridge regression.
+    d
+        Inputs; φ = d/n.
+    N
+        Neurons; ψ = d/N.
     activation
         A registered name or Hermite coefficients of a polynomial.
     teacher
@@ -52,7 +56,7 @@ class Problem(Frozen):
     ridge
         The penalty λ > 0.
     step
-        η = c·n^α. A list, ``[Step(1, 0.2), Step(0.5, 0.2)]``, gives each of several steps its own size (`Schedule`).
+        η = c·n^α. A list, ``[Step(exponent=0.2), Step(exponent=0.4)]``, gives each of several steps its own size (`Schedule`).
     gradient
         ``"full"``: the literal gradient of the squared loss, with the residual y − f₀(x). ``"labels"``: y in its place,
         which is what the paper's β = Xᵀy/n describes.
@@ -133,7 +137,7 @@ class Problem(Frozen):
             return data
         each = cast("Sequence[Any]", step.each if isinstance(step, Schedule) else step)
         if not each or not all(isinstance(one, Step | dict) for one in each):
-            raise InputError(f"step must be a Step(constant, exponent) or a list of them, got {step!r}")
+            raise InputError(f"step must be a Step(constant=…, exponent=…) or a list of them, got {step!r}")
         if data.get("steps", 1) not in (1, len(each)):
             raise InputError(
                 f"steps must be left out or {len(each)} when step is a list of {len(each)}, got {data['steps']!r}"
@@ -261,9 +265,8 @@ class Problem(Frozen):
 
     def __str__(self) -> str:
         """One line: the main fields, and the others where they are not the default; of a table what is known of it."""
-        size = f"{self.step.constant:g}·n^{self.step.exponent:g} = {self.eta:.4g}"
+        step = f"η = {self.step.constant:g}·n^{self.step.exponent:g} = {self.eta:.4g}" if self.eta else "no step"
         if isinstance(self.inputs, Table):
-            step = f"η = {size}" if self.eta else "no step"
             unit = f"errors are shares of the variance of the target, {self.inputs.target_scale**2:.4g}"
             return f"{self.inputs.facts}\nn = {self.n}, N = {self.N}; {self.sigma.name}, λ = {self.ridge:g}, {step}; {unit}"
         each = "" if len(set(self.etas)) == 1 else " (" + ", ".join(f"{eta:.4g}" for eta in self.etas) + ")"
@@ -272,7 +275,7 @@ class Problem(Frozen):
         changed = [f", {k} {v}" for k, v in others.items() if v != type(self).model_fields[k].default]
         return (
             f"n = {self.n}, d = {self.d}, N = {self.N}; {self.sigma.name}, teacher {self.target.name}, noise {self.noise:g}, "
-            f"λ = {self.ridge:g}, η = {size}{each}, {self.gradient} gradient{''.join(changed)}"
+            f"λ = {self.ridge:g}, {step}{each}, {self.gradient} gradient{''.join(changed)}"
         )
 
     def _repr_html_(self) -> str:
@@ -374,6 +377,12 @@ def grid_axis(name: str, values: ArrayLike, *, positive: bool = False) -> Float[
     if axis.ndim != 1 or not axis.size or not np.isfinite(axis).all() or (positive and not (axis > 0).all()):
         raise InputError(f"{name} must be a non-empty list of {allowed}, got {np.asarray(values).tolist()}")
     return axis
+
+
+def expect(problem: object) -> None:
+    """Say so where something else is given in a problem's place."""
+    if not isinstance(problem, Problem):
+        raise InputError(f"problem must be a Problem(n=…, d=…, N=…), got {problem!r:.60}")
 
 
 def exponent_axis(problem: Problem, values: ArrayLike) -> Float[Array, "axis"]:

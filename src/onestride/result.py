@@ -344,6 +344,8 @@ class Simulation(Result):
             if self.exponents is None or self.ridges is None
             else f", {self.exponents.size} exponents × {self.ridges.size} penalties"
         )
+        if len(self.seeds) == 1:
+            return f"one seed{grid}: no error bar"
         return f"mean ± standard error over {len(self.seeds)} seeds{grid}; gains are paired by seed"
 
     def _picture(self) -> str:

@@ -63,8 +63,9 @@ class Result:
         return self.to_dict()
 
     def _lines(self) -> Iterator[tuple[str, str]]:
-        """Names and values of the table in a notebook."""
-        return ((name, text(value)) for name, value in self.to_dict().items() if name != "problem")
+        """Names and values of the table in a notebook; what is empty, or said by the status, is left out."""
+        told = {name: text(value) for name, value in self.to_dict().items() if name != "problem"}
+        return ((name, words) for name, words in told.items() if words and (name, words) != ("message", "solved"))
 
     def _first_line(self) -> str:
         """The numbers that matter, by the names they are asked for."""

@@ -239,7 +239,7 @@ def register(
 
     The value must be finite on [-42, 42], square-integrable under N(0, 1) and work on arrays; the derivative is checked
     against finite differences. With `directions` the value is a teacher of that many coordinates, of an array (…, k) to
-    (…). Registering the same name again replaces the earlier function.
+    (…). Registering the same name again replaces the earlier function, but none that is built in.
 
     >>> one.register("cube", lambda z: z**3, lambda z: 3 * z**2)
     Function('cube', activation or teacher: c0 = 0, c1 = 3, c2 = 0, c3 = 1, c4 = 0)

@@ -10,7 +10,7 @@ import pytest
 import onestride
 from onestride.cli import app
 from onestride.cli.options import ProblemOptions
-from places import DOCS, ROOT
+from places import CLONE, DOCS, ROOT
 from snippets import called, code_blocks, commands
 
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -23,18 +23,6 @@ def test_a_command_without_options_takes_the_problem_of_the_readme():
     (sizes,) = re.findall(r"the problem above at n = ([\d,]+), d = ([\d,]+), N = ([\d,]+)", README)
     n, d, N = (int(size.replace(",", "")) for size in sizes)
     assert ProblemOptions().build() == names["problem"].replace(n=n, d=d, N=N)
-
-
-def test_times_in_the_readme_are_those_of_the_page_on_speed():
-    page = (ROOT / "docs" / "speed.md").read_text(encoding="utf-8")
-    seconds, date, times = re.search(
-        r"take ([\d.]+) s a seed on two cores \(([\d-]+)\), ([\d.]+) times", README
-    ).groups()
-    assert f"| onestride | {seconds} | |" in page
-    assert re.search(rf"scikit-learn's `Ridge` for every cell \| [\d.]+ \| {times} ×", page)
-    assert f"`python benchmarks/canonical_grid.py`, {date}" in page
-    n, gpu = re.search(r"n = ([\d,]+) on one H200 in (\d+) s", README).groups()
-    assert f"| {n} | {gpu} |" in page
 
 
 def test_readme_one_line_activation_works():
@@ -87,6 +75,7 @@ URLS = PROJECT["project"]["urls"]
 OWNER = URLS["Repository"].removeprefix("https://github.com/")
 
 
+@pytest.mark.skipif(not CLONE, reason="an sdist has no pictures")
 def test_the_readme_survives_away_from_the_repository():
     """On PyPI relative links lead nowhere: all are absolute, and those of this repository lead to files that are there."""
     here = re.compile(rf"^https://(?:raw\.githubusercontent|github)\.com/{OWNER}/(?:blob/main/|tree/main/|main/)?")
@@ -127,6 +116,7 @@ def test_what_reproduces_is_there():
         assert set(re.findall(r"`?make (\w+)[` ]", path.read_text(encoding="utf-8"))) <= {*targets, "and"}, path
 
 
+@pytest.mark.skipif(not CLONE, reason="an sdist has no pictures")
 def test_links_between_documents_lead_somewhere():
     for path in [ROOT / "README.md", ROOT / "REPRODUCE.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").glob("**/*.md")]:
         for target in re.findall(r"\]\(([^)#\s]+)\)", path.read_text(encoding="utf-8")):

@@ -65,7 +65,7 @@ class Plan(Result):
 
     _told = ("problem", "method", "device", "exponents", "penalties", "seeds")
     _told += ("flops", "memory", "seconds", "basis", "operations")
-    _brief = ("memory", "flops", "exponents", "penalties", "seeds", "device")
+    _brief = ("exponents", "penalties", "seeds", "device")
     _sentences = ("method",)
 
     problem: Problem
@@ -79,7 +79,8 @@ class Plan(Result):
     def _first_line(self) -> str:
         """With the time where rates have been measured; a repr measures nothing."""
         known = f"seconds {self.seconds:.3g}" if "_rates" in self.__dict__ else "seconds when asked for"
-        return f"{known}, {super()._first_line()}"
+        counted = f"memory {self.memory / 2**30:.3g} GiB, {self.flops:.3g} operations"
+        return f"{known}, {counted}, {super()._first_line()}"
 
     def panels(self) -> Sequence[Panel]:
         """Operations of one seed by their kind."""

@@ -18,7 +18,7 @@ from onestride._backend import choose, prefetched
 from onestride._backend.threads import one_thread
 from onestride._numerics import Array, Float
 from onestride._progress import shown
-from onestride.problem import Problem, exponent_axis, grid_axis
+from onestride.problem import Problem, expect, exponent_axis, grid_axis
 from onestride.result import Simulation
 from onestride.simulation.arguments import OnProgress, seed_tuple, step_sizes, test_rows
 from onestride.simulation.cost import Plan
@@ -71,6 +71,7 @@ def simulate(
     >>> print(f"the step helps: {s.test_gain.mean > 0}")
     the step helps: True
     """
+    expect(problem)
     how: dict[str, Any] = {"n_test": n_test, "device": device, "dtype": dtype, "executor": executor}
     how |= {"untrained": untrained, "progress": progress}
     grid = simulate_grid(problem, [problem.step.exponent], [problem.ridge], seeds, **how)
@@ -116,6 +117,7 @@ def simulate_grid(
     >>> found.test_error.values.shape  # seeds, exponents, penalties
     (2, 2, 2)
     """
+    expect(problem)
     alphas, lams = exponent_axis(problem, exponents), grid_axis("ridges", ridges, positive=True)
     if isinstance(problem.inputs, Table):
         chosen = seed_tuple(seeds)

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from scipy.optimize import minimize_scalar  # pyright: ignore[reportUnknownVariableType]
 
+from onestride._html import table
 from onestride.drawing import Panel, Series
 from onestride.functions import InputError
 from onestride.problem import Problem, Step
@@ -48,7 +49,20 @@ class Baseline(Result):
         return [Panel("baseline", "", "test error", series, horizontals=noise, xticks=[0], xnames=[self.method])]
 
 
-def baselines(problem: Problem) -> dict[str, Baseline]:
+class Baselines(dict[str, Baseline]):
+    """Baselines by name; shown as a list of test errors."""
+
+    def __repr__(self) -> str:
+        return "\n  ".join(["Baselines: test errors", *(f"{name} {words}" for name, words in self._lines())])
+
+    def _repr_html_(self) -> str:
+        return table("Baselines, test error", self._lines())
+
+    def _lines(self) -> list[tuple[str, str]]:
+        return [(name, f"{one.test_error:.4g}: {one.message}") for name, one in self.items()]
+
+
+def baselines(problem: Problem) -> Baselines:
     """Test errors of the predictors that a trained network should be measured against, by name.
 
     random-features   no step, the same ridge regression
@@ -88,30 +102,30 @@ def baselines(problem: Problem) -> dict[str, Baseline]:
         "bayes": "the teacher itself: only the label noise is left",
     }
     status = {"random-features": untrained.status}
-    return {
-        name: Baseline(problem, name, float(values[name]), status.get(name, Status.SOLVED), words[name])
+    return Baselines(
+        (name, Baseline(problem, name, float(values[name]), status.get(name, Status.SOLVED), words[name]))
         for name in BASELINES
         if name in values
-    }
+    )
 
 
-def _of_rows(problem: Problem, table: Table) -> dict[str, Baseline]:
+def _of_rows(problem: Problem, rows: Table) -> Baselines:
     """Baselines of a table; what depends on the noise, which nobody knows, is left out."""
     untrained = predict(problem.replace(step=Step.none()), throw=False)
-    linear = table.facts.linear if table.facts else float("nan")
+    linear = rows.facts.linear if rows.facts else float("nan")
     values = {
         "random-features": (untrained.test_error, "the untrained network's features with the same ridge regression"),
         "linear-ridge": (
-            linear_errors(table, problem.n),
+            linear_errors(rows, problem.n),
             "ridge regression on the columns with its best penalty, n rows",
         ),
         "best-linear": (1 - linear, "the best linear function of the columns, infinitely many rows"),
     }
     status = {"random-features": untrained.status}
-    return {
-        name: Baseline(problem, name, float(value), status.get(name, Status.SOLVED), words)
+    return Baselines(
+        (name, Baseline(problem, name, float(value), status.get(name, Status.SOLVED), words))
         for name, (value, words) in values.items()
-    }
+    )
 
 
 def _kernel_words(problem: Problem) -> str:

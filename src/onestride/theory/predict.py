@@ -5,7 +5,7 @@ from __future__ import annotations
 from numpy.typing import ArrayLike
 
 from onestride._backend.threads import one_thread
-from onestride.problem import Problem, Step, exponent_axis, grid_axis
+from onestride.problem import Problem, Step, expect, exponent_axis, grid_axis
 from onestride.result import Prediction, PredictionGrid, Status, TheoryError
 from onestride.theory import finite_step, plateau
 from onestride.theory.profile import slopes as profile
@@ -42,6 +42,7 @@ def predict(problem: Problem, *, method: Method = "auto", level: Level | None = 
     >>> print(f"{p.test_error:.3f}, {p.untrained.test_error:.3f} without the step: {p.status.value}")
     1.874, 2.191 without the step: solved
     """
+    expect(problem)
     grid = predict_grid(problem, [problem.step.exponent], [problem.ridge], method=method, level=level)
     prediction = grid[0, 0]
     if throw and prediction.status is not Status.SOLVED:
@@ -67,6 +68,7 @@ def predict_grid(
     >>> grid[0, 1].status.value
     'solved'
     """
+    expect(problem)
     return grid_by(choose(problem, method, level), problem, exponents, ridges)
 
 
