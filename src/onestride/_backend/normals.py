@@ -50,13 +50,16 @@ def draws_itself(backend: Backend, numbers: float = LEAST) -> bool:
 
 def device_normals(generator: np.random.Generator, rows: int, length: int, backend: Backend) -> Any:
     """`generator.standard_normal((rows, length))` on the device, of a generator that is not moved on; None if it is not to be had so."""
-    xp, state, count = backend.xp, generator.bit_generator.state, rows * length
+    state, count = generator.bit_generator.state, rows * length
     if state["bit_generator"] != "PCG64":
         return None
-    words = _words(state["state"]["state"], state["state"]["inc"], int(_MORE * count) + 2 * _LANE, backend)
-    numbers, keep = _numbers(words, _tables(backend), backend)
-    found = words[:0] if keep is None else numbers[keep]
-    return backend.copy(xp.reshape(found[:count], (rows, length))) if found.shape[0] >= count else None
+    with backend.beside() as hand_over:
+        words = _words(state["state"]["state"], state["state"]["inc"], int(_MORE * count) + 2 * _LANE, backend)
+        numbers, keep = _numbers(words, _tables(backend), backend)
+        found = words[:0] if keep is None else numbers[keep]
+        if found.shape[0] < count:
+            return None
+        return hand_over(backend.copy(backend.xp.reshape(found[:count], (rows, length))))
 
 
 @lru_cache
