@@ -148,17 +148,17 @@ def _numbers(words: Any, tables: Ziggurat, backend: Backend) -> tuple[Any, Any]:
     """The number that each word would begin, and which of them do; None where the tail does not end."""
     xp, last = backend.xp, words.shape[0] - 2 * _PAIRS - 1
     place, size = words & 511, (words >> 9) & (_DIGITS - 1)
-    x = xp.astype(size, xp.float64) * xp.take(tables.width, place, axis=0)
-    keep = size < xp.take(tables.inside, place, axis=0)
+    x = xp.astype(size, xp.float64) * tables.width[place]
+    keep = size < tables.inside[place]
     keep[last:] = True  # far beyond what is asked for, and nothing follows
     (rare,) = xp.nonzero(~keep)
-    layer, own = xp.take(place, rare, axis=0) & 255, xp.take(x, rare, axis=0)
-    chance = _uniform(xp.take(words, rare + 1, axis=0), xp)
-    density, below = (xp.take(table, layer, axis=0) for table in (tables.density, tables.below))
+    layer, own = place[rare] & 255, x[rare]
+    chance = _uniform(words[rare + 1], xp)
+    density, below = (table[layer] for table in (tables.density, tables.below))
     accepted = (below - density) * chance + density < xp.exp(-0.5 * own * own)
     (which,) = xp.nonzero(layer == 0)
-    tail = xp.take(rare, which, axis=0)
-    values, length = _tail(words, tail, xp.take(size, tail, axis=0), tables, backend)
+    tail = rare[which]
+    values, length = _tail(words, tail, size[tail], tables, backend)
     if values is None:
         return x, None
     x[tail], accepted[which] = values, True
@@ -172,7 +172,7 @@ def _beginnings(rare: Any, tail: Any, length: Any, count: int, backend: Backend)
     """Which of the words at `rare`, each in need of more, were not taken by one before; of those that were, few would have taken another."""
     begins, xp = rare >= 0, backend.xp
     while True:
-        now = ~xp.take(_taken(rare, tail, length, begins, count, backend), rare, axis=0)
+        now = ~_taken(rare, tail, length, begins, count, backend)[rare]
         if bool(xp.all(now == begins)):
             return begins
         begins = now
@@ -184,8 +184,8 @@ def _taken(rare: Any, tail: Any, length: Any, begins: Any, count: int, backend: 
     taken = xp.zeros(count, dtype=xp.bool, **backend.where)
     taken[rare + 1] = begins
     further = xp.arange(2, 2 * _PAIRS + 1, **backend.where)
-    some = (further < length[:, None]) & xp.take(begins, tail, axis=0)[:, None]
-    taken[(xp.take(rare, tail, axis=0)[:, None] + further)[some]] = True
+    some = (further < length[:, None]) & begins[tail][:, None]
+    taken[(rare[tail][:, None] + further)[some]] = True
     return taken
 
 
@@ -194,14 +194,14 @@ def _tail(words: Any, tail: Any, size: Any, tables: Ziggurat, backend: Backend) 
     xp, r = backend.xp, float(tables.width[255]) * _DIGITS
     after = xp.arange(1, 2 * _PAIRS + 1, **backend.where)
     at = xp.reshape(tail[:, None] + after, (-1,))
-    both = xp.reshape(-xp.log1p(-_uniform(xp.take(words, at, axis=0), xp)), (-1, _PAIRS, 2))
+    both = xp.reshape(-xp.log1p(-_uniform(words[at], xp)), (-1, _PAIRS, 2))
     beyond = both[..., 0] * (1 / r)
     ends = 2 * both[..., 1] > beyond * beyond
     if not bool(xp.all(xp.any(ends, axis=1))):
         return None, None
     first = xp.argmax(xp.astype(ends, xp.int8), axis=1)
     places = xp.arange(0, tail.shape[0], **backend.where) * _PAIRS + first
-    value = r + xp.take(xp.reshape(beyond, (-1,)), places, axis=0)
+    value = r + xp.reshape(beyond, (-1,))[places]
     return xp.where((size >> 8) & 1 == 1, -value, value), 1 + 2 * (first + 1)
 
 
@@ -236,7 +236,7 @@ def _answer(layer: int, size: int) -> tuple[float, bool]:
     second = 1 - first % 2
     increment = (second - first * _A) % _SIZE
     before = (first - increment) * pow(_A, -1, _SIZE) % _SIZE
-    generator = np.random.PCG64(0)
+    generator: Any = np.random.PCG64(0)
     state = {"state": before, "inc": increment}
     generator.state = {"bit_generator": "PCG64", "state": state, "has_uint32": 0, "uinteger": 0}
     value = np.random.Generator(generator).standard_normal()

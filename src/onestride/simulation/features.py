@@ -1,5 +1,6 @@
 """Features after steps of every size η, σ(XW₀ᵀ + ηXGᵀ): two matrix products serve all of them."""
 
+# pyright: reportConstantRedefinition=false
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
