@@ -156,8 +156,7 @@ class Backend:
             (C.addmm_ if C.ndim == 2 else C.baddbmm_)(A, B, alpha=scale)
         else:
             product = A @ B
-            product *= scale
-            C += product
+            C += product if scale == 1 else scale * product
 
     def tiles(self, rows: int, row_length: int) -> Iterator[slice]:
         """Slices that cut `rows` rows of `row_length` doubles into the tiles that suit the device."""
