@@ -18,7 +18,6 @@ from onestride._backend.memory import fits as fits
 from onestride._backend.memory import require_memory as require_memory
 from onestride._backend.normals import device_normals as device_normals
 from onestride._backend.normals import draws_itself as draws_itself
-from onestride._backend.resting import Resting as Resting
 from onestride._backend.streams import Role as Role
 from onestride._backend.streams import prefetched as prefetched
 from onestride._backend.streams import row_blocks as row_blocks

@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import lru_cache
 from types import ModuleType
 from typing import Any
 
@@ -85,13 +84,6 @@ class Backend:
             return importlib.import_module("cupy").asnumpy(array).astype(np.float64)
         return np.asarray(array, dtype=np.float64)
 
-    def fetch(self, array: Any, out: np.ndarray) -> None:
-        """An array of the device into one of the host."""
-        if self._is_torch:
-            importlib.import_module("torch").from_numpy(out).copy_(array)
-        else:
-            out[...] = self.get(array)
-
     def empty(self, *shape: int, dtype: str | None = None) -> Any:
         """An uninitialised array."""
         return self.xp.empty(shape, dtype=getattr(self.xp, dtype or self.dtype), **self.where)
@@ -107,23 +99,6 @@ class Backend:
         if not self.device.startswith("cuda"):
             return np.empty(shape)
         return importlib.import_module("torch").empty(shape, dtype=self.xp.float64, pin_memory=True).numpy()
-
-    @contextmanager
-    def beside(self) -> Iterator[Callable[[Any], Any]]:
-        """Work beside what the device does otherwise; the function that comes with it hands over an array made there."""
-        if not self.device.startswith("cuda"):
-            yield lambda array: array
-            return
-        cuda = importlib.import_module("torch").cuda
-        own, main = _side_stream(self._torch_device), cuda.default_stream(self._torch_device)
-
-        def hand_over(array: Any) -> Any:
-            own.synchronize()
-            array.record_stream(main)  # its memory is not used again before that has read it
-            return array
-
-        with cuda.stream(own):
-            yield hand_over
 
     def eye(self, size: int, dtype: str) -> Any:
         """The identity."""
@@ -156,7 +131,8 @@ class Backend:
             (C.addmm_ if C.ndim == 2 else C.baddbmm_)(A, B, alpha=scale)
         else:
             product = A @ B
-            C += product if scale == 1 else scale * product
+            product *= scale
+            C += product
 
     def tiles(self, rows: int, row_length: int) -> Iterator[slice]:
         """Slices that cut `rows` rows of `row_length` doubles into the tiles that suit the device."""
@@ -205,11 +181,6 @@ class Backend:
     @property
     def _torch_device(self) -> str:
         return "cpu" if self.device == "torch" else self.device
-
-
-@lru_cache
-def _side_stream(device: str) -> Any:
-    return importlib.import_module("torch").cuda.Stream(device, priority=-1)
 
 
 def _in_parts(target: Any, source: Any) -> None:

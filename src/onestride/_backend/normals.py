@@ -50,16 +50,13 @@ def draws_itself(backend: Backend, numbers: float = LEAST) -> bool:
 
 def device_normals(generator: np.random.Generator, rows: int, length: int, backend: Backend) -> Any:
     """`generator.standard_normal((rows, length))` on the device, of a generator that is not moved on; None if it is not to be had so."""
-    state, count = generator.bit_generator.state, rows * length
+    xp, state, count = backend.xp, generator.bit_generator.state, rows * length
     if state["bit_generator"] != "PCG64":
         return None
-    with backend.beside() as hand_over:
-        words = _words(state["state"]["state"], state["state"]["inc"], int(_MORE * count) + 2 * _LANE, backend)
-        numbers, keep = _numbers(words, _tables(backend), backend)
-        found = words[:0] if keep is None else numbers[keep]
-        if found.shape[0] < count:
-            return None
-        return hand_over(backend.copy(backend.xp.reshape(found[:count], (rows, length))))
+    words = _words(state["state"]["state"], state["state"]["inc"], int(_MORE * count) + 2 * _LANE, backend)
+    numbers, keep = _numbers(words, _tables(backend), backend)
+    found = words[:0] if keep is None else numbers[keep]
+    return backend.copy(xp.reshape(found[:count], (rows, length))) if found.shape[0] >= count else None
 
 
 @lru_cache
@@ -148,17 +145,17 @@ def _numbers(words: Any, tables: Ziggurat, backend: Backend) -> tuple[Any, Any]:
     """The number that each word would begin, and which of them do; None where the tail does not end."""
     xp, last = backend.xp, words.shape[0] - 2 * _PAIRS - 1
     place, size = words & 511, (words >> 9) & (_DIGITS - 1)
-    x = xp.astype(size, xp.float64) * tables.width[place]
-    keep = size < tables.inside[place]
+    x = xp.astype(size, xp.float64) * xp.take(tables.width, place, axis=0)
+    keep = size < xp.take(tables.inside, place, axis=0)
     keep[last:] = True  # far beyond what is asked for, and nothing follows
     (rare,) = xp.nonzero(~keep)
-    layer, own = place[rare] & 255, x[rare]
-    chance = _uniform(words[rare + 1], xp)
-    density, below = (table[layer] for table in (tables.density, tables.below))
+    layer, own = xp.take(place, rare, axis=0) & 255, xp.take(x, rare, axis=0)
+    chance = _uniform(xp.take(words, rare + 1, axis=0), xp)
+    density, below = (xp.take(table, layer, axis=0) for table in (tables.density, tables.below))
     accepted = (below - density) * chance + density < xp.exp(-0.5 * own * own)
     (which,) = xp.nonzero(layer == 0)
-    tail = rare[which]
-    values, length = _tail(words, tail, size[tail], tables, backend)
+    tail = xp.take(rare, which, axis=0)
+    values, length = _tail(words, tail, xp.take(size, tail, axis=0), tables, backend)
     if values is None:
         return x, None
     x[tail], accepted[which] = values, True
@@ -172,7 +169,7 @@ def _beginnings(rare: Any, tail: Any, length: Any, count: int, backend: Backend)
     """Which of the words at `rare`, each in need of more, were not taken by one before; of those that were, few would have taken another."""
     begins, xp = rare >= 0, backend.xp
     while True:
-        now = ~_taken(rare, tail, length, begins, count, backend)[rare]
+        now = ~xp.take(_taken(rare, tail, length, begins, count, backend), rare, axis=0)
         if bool(xp.all(now == begins)):
             return begins
         begins = now
@@ -184,8 +181,8 @@ def _taken(rare: Any, tail: Any, length: Any, begins: Any, count: int, backend: 
     taken = xp.zeros(count, dtype=xp.bool, **backend.where)
     taken[rare + 1] = begins
     further = xp.arange(2, 2 * _PAIRS + 1, **backend.where)
-    some = (further < length[:, None]) & begins[tail][:, None]
-    taken[(rare[tail][:, None] + further)[some]] = True
+    some = (further < length[:, None]) & xp.take(begins, tail, axis=0)[:, None]
+    taken[(xp.take(rare, tail, axis=0)[:, None] + further)[some]] = True
     return taken
 
 
@@ -194,14 +191,14 @@ def _tail(words: Any, tail: Any, size: Any, tables: Ziggurat, backend: Backend) 
     xp, r = backend.xp, float(tables.width[255]) * _DIGITS
     after = xp.arange(1, 2 * _PAIRS + 1, **backend.where)
     at = xp.reshape(tail[:, None] + after, (-1,))
-    both = xp.reshape(-xp.log1p(-_uniform(words[at], xp)), (-1, _PAIRS, 2))
+    both = xp.reshape(-xp.log1p(-_uniform(xp.take(words, at, axis=0), xp)), (-1, _PAIRS, 2))
     beyond = both[..., 0] * (1 / r)
     ends = 2 * both[..., 1] > beyond * beyond
     if not bool(xp.all(xp.any(ends, axis=1))):
         return None, None
     first = xp.argmax(xp.astype(ends, xp.int8), axis=1)
     places = xp.arange(0, tail.shape[0], **backend.where) * _PAIRS + first
-    value = r + xp.reshape(beyond, (-1,))[places]
+    value = r + xp.take(xp.reshape(beyond, (-1,)), places, axis=0)
     return xp.where((size >> 8) & 1 == 1, -value, value), 1 + 2 * (first + 1)
 
 

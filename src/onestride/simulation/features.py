@@ -1,6 +1,5 @@
 """Features after steps of every size η, σ(XW₀ᵀ + ηXGᵀ): two matrix products serve all of them."""
 
-# pyright: reportConstantRedefinition=false
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
@@ -8,13 +7,13 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from onestride._backend import Backend, DeviceArray, Resting, map_tiles, moved
+from onestride._backend import Backend, DeviceArray, map_tiles, moved
 from onestride._errors import InputError
 from onestride._numerics import Array
 from onestride.functions import Function
 from onestride.problem import Problem
 from onestride.simulation.cost import Plan
-from onestride.simulation.network import Batch, draw_network, draw_weights, joined, trained_weights
+from onestride.simulation.network import Batch, draw_network, draw_weights, trained_weights
 from onestride.simulation.rows import Rows
 
 
@@ -23,17 +22,16 @@ class Trained:
     """W₀ and the gradient G of one step, W = W₀ + ηG for every η; after several steps the final W of `each` η.
 
     A device that cannot hold them beside the features has neither while it fits: W₀ (None) is drawn anew when it is needed
-    and G rests on the host, in the `room` that is made for it. Of several seeds at once both have one more axis, the first.
+    and G rests on the host. Of several seeds at once both have one more axis, the first.
     """
 
     plan: Plan
     etas: Array
     seeds: tuple[int, ...]
     W0: DeviceArray | None = None
-    G: DeviceArray | Resting | None = None
+    G: DeviceArray | None = None
     each: tuple[Array, ...] = ()
     stacked: bool = False
-    room: Resting | None = None
 
     @property
     def seed(self) -> int:
@@ -53,12 +51,7 @@ class Trained:
     def step(self) -> DeviceArray:
         """G on the device."""
         assert self.G is not None, "after several steps there is no one gradient"
-        return self.G.taken_up() if isinstance(self.G, Resting) else self.plan.backend.put(self.G)
-
-    def set_aside(self) -> None:
-        """W₀ is forgotten, G put to rest."""
-        assert self.room is not None, "the plan keeps the weights"
-        self.W0, self.G = None, self.room.lay_down(self.G)
+        return self.plan.backend.put(self.G)
 
     def at_hand(self) -> Trained:
         """With W₀ and G on the device, where the features are gone and there is room for them again."""
@@ -69,10 +62,8 @@ class Trained:
         assert self.G is not None
         backend = self.plan.backend
         W = self.untrained() if self.W0 is None else backend.copy(self.untrained())
-        G = self.G
-        parts = G if isinstance(G, Resting) else ((rows, G[rows, :]) for rows in backend.tiles(*W.shape))
-        for rows, part in parts:
-            W[rows, :] = W[rows, :] + eta * backend.put(part)
+        for rows in backend.tiles(*W.shape):
+            W[rows, :] = W[rows, :] + eta * backend.put(self.G[rows, :])
         return W
 
 
@@ -105,7 +96,7 @@ def fitted_rows(trained: Trained, samples: Callable[[], Iterator[Batch]]) -> Ite
         (pre,) = _products([trained.untrained()], samples, n, backend)
         trained.W0 = None
         (shift,) = _products([trained.step()], samples, n, backend)
-        trained.set_aside()
+        trained.G = backend.get(trained.G)
     length, width = pre.shape
     F = backend.empty(length, width) if plan.stores_features else None
     for eta in trained.etas:
@@ -120,7 +111,7 @@ def _rows_of_weights(trained: Trained, samples: Callable[[], Iterator[Batch]]) -
     """As `fitted_rows`, from X̃ and W on the device, where even two products of the shape of F have no room."""
     plan, backend = trained.plan, trained.plan.backend
     if not plan.keeps_weights:
-        trained.set_aside()
+        trained.W0, trained.G = None, backend.get(trained.G)
     X, start = backend.empty(plan.problem.n, plan.problem.d), 0
     for batch in samples():
         X[start : start + batch.y.size, :] = backend.put(batch.X)
@@ -193,7 +184,7 @@ def _products(
     N = weights[0].shape[0]
     out: list[DeviceArray] = []
     start = 0
-    for batch in joined(samples(), backend):
+    for batch in samples():
         if batch.y.size == n and backend.on_host:
             whole = backend.put(batch.X)
             return [W @ whole.T if n <= N else whole @ W.T for W in weights]

@@ -26,7 +26,6 @@ from onestride._backend import (
     project,
     row_blocks,
     stream,
-    tiles,
 )
 from onestride._errors import InputError
 from onestride._numerics import Array, Float
@@ -99,28 +98,9 @@ def drawn_there(problem: Problem, backend: Backend) -> bool:
     return problem.law.plain and draws_itself(backend, problem.N * problem.d)
 
 
-def joined(batches: Iterable[Batch], backend: Backend) -> Iterator[Batch]:
-    """Blocks as they are on the host; of those on a device as many together as its products need rows."""
-    waiting: list[Batch] = []
-    for batch in batches:
-        waiting.append(batch)
-        if on_host(batch.X) or sum(one.y.size for one in waiting) >= tiles.DEVICE_ROWS:
-            yield _together(waiting, backend)
-            waiting = []
-    if waiting:
-        yield _together(waiting, backend)
-
-
-def _together(batches: list[Batch], backend: Backend) -> Batch:
-    if len(batches) == 1:
-        return batches[0]
-    labels = (np.concatenate([getattr(batch, name) for batch in batches]) for name in ("signal", "y"))
-    return Batch(backend.xp.concat([batch.X for batch in batches], axis=0), *labels)
-
-
 def in_order(tasks: Iterable[Callable[[], T]], problem: Problem, backend: Backend) -> Iterator[T]:
-    """What the tasks draw, the next blocks while one is used; of a device that draws itself one thread has enough to do."""
-    return prefetched(tasks, 1 if drawn_there(problem, backend) else None)
+    """What the tasks draw; where the host does it, the next blocks while one is used."""
+    return prefetched(tasks, ahead=not drawn_there(problem, backend))
 
 
 def weight_tasks(problem: Problem, seed: int, backend: Backend = HOST) -> list[Callable[[], Array]]:
@@ -233,7 +213,7 @@ def held_out_tiles(
     """Fresh test inputs and their noiseless labels, tile by tile; `drawn` as in `draw_weights`."""
     tasks = batch_tasks(problem, seed, "test_inputs", None, rows, backend=backend)
     drawn = in_order(tasks, problem, backend) if drawn is None else drawn
-    for batch in joined(drawn, backend):
+    for batch in drawn:
         for part in backend.tiles(batch.y.size, problem.N):
             yield batch.X[part], batch.signal[part]
 
@@ -262,7 +242,7 @@ def gradient_sums(
     W, readout = backend.put(W0), backend.put(a)
     G, beta = backend.zeros(*W0.shape), np.zeros((2, W0.shape[1]))
     residual: list[Array] = []
-    for batch in joined(batches, backend):
+    for batch in batches:
         for rows in backend.tiles(batch.y.size, a.size):
             X, y = backend.put(batch.X[rows]), backend.put(batch.y[rows])
             pre, r = X @ W.T, y

@@ -7,7 +7,7 @@ from time import perf_counter
 
 import numpy as np
 
-from onestride._backend import Backend, DeviceArray, device_normals, draws_itself
+from onestride._backend import Backend, DeviceArray
 from onestride.functions import Function
 from onestride.simulation.shifted import factors
 
@@ -36,10 +36,6 @@ def measured_rates(sigma: Function, backend: Backend, *, tridiagonal: bool) -> d
         solver = factors(backend.copy(K32), np.ones(1), backend, tridiagonal=tridiagonal, last=True)
         return solver(K32[:, :1], np.zeros(1, int))
 
-    def draw() -> DeviceArray:
-        own = device_normals(rng, m, m, backend) if draws_itself(backend, m * m) else None
-        return backend.put(rng.standard_normal((m, m))) if own is None else own
-
     with backend.fast_products(True):
         low = rate(lambda: A32 @ A32, 2 * m**3)
     return {
@@ -47,5 +43,5 @@ def measured_rates(sigma: Function, backend: Backend, *, tridiagonal: bool) -> d
         "float32 product": low,
         "factorisation": rate(factorise, (4 / 3 if tridiagonal else 1 / 3) * m**3),
         "activation": rate(lambda: sigma(A + 0.5 * A), m * m),
-        "draws": rate(draw, m * m),
+        "draws": rate(lambda: backend.put(rng.standard_normal((m, m))), m * m),
     }

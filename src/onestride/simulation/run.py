@@ -14,7 +14,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike
 
-from onestride._backend import Resting, choose
+from onestride._backend import choose
 from onestride._backend.threads import one_thread
 from onestride._numerics import Array, Float
 from onestride._progress import shown
@@ -206,7 +206,6 @@ def _one_seed(
     if problem.steps > 1:
         trained = train_further(plan, etas, seed)
     else:
-        room = None if plan.keeps_weights else Resting(problem.N, problem.d, backend)
         W0, a = draw_weights(problem, seed, backend, draws.take("weights")), draw_readout(problem, seed)
         if executor is None:
             G, beta, _ = gradient_sums(problem, W0, a, draws.take("step"), backend)
@@ -215,7 +214,7 @@ def _one_seed(
         else:
             G, beta = streamed_gradient(plan, seed, executor, W0, a)
         known = known.after_step(beta[0])
-        trained = Trained(plan, etas, (seed,), W0, G, room=room)
+        trained = Trained(plan, etas, (seed,), W0, G)
         del W0, G
     if plan.streams:
         paths = streamed_paths(trained, ridges, executor, lambda share: tick(int(share * (etas.size - 1))))
