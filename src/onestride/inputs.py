@@ -169,6 +169,11 @@ class InputLaw:
         """Identity covariance and one length: what the theory of Gaussian inputs describes."""
         return self.eigenvalues is np.ones and self.freedom is None
 
+    @property
+    def plain(self) -> bool:
+        """Independent standard normal entries, in the order in which they are drawn."""
+        return self.fill is _gaussian
+
     def normalised(self, directions: Float[Array, "k d"]) -> Float[Array, "k d"]:
         """The rows combined so that β_jᵀx are uncorrelated with variance 1: β/√(βᵀΣβ) for one; as they are when Σ = I."""
         if self.times is None:

@@ -86,7 +86,7 @@ class Backend:
 
     def empty(self, *shape: int, dtype: str | None = None) -> Any:
         """An uninitialised array."""
-        return self.xp.empty(shape, dtype=getattr(self.xp, dtype or self.dtype), **self._where)
+        return self.xp.empty(shape, dtype=getattr(self.xp, dtype or self.dtype), **self.where)
 
     def zeros(self, *shape: int, dtype: str | None = None) -> Any:
         """An array of zeros."""
@@ -102,7 +102,7 @@ class Backend:
 
     def eye(self, size: int, dtype: str) -> Any:
         """The identity."""
-        return self.xp.eye(size, dtype=getattr(self.xp, dtype), **self._where)
+        return self.xp.eye(size, dtype=getattr(self.xp, dtype), **self.where)
 
     def copy(self, array: Any) -> Any:
         """The same numbers in other memory."""
@@ -170,7 +170,8 @@ class Backend:
             matmul.allow_tf32 = before
 
     @property
-    def _where(self) -> dict[str, str]:
+    def where(self) -> dict[str, str]:
+        """The keyword that puts a new array there."""
         return {"device": self._torch_device} if self._is_torch else {}
 
     @property
@@ -210,6 +211,14 @@ def backend_of(z: DeviceArray) -> Backend:
         where = str(getattr(z, "device"))  # noqa: B009
         return Backend("torch" if where == "cpu" else where, dtype)
     return Backend({"numpy": "cpu", "array_api_strict": "strict"}.get(library, library), dtype)
+
+
+def project(X: DeviceArray, directions: np.ndarray) -> np.ndarray:
+    """X times a thin host array, as a host array, wherever X lives."""
+    if isinstance(X, np.ndarray):
+        return X @ directions
+    backend = backend_of(X)
+    return backend.get(X @ backend.put(directions))
 
 
 def through_host(f: Callable[[np.ndarray], np.ndarray], z: DeviceArray) -> Any:

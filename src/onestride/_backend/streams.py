@@ -36,8 +36,11 @@ def row_blocks(rows: int, row_length: int) -> list[slice]:
     return [slice(start, min(start + size, rows)) for start in range(0, rows, size)]
 
 
-def prefetched(tasks: Iterable[Callable[[], T]]) -> Iterator[T]:
-    """The results of the tasks in order; the next ones are computed in threads while one is used."""
+def prefetched(tasks: Iterable[Callable[[], T]], *, ahead: bool = True) -> Iterator[T]:
+    """The results of the tasks in order; the next ones are computed in threads while one is used, unless not `ahead`."""
+    if not ahead:
+        yield from (task() for task in tasks)
+        return
     workers = min(threads(), MOST_AHEAD)
     with ThreadPoolExecutor(workers) as pool:
         waiting = []

@@ -13,7 +13,7 @@ from typing import cast
 
 import numpy as np
 
-from onestride._backend import Backend, DeviceArray, choose, map_tiles, namespace, stream
+from onestride._backend import Backend, DeviceArray, choose, map_tiles, namespace, project, stream
 from onestride._numerics import Array, Float
 from onestride.problem import Problem
 from onestride.result import Estimate
@@ -232,7 +232,7 @@ def _limit(
         weights.append(np.pad(w, (0, len(powers) - count)))
     total, rows = np.zeros(highest + 1), 2 * n
     for X, signal in held_out_tiles(problem, seed, rows, backend):
-        g = X @ beta
+        g = project(X, beta)
         free = np.stack([np.ones_like(g), *(g**k for k in powers)], axis=1)[:, 1:] @ np.array(weights).T
         prediction = backend.get(sigma(backend.put(X) @ W0.T) @ backend.put(np.array(readouts).T)) + free
         total += ((signal[:, None] - prediction) ** 2).sum(0)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from onestride._backend import Backend, DeviceArray, map_tiles
+from onestride._backend import Backend, DeviceArray, map_tiles, moved
 from onestride._errors import InputError
 from onestride._numerics import Array
 from onestride.functions import Function
@@ -167,9 +167,11 @@ def after_step(sigma: Function, eta: float) -> Callable[..., DeviceArray]:
     """A function from XW₀ᵀ and XGᵀ to the features after a step of size η."""
 
     def f(pre: Array, shift: Array, out: Array | None = None) -> Array:
-        z = eta * shift if out is None else np.multiply(shift, eta, out=out)
+        if out is None:
+            return sigma(moved(pre, eta, shift))
+        z = np.multiply(shift, eta, out=out)
         z += pre
-        return sigma(z) if out is None else sigma(z, out=out)
+        return sigma(z, out=out)
 
     return f
 

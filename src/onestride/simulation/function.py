@@ -7,7 +7,7 @@ from functools import partial
 
 import numpy as np
 
-from onestride._backend import choose, map_tiles
+from onestride._backend import choose, map_tiles, project
 from onestride._numerics import Array, Float
 from onestride.problem import Problem
 from onestride.simulation.features import feature_rows
@@ -46,7 +46,7 @@ def sample_function(problem: Problem, seed: int, points: int, *, device: str | N
     z: list[Array] = []
     f: list[Array] = []
     for X, _ in held_out_tiles(problem, seed, points, backend):
-        z.append(X @ direction)
+        z.append(project(X, direction))
         features = (map_tiles(problem.sigma, backend.put(X) @ backend.put(W).T) for W in weights)
         f.append(np.stack([backend.get(F @ a) for F, a in zip(features, readouts, strict=True)]))
     untrained, trained = np.concatenate(f, axis=1)

@@ -19,6 +19,7 @@ from functools import lru_cache
 import numpy as np
 from numpy.polynomial.hermite_e import hermegauss
 
+from onestride._backend import DeviceArray, project
 from onestride._numerics import Array, Float
 from onestride.problem import Problem
 from onestride.simulation.network import draw_directions
@@ -113,12 +114,12 @@ class KnownMoments:
         assert self.averages is not None
         return np.moveaxis(joint_hermite(z, self.averages.degree), 0, -1)
 
-    def sums(self, X: Float[Array, "n d"]) -> Float[Array, "fit"]:
+    def sums(self, X: DeviceArray) -> Float[Array, "fit"]:
         """Σ_i ψ_j(z_i) of every ψ_j but the constant."""
         if self.averages is None:
             return np.zeros(0)
         k = self.problem.directions
-        return joint_hermite(X @ self.coordinates[:k].T, DEGREES[k])[1:].sum(1)
+        return joint_hermite(project(X, self.coordinates[:k].T), DEGREES[k])[1:].sum(1)
 
     def of_draw(
         self, fit: Float[Array, "*s fit"], beta: Float[Array, "*s 2 d"] | None, along: Float[Array, "*s N k"] | None

@@ -8,7 +8,7 @@ from functools import partial
 
 import numpy as np
 
-from onestride._backend import Backend, choose, map_tiles
+from onestride._backend import Backend, choose, map_tiles, project
 from onestride._errors import InputError
 from onestride._numerics import Array, Float
 from onestride._progress import shown
@@ -172,7 +172,7 @@ def _one_seed(
     gram = np.zeros((taught.size, taught.size))
     moments, power = np.zeros((taught.size, len(weights))), np.zeros(len(weights))
     for X, _ in held_out_tiles(problem, seed, n_test, backend):
-        h = joint_hermite(X @ directions.T, DEGREE)
+        h = joint_hermite(project(X, directions.T), DEGREE)
         inputs = put(X)
         f = np.stack([get(map_tiles(sigma, inputs @ W().T) @ a) for W, a in zip(weights, readouts, strict=True)])
         gram += h @ h.T

@@ -1,6 +1,6 @@
 """Draws: the teacher, the untrained network, batches of data; and the exact gradient steps.
 
-Draws are NumPy arrays on the host; the gradient is computed on a device.
+Draws are NumPy arrays on the host, large Gaussian ones arrays of a device that makes them itself; the gradient is computed there.
 """
 
 # pyright: reportConstantRedefinition=false
@@ -9,14 +9,29 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
+from typing import Any, TypeVar
 
 import numpy as np
 
-from onestride._backend import HOST, Backend, DeviceArray, Role, map_tiles, prefetched, row_blocks, stream
+from onestride._backend import (
+    HOST,
+    Backend,
+    DeviceArray,
+    Role,
+    device_normals,
+    draws_itself,
+    map_tiles,
+    on_host,
+    prefetched,
+    project,
+    row_blocks,
+    stream,
+)
 from onestride._errors import InputError
 from onestride._numerics import Array, Float
 from onestride.problem import Problem
 
+T = TypeVar("T")
 PROBES = 3  # draws of noise beside that of the labels, to average over it
 
 
@@ -30,9 +45,9 @@ class Network:
 
 @dataclass(frozen=True)
 class Batch:
-    """Inputs X (rows × d), noiseless labels and noisy labels y."""
+    """Inputs X (rows × d), which may be on a device, noiseless labels and noisy labels y."""
 
-    X: Float[Array, "n d"]
+    X: Any
     signal: Float[Array, "n"]
     y: Float[Array, "n"]
 
@@ -69,13 +84,23 @@ def _with_energies(problem: Problem, beta: Float[Array, "d"]) -> Float[Array, "d
     return beta if energies is None else np.sign(beta) * np.sqrt(energies)
 
 
-def labels(problem: Problem, directions: Float[Array, "directions d"], X: Float[Array, "n d"]) -> Float[Array, "n"]:
+def labels(problem: Problem, directions: Float[Array, "directions d"], X: DeviceArray) -> Float[Array, "n"]:
     """The teacher's noiseless labels of the rows of X: σ⋆(Xβ⋆), or g of several coordinates."""
-    if problem.directions == 1:
-        return problem.target(
-            np.einsum("ij,j->i", X, directions[0])
-        )  # on one thread: several blocks are drawn at a time
-    return problem.target(X @ directions.T)
+    if problem.directions > 1:
+        return problem.target(project(X, directions.T))
+    if on_host(X):  # on one thread: several blocks are drawn at a time
+        return problem.target(np.einsum("ij,j->i", X, directions[0]))
+    return problem.target(project(X, directions[0]))
+
+
+def drawn_there(problem: Problem, backend: Backend) -> bool:
+    """Whether the device itself makes weights and inputs of a problem."""
+    return problem.law.plain and draws_itself(backend, problem.N * problem.d)
+
+
+def in_order(tasks: Iterable[Callable[[], T]], problem: Problem, backend: Backend) -> Iterator[T]:
+    """What the tasks draw; where the host does it, the next blocks while one is used."""
+    return prefetched(tasks, ahead=not drawn_there(problem, backend))
 
 
 def weight_tasks(problem: Problem, seed: int, backend: Backend = HOST) -> list[Callable[[], Array]]:
@@ -83,12 +108,19 @@ def weight_tasks(problem: Problem, seed: int, backend: Backend = HOST) -> list[C
     blocks = row_blocks(problem.N, problem.d)
 
     def draw(k: int) -> Array:
-        W = backend.host_empty(blocks[k].stop - blocks[k].start, problem.d)
-        stream(seed, "weights", block=k).standard_normal(out=W)
-        W /= np.sqrt(np.einsum("ij,ij->i", W, W)[:, None] if problem.weights == "sphere" else problem.d)
+        size, generator = blocks[k].stop - blocks[k].start, stream(seed, "weights", block=k)
+        W = device_normals(generator, size, problem.d, backend) if drawn_there(problem, backend) else None
+        if W is None:
+            W = backend.host_empty(size, problem.d)
+            generator.standard_normal(out=W)
+        W /= np.sqrt(problem.d) if problem.weights != "sphere" else _lengths(W, backend)[:, None]
         return W
 
     return [partial(draw, k) for k in range(len(blocks))]
+
+
+def _lengths(W: Any, backend: Backend) -> Any:
+    return np.sqrt(np.einsum("ij,ij->i", W, W)) if on_host(W) else backend.xp.sqrt(backend.xp.sum(W * W, axis=1))
 
 
 def draw_weights(
@@ -96,7 +128,7 @@ def draw_weights(
 ) -> DeviceArray:
     """W₀ with unit rows (or Gaussian ones), on the backend; `drawn` are its blocks if somebody has them already."""
     blocks = row_blocks(problem.N, problem.d)
-    drawn = prefetched(weight_tasks(problem, seed, backend)) if drawn is None else drawn
+    drawn = in_order(weight_tasks(problem, seed, backend), problem, backend) if drawn is None else drawn
     if len(blocks) == 1:
         (W,) = drawn
         return backend.put(W)
@@ -123,12 +155,12 @@ def draw_network(problem: Problem, seed: int) -> Network:
     return Network(HOST.get(draw_weights(problem, seed)), draw_readout(problem, seed))
 
 
-def draw_inputs(
-    problem: Problem, generator: np.random.Generator, rows: int, backend: Backend = HOST
-) -> Float[Array, "n d"]:
+def draw_inputs(problem: Problem, generator: np.random.Generator, rows: int, backend: Backend = HOST) -> Any:
     """`rows` samples of the law `problem.inputs`, as rows, where the backend likes them; every law has E|x|² = d."""
-    X = backend.host_empty(rows, problem.d)
-    problem.law.fill(generator, X)
+    X = device_normals(generator, rows, problem.d, backend) if drawn_there(problem, backend) else None
+    if X is None:
+        X = backend.host_empty(rows, problem.d)
+        problem.law.fill(generator, X)
     return X
 
 
@@ -177,9 +209,10 @@ def draw_probes(problem: Problem, seed: int) -> Float[Array, "n probes"]:
 
 def held_out_tiles(
     problem: Problem, seed: int, rows: int, backend: Backend = HOST, drawn: Iterator[Batch] | None = None
-) -> Iterator[tuple[Array, Array]]:
+) -> Iterator[tuple[Any, Array]]:
     """Fresh test inputs and their noiseless labels, tile by tile; `drawn` as in `draw_weights`."""
-    drawn = drawn or prefetched(batch_tasks(problem, seed, "test_inputs", None, rows, backend=backend))
+    tasks = batch_tasks(problem, seed, "test_inputs", None, rows, backend=backend)
+    drawn = in_order(tasks, problem, backend) if drawn is None else drawn
     for batch in drawn:
         for part in backend.tiles(batch.y.size, problem.N):
             yield batch.X[part], batch.signal[part]
@@ -238,7 +271,8 @@ def _part(problem: Problem, step: int) -> int:
 
 def step_gradient(problem: Problem, network: Network, seed: int, backend: Backend = HOST) -> Gradient:
     """The first gradient, on the seed's own batch of the step, drawn block by block, as host arrays."""
-    return gradient(problem, network, prefetched(step_tasks(problem, seed, backend=backend)), backend)
+    tasks = step_tasks(problem, seed, backend=backend)
+    return gradient(problem, network, in_order(tasks, problem, backend), backend)
 
 
 def step_tasks(problem: Problem, seed: int, step: int = 0, backend: Backend = HOST) -> list[Callable[[], Batch]]:
@@ -256,7 +290,7 @@ def weights_path(
     """
     W = network.W0
     for step, size in enumerate(problem.etas):
-        batches = prefetched(step_tasks(problem, seed, step, backend))
+        batches = in_order(step_tasks(problem, seed, step, backend), problem, backend)
         G = gradient(problem, Network(W, network.a), batches, backend).G
         G *= eta * (size / problem.eta if problem.eta else 1.0)
         G += W

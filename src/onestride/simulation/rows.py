@@ -16,7 +16,8 @@ from onestride._backend import HOST, Backend, DeviceArray, on_host
 from onestride._numerics import Array
 from onestride.simulation.panels import Panels
 
-NEAR_BYTES = 2**19  # rows of B in the cache of one core
+# rows of B that are used twice for one reading: in the cache of one core where columns leave room there, else in the one that cores share
+NEAR_BYTES, SHARED_BYTES, OWN_CACHE = 2**18, 2**22, 2**20
 
 
 @dataclass(frozen=True)
@@ -67,7 +68,8 @@ class Rows:
                 image[..., rows, :] = part
                 out += turned(tile) @ part
                 continue
-            size = max(1, NEAR_BYTES // (8 * self.width))
+            near_by = 16 * self.width * V.shape[-1] + NEAR_BYTES <= OWN_CACHE
+            size = max(1, (NEAR_BYTES if near_by else SHARED_BYTES) // (8 * self.width))
             for i in range(0, tile.shape[0], size):  # read from memory once, used twice
                 near = tile[i : i + size].T
                 part = gemm(1.0, near, right, trans_a=1)

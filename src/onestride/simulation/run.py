@@ -14,7 +14,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike
 
-from onestride._backend import choose, prefetched
+from onestride._backend import choose
 from onestride._backend.threads import one_thread
 from onestride._numerics import Array, Float
 from onestride._progress import shown
@@ -35,6 +35,7 @@ from onestride.simulation.network import (
     draw_weights,
     gradient_sums,
     held_out_tiles,
+    in_order,
     step_tasks,
     weight_tasks,
 )
@@ -246,11 +247,12 @@ class _Draws:
         passes = {"ridge": 2 if plan.stores_products and not plan.keeps_weights else 1}
         tasks = {name: make() for name, make in self._tasks.items() if ahead}
         self._sizes = {name: len(part) for name, part in tasks.items()}
-        self._drawn = prefetched([task for name, part in tasks.items() for task in part * passes.get(name, 1)])
+        self._in_order = partial(in_order, problem=problem, backend=backend)
+        self._drawn = self._in_order([task for name, part in tasks.items() for task in part * passes.get(name, 1)])
 
     def take(self, name: str) -> Iterator[Any]:
         """The blocks of one of them, in order."""
-        return islice(self._drawn, self._sizes[name]) if self._sizes else prefetched(self._tasks[name]())
+        return islice(self._drawn, self._sizes[name]) if self._sizes else self._in_order(self._tasks[name]())
 
 
 def _stored_paths(

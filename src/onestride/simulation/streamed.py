@@ -14,13 +14,21 @@ from functools import partial
 
 import numpy as np
 
-from onestride._backend import DeviceArray, prefetched, row_blocks
+from onestride._backend import DeviceArray, row_blocks
 from onestride._errors import InputError
 from onestride._numerics import Array, Float
 from onestride.simulation.cost import Plan
 from onestride.simulation.features import Trained, features, overflow
 from onestride.simulation.known import KnownMoments
-from onestride.simulation.network import Batch, batch_tasks, draw_probes, gradient_sums, ridge_roles, step_tasks
+from onestride.simulation.network import (
+    Batch,
+    batch_tasks,
+    draw_probes,
+    gradient_sums,
+    in_order,
+    ridge_roles,
+    step_tasks,
+)
 from onestride.simulation.ridge import SplitPath, joined, products, sets
 from onestride.simulation.shifted import solve_gram_twice
 
@@ -71,7 +79,8 @@ def streamed_paths(
 
 def _gradient_part(plan: Plan, seed: int, W0: Array, a: Array, blocks: list[int]) -> tuple[Array, Array]:
     tasks = step_tasks(plan.problem, seed, backend=plan.backend)
-    sums = gradient_sums(plan.problem, W0, a, prefetched(tasks[k] for k in blocks), plan.backend)
+    batches = in_order((tasks[k] for k in blocks), plan.problem, plan.backend)
+    sums = gradient_sums(plan.problem, W0, a, batches, plan.backend)
     return plan.backend.get(sums[0]), sums[1]
 
 
@@ -84,7 +93,8 @@ def _gram_part(trained: Trained, blocks: list[int]) -> tuple[Array, Array, Array
     power = np.zeros(2 + noise.shape[1])
     tasks, places = ridge_tasks(trained.plan, seed), row_blocks(problem.n, problem.d)
     known, sums = KnownMoments.of(problem, seed), 0.0
-    for k, batch in zip(blocks, prefetched(tasks[k] for k in blocks), strict=True):
+    batches = in_order((tasks[k] for k in blocks), problem, backend)
+    for k, batch in zip(blocks, batches, strict=True):
         labels = np.column_stack([batch.signal, noise[places[k]]])
         power[[0, *range(2, power.size)]] += (labels**2).sum(0)
         power[1] += labels[:, 0] @ labels[:, 1]

@@ -1,7 +1,7 @@
 """Many small seeds in one call of a device: a stack of networks, of samples, of features and of ridge regressions.
 
-Everything is as for one seed, with one more axis: X (s × n × d), W₀ and G (s × N × d), F (s × n × N). Draws are made on the
-host, by the streams of each seed; factorisations take all seeds and penalties at once (`shifted`), one step size after the other.
+Everything is as for one seed, with one more axis: X (s × n × d), W₀ and G (s × N × d), F (s × n × N). Draws are made by
+the streams of each seed; factorisations take all seeds and penalties at once (`shifted`), one step size after the other.
 """
 
 # pyright: reportConstantRedefinition=false
@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from onestride._backend import Backend, DeviceArray, prefetched
+from onestride._backend import Backend, DeviceArray
 from onestride._numerics import Array, Float
 from onestride.problem import Problem
 from onestride.simulation.cost import Plan
@@ -22,7 +22,15 @@ from onestride.simulation.features import Trained, after_step
 from onestride.simulation.held_out import held_out
 from onestride.simulation.known import KnownMoments
 from onestride.simulation.luck import Drawn, measured
-from onestride.simulation.network import Batch, batch_tasks, draw_probes, draw_readout, step_tasks, weight_tasks
+from onestride.simulation.network import (
+    Batch,
+    batch_tasks,
+    draw_probes,
+    draw_readout,
+    in_order,
+    step_tasks,
+    weight_tasks,
+)
 from onestride.simulation.ridge import SplitPath, fit_split
 from onestride.simulation.rows import Rows
 from onestride.simulation.streamed import ridge_tasks
@@ -37,7 +45,8 @@ def draws_ahead(plan: Plan, groups: Sequence[Sequence[int]]) -> Iterator[Any]:
         partial(ridge_tasks, plan),
         lambda seed: batch_tasks(problem, seed, "test_inputs", None, plan.tests, backend=backend),
     ]
-    return prefetched(task for group in groups for tasks in kinds for seed in group for task in tasks(seed))
+    every = (task for group in groups for tasks in kinds for seed in group for task in tasks(seed))
+    return in_order(every, problem, backend)
 
 
 def seeds_together(
