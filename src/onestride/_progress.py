@@ -100,19 +100,24 @@ class _Text(_Shown):
             print("\r" + " " * self.width, end="\r", flush=True)
 
 
+def new_bar() -> Any:
+    """A bar on the error stream of a terminal: what is done, of how much, how long it took and will take; it goes when it is done."""
+    from rich import progress as rich
+    from rich.console import Console
+
+    columns = [rich.TextColumn("{task.description}"), rich.BarColumn(), rich.MofNCompleteColumn()]
+    columns += [rich.TimeElapsedColumn(), rich.TimeRemainingColumn()]
+    return rich.Progress(*columns, console=Console(stderr=True), transient=True)
+
+
 class _Bar(_Shown):
-    """A bar on the error stream of a terminal; it goes when the call is done."""
+    """A bar that is there from the first call that is shown."""
 
     bar: Any = None
 
     def show(self, done: int, total: int) -> None:
         if self.bar is None:
-            from rich import progress as rich
-            from rich.console import Console
-
-            columns = [rich.TextColumn("{task.description}"), rich.BarColumn(), rich.MofNCompleteColumn()]
-            columns += [rich.TimeElapsedColumn(), rich.TimeRemainingColumn()]
-            self.bar = rich.Progress(*columns, console=Console(stderr=True), transient=True)
+            self.bar = new_bar()
             self.bar.start()
             self.bar.add_task(self.label)
         self.bar.update(self.bar.task_ids[0], completed=done, total=total)

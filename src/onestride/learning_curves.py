@@ -42,20 +42,8 @@ class Scaling(Result):
     `simulated` holds simulations by position on the axis; `landmarks` the sizes where n passes N, d or d²/2, or N does.
     """
 
-    _told = (
-        "along",
-        "hold",
-        "at",
-        "test_error",
-        "untrained",
-        "excess",
-        "exponent",
-        "ridge",
-        "status",
-        "landmarks",
-        "measured",
-        "message",
-    )
+    _told = ("along", "hold", "at", "test_error", "untrained", "excess", "exponent", "ridge", "status")
+    _told += ("landmarks", "measured", "message")
     _brief = ("along", "at", "test_error", "exponent")
 
     problem: Problem
@@ -72,9 +60,8 @@ class Scaling(Result):
         return panels(self)
 
     def _picture(self) -> str:
-        return _html.curves(
-            np.log(self.at), [np.log(self.test_error)], words=f"log test error against log {self.along}"
-        )
+        words = f"log test error against log {self.along}"
+        return _html.curves(np.log(self.at), [np.log(self.test_error)], words=words)
 
     def _axes(self) -> dict[str, Sequence[float]]:
         return {self.along: self.at.tolist()}
@@ -102,7 +89,7 @@ class Scaling(Result):
     @property
     def excess(self) -> Float[Array, "axis"]:
         """Test error above the noise; of a table, whose noise nobody knows, the test error."""
-        return self.test_error - (0.0 if isinstance(self.problem.inputs, Table) else self.problem.noise**2)
+        return self.test_error - self.problem.known_noise
 
     @property
     def exponent(self) -> Float[Array, "axis"]:
@@ -215,9 +202,7 @@ def _sized(problem: Problem, along: Axis, size: float, hold: str) -> Problem:
     """The problem with this size along the axis; counts are whole."""
     if hold == "sizes":
         return problem.replace(**{along: max(round(size), 1)})
-    factor = size / getattr(problem, along)
-    names = ("n", "d", "N", "n_step") if problem.n_step else ("n", "d", "N")
-    return problem.replace(**{name: max(round(getattr(problem, name) * factor), 1) for name in names})
+    return problem.in_proportion(size / getattr(problem, along))
 
 
 def _tuned(problem: Problem, method: Method, level: Level | None) -> Problem:
