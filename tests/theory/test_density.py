@@ -17,18 +17,10 @@ from onestride.theory.density import (
     untrained_model,
 )
 from onestride.theory.profile.equations import residual_and_jacobian
+from profiles import by_sizes as problem
 from tolerances import EXACT, assert_agrees, assert_close, seeds_from
 
-TEACHER = [0, 1, 2**-0.5]
 SHAPES = [(1500, 750, 2250), (1500, 1500, 750), (1000, 500, 1000), (1000, 30, 4000), (1000, 5000, 400)]
-
-
-def problem(alpha=None, shape=(1500, 750, 2250), activation="relu", c=1.0, gradient="labels", **more):
-    n, d, N = shape
-    step = one.Step.none() if alpha is None else one.Step(constant=c, exponent=alpha)
-    return one.Problem(
-        n=n, d=d, N=N, activation=activation, step=step, gradient=gradient, **({"teacher": TEACHER} | more)
-    )  # fmt: skip
 
 
 @pytest.mark.parametrize("shape", SHAPES)

@@ -93,7 +93,9 @@ def _place(model: Model, above: Solution, below: Solution, k: int) -> float | No
         last = above
         try:
             return cast("float", brentq(excess, *ends, xtol=1e-6 * ends[1]))
-        except ValueError:  # the last step of the path is on another branch: continued from further away it stays below 1
+        except (
+            ValueError
+        ):  # the last step of the path is on another branch: continued from further away it stays below 1
             return None
 
 

@@ -154,28 +154,7 @@ def axes(problem: Problem, over: Plane) -> tuple[Array, Array]:
 
 def best_at(problem: Problem, over: Plane, x: float, y: float, near: float = 0.0) -> tuple[float, float, float, float]:
     """One point: the smallest test error, its step and penalty, and the smallest without a step; looking first at the step `near`."""
-    return _best(_at(problem, over, x, y), near)
-
-
-def _axis(problem: Problem, name: str) -> Array:
-    """Points of an axis; of a table powers of two, at which its theory does not interpolate, up to twice its rows."""
-    table = problem.inputs
-    if not isinstance(table, Table):
-        return _AXES[name]
-    powers: Array = np.arange(6.0, float(np.log2(2 * table.rows))) if name == "n" else np.array([6.0, 8.0, 10.0])
-    return 2.0**powers
-
-
-def _at(problem: Problem, over: Plane, x: float, y: float) -> Problem:
-    if over == "phi-psi":
-        return problem.replace(n=max(round(problem.d / x), 1), N=max(round(problem.d / y), 1))
-    if over == "n-N":
-        return problem.replace(n=max(round(x), 1), N=max(round(y), 1))
-    return problem.in_proportion(x / problem.n).replace(noise=y)
-
-
-def _best(problem: Problem, near: float = 0.0) -> tuple[float, float, float, float]:
-    """The smallest test error, its step and penalty, and the smallest without a step; the search begins at the step `near`."""
+    problem = _at(problem, over, x, y)
     etas, logs = _steps_of(problem), np.log(_OF_ROWS if isinstance(problem.inputs, Table) else _RIDGES)
     beside = logs.size // 2  # where the last step's best penalty was
 
@@ -199,6 +178,23 @@ def _best(problem: Problem, near: float = 0.0) -> tuple[float, float, float, flo
         return untrained, 0.0, float(np.exp(bare)), untrained
     step, lowest = vertex(np.log(etas), errors_at)
     return lowest, float(np.exp(step)), float(np.exp(ridges[int(np.nanargmin(errors_at))])), untrained
+
+
+def _axis(problem: Problem, name: str) -> Array:
+    """Points of an axis; of a table powers of two, at which its theory does not interpolate, up to twice its rows."""
+    table = problem.inputs
+    if not isinstance(table, Table):
+        return _AXES[name]
+    powers: Array = np.arange(6.0, float(np.log2(2 * table.rows))) if name == "n" else np.array([6.0, 8.0, 10.0])
+    return 2.0**powers
+
+
+def _at(problem: Problem, over: Plane, x: float, y: float) -> Problem:
+    if over == "phi-psi":
+        return problem.replace(n=max(round(problem.d / x), 1), N=max(round(problem.d / y), 1))
+    if over == "n-N":
+        return problem.replace(n=max(round(x), 1), N=max(round(y), 1))
+    return problem.in_proportion(x / problem.n).replace(noise=y)
 
 
 def _downhill(values_at: Callable[[list[int]], Array], size: int, first: int) -> Float[Array, "size"]:
