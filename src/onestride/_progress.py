@@ -40,14 +40,10 @@ def shown(progress: OnProgress | bool | None, label: str) -> Iterator[OnProgress
         where = place() if progress is None else "text" if progress else "nowhere"
         told = _Text(label) if where == "text" else _Bar(label) if where == "terminal" else None
         try:
-            yield _hear_nothing if told is None else told
+            yield told or (lambda done, total: None)
         finally:
             if told is not None:
                 told.end()
-
-
-def _hear_nothing(done: int, total: int) -> None:
-    """Nobody listens."""
 
 
 def place() -> Literal["terminal", "text", "nowhere"]:

@@ -132,7 +132,8 @@ class Teacher:
     def _components(self) -> Float[Array, "2 products"]:
         """Of z and of u, up to the degree that is asked for."""
         weighted = self.rule[1] * self._values
-        values = np.array([joint_hermite(u, _COMPONENTS) @ weighted for u in (self.rule[0], self.turned[1])])
+        both = (self.rule[0], self.turned[1])
+        values = np.array([[weighted @ product for product in joint_hermite(u, _COMPONENTS)] for u in both])
         values[np.abs(values) <= _ROUNDING * np.sqrt(self.second_moment)] = 0.0
         return values
 

@@ -65,11 +65,6 @@ class Law:
         """∫ density, atom excluded."""
         return float(np.trapezoid(self.density, self.grid)) if self.grid.size else 0.0
 
-    def masses(self) -> tuple[float, ...]:
-        """∫ density over each band: the share of its eigenvalues."""
-        inside = [(self.grid >= a) & (self.grid <= b) for a, b in self.bands]
-        return tuple(float(np.trapezoid(self.density[i], self.grid[i])) for i in inside)
-
     def cumulative(self, E: Array) -> Array:
         """The distribution function, atom included and normalised to 1."""
         if not self.grid.size:
@@ -109,7 +104,10 @@ def untrained_model(problem: Problem) -> Model:
 @lru_cache(maxsize=16)
 def _untrained_model(problem: Problem) -> Model:
     if resolves_degrees(problem):
-        return _without_rounding(degrees.build_untrained(problem, radii=_RADII))
+        model, least = degrees.build_untrained(problem, radii=_RADII), _NOTHING * problem.sigma.second_moment
+        # without sectors and noise that a polynomial activation does not have
+        sectors = tuple(s for s in model.sectors if np.square(s.K).max() > least)
+        return replace(model, sectors=sectors, rest=np.where(model.rest > least, model.rest, 0.0))
     one, none = np.ones(1), np.zeros(1)
     sigma, target = problem.sigma, problem.target
     K, teacher = np.full((1, 1), sigma.coefficients[1]), np.full((1, 1), target.coefficients[1])
@@ -120,13 +118,6 @@ def _untrained_model(problem: Problem) -> Model:
     return Model(
         problem, "bulk", learned, problem.d, none, length, one, none, none, one, one, (linear,), rest, means, tail
     )
-
-
-def _without_rounding(model: Model) -> Model:
-    """Without sectors and noise that a polynomial activation does not have."""
-    least = _NOTHING * model.problem.sigma.second_moment
-    sectors = tuple(s for s in model.sectors if np.square(s.K).max() > least)
-    return replace(model, sectors=sectors, rest=np.where(model.rest > least, model.rest, 0.0))
 
 
 class Line(NamedTuple):

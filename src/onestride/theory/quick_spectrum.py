@@ -24,7 +24,7 @@ from onestride.theory.density import (
     untrained_model,
 )
 from onestride.theory.gaps import energy, same_gap
-from onestride.theory.outliers import crossing, far_above, is_physical, special_eigenvalues, spike_model
+from onestride.theory.outliers import ahead_of, crossing, far_above, is_physical, special_eigenvalues, spike_model
 from onestride.theory.profile.equations import Solution, newton
 from onestride.theory.profile.sectors import Model
 
@@ -103,11 +103,5 @@ def _walk(model: Model, floor: float) -> list[Solution]:
                 if energy(path[-1]) / floor < 1 + _NEAR:
                     break
                 E = floor
-            rho, q = _carried_on(path[-1], E)
+            rho, q = ahead_of(path[-1], -energy(path[-1]) * float(np.log(E / energy(path[-1]))))
     return path
-
-
-def _carried_on(s: Solution, E: float) -> tuple[Array, Array]:
-    """(ρ, q) at λ = −E to first order in log E."""
-    far = np.real(s.lam) * np.log(E / energy(s))
-    return tuple(x * np.exp(np.real(d / x) * far) for x, d in zip((s.rho, s.q), s.tangent(1.0), strict=True))
