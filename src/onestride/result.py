@@ -214,7 +214,7 @@ class PredictionGrid(Result):
         return self._prediction(problem, self.trained, (i, j), base)
 
     def _prediction(self, problem: Problem, e: Errors, at: tuple[int, int], base: Prediction | None) -> Prediction:
-        errors = (float(getattr(e, name)[at]) for name in QUANTITIES)
+        errors = float(e.train_loss[at]), float(e.train_mse[at]), float(e.test_error[at])
         ended = e.status[at], str(e.message[at]), self.accuracy, float(e.residual[at]), int(e.iterations[at])
         return Prediction(problem, self.method, *errors, *ended, base)
 
