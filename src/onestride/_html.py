@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike
 
 _INK = ("#0b3c6f", "#d55e00", "#009e73", "#cc79a7", "#7a7a7a")
 _WIDTH, _HEIGHT, _MARGIN = 260, 120, 8
+_MOST = 12  # rows of a grid
 
 
 def table(caption: str, lines: Iterable[tuple[str, str]], *, equation: str = "", picture: str = "") -> str:
@@ -20,12 +21,12 @@ def table(caption: str, lines: Iterable[tuple[str, str]], *, equation: str = "",
     return f"<table><caption>{escape(caption)}</caption>{above}{cells}{below}</table>"
 
 
-def grid(caption: str, columns: Sequence[str], rows: Iterable[Sequence[str]], *, most: int = 12) -> str:
-    """A table with a heading for each column; of more rows than `most` the first, with their number."""
+def grid(caption: str, columns: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """A table with a heading for each column; of many rows the first, with their number."""
     listed = list(rows)
     head = "".join(f"<th>{escape(name)}</th>" for name in columns)
-    body = "".join("<tr>" + "".join(f"<td>{escape(v)}</td>" for v in row) + "</tr>" for row in listed[:most])
-    more = f"<tr><td colspan='{len(columns)}'>… {len(listed)} in all</td></tr>" if len(listed) > most else ""
+    body = "".join("<tr>" + "".join(f"<td>{escape(v)}</td>" for v in row) + "</tr>" for row in listed[:_MOST])
+    more = f"<tr><td colspan='{len(columns)}'>… {len(listed)} in all</td></tr>" if len(listed) > _MOST else ""
     return f"<table><caption>{escape(caption)}</caption><tr>{head}</tr>{body}{more}</table>"
 
 

@@ -19,6 +19,8 @@ Array = np.ndarray[Any, np.dtype[Any]]
 
 PANEL_NODES = 16  # Gauss-Legendre nodes on each panel
 _MAX_PANELS = 2048  # panels bisected at one level before the rule gives up refining
+_MAX_DEPTH = 50  # bisections of one panel
+_ROUNDING = 1e-15  # of the whole: what halving a panel may change its integral by
 _REACH = 42.0  # half-width of the interval: smoothing at t uses a window of a few units around t
 _SQRT_2PI = np.sqrt(2 * np.pi)
 
@@ -36,13 +38,11 @@ def _panel_nodes(
     return centre + half * x, half * w
 
 
-def adapted_rule(
-    f: Callable[[Array], Array], *, tol: float = 1e-15, max_depth: int = 50
-) -> tuple[Float[Array, "nodes"], Float[Array, "nodes"]]:
+def adapted_rule(f: Callable[[Array], Array]) -> tuple[Float[Array, "nodes"], Float[Array, "nodes"]]:
     """Nodes and weights on [-42, 42] (Lebesgue measure) that integrate f and f² against a unit Gaussian.
 
     Composite Gauss-Legendre on unit panels with an edge at 0. A panel is bisected while halving it changes its
-    Gaussian-weighted integral of f or f² by more than `tol` of the whole, so kinks and jumps are cornered wherever
+    Gaussian-weighted integral of f or f² by more than rounding, so kinks and jumps are cornered wherever
     they are: plain Gauss-Hermite is off in the third digit on ReLU.
     """
     edges = np.arange(-_REACH, _REACH + 1)
@@ -55,9 +55,8 @@ def adapted_rule(
 
     x16, w16 = leggauss(PANEL_NODES)
     modes = legvander(x16, PANEL_NODES - 1) * w16[:, None] * (np.arange(PANEL_NODES) + 0.5)
-    to_ends = np.stack(
-        [modes @ (-1.0) ** np.arange(PANEL_NODES), modes.sum(1)], -1
-    )  # nodal values to values at the ends
+    # nodal values to values at the ends
+    to_ends = np.stack([modes @ (-1.0) ** np.arange(PANEL_NODES), modes.sum(1)], -1)
 
     def hidden(left: Array, right: Array, size: float) -> Array:
         """What a kink or jump between the outermost nodes and the ends, which no node sees, could contribute."""
@@ -68,24 +67,22 @@ def adapted_rule(
 
     scale: Array | None = None
     done: list[tuple[Array, Array]] = []
-    for _ in range(max_depth):
+    for _ in range(_MAX_DEPTH):
         middle = (left + right) / 2
         coarse = moments(left, right)
         fine = moments(left, middle) + moments(middle, right)
         if scale is None:
             scale = np.array([np.sqrt(fine[1].sum()), fine[1].sum()]) + np.finfo(float).tiny
-        split = (np.abs(fine - coarse) > tol * scale[:, None]).any(0)
-        split |= hidden(left, right, scale[0]) > tol * scale[0]
+        split = (np.abs(fine - coarse) > _ROUNDING * scale[:, None]).any(0)
+        split |= hidden(left, right, scale[0]) > _ROUNDING * scale[0]
         done.append((left[~split], right[~split]))
         if not split.any():
             break
         if split.sum() > _MAX_PANELS:  # a kink needs two panels a level: this is rounding noise, or too wild to resolve
             done.append((left[split], right[split]))
             break
-        left, right = (
-            np.concatenate([left[split], middle[split]]),
-            np.concatenate([middle[split], right[split]]),
-        )
+        left, middle, right = left[split], middle[split], right[split]
+        left, right = np.concatenate([left, middle]), np.concatenate([middle, right])
     else:
         done.append((left, right))
     lefts, rights = (np.concatenate(side) for side in zip(*done, strict=True))

@@ -40,14 +40,10 @@ def shown(progress: OnProgress | bool | None, label: str) -> Iterator[OnProgress
         where = place() if progress is None else "text" if progress else "nowhere"
         told = _Text(label) if where == "text" else _Bar(label) if where == "terminal" else None
         try:
-            yield _hear_nothing if told is None else told
+            yield told or (lambda done, total: None)
         finally:
             if told is not None:
                 told.end()
-
-
-def _hear_nothing(done: int, total: int) -> None:
-    """Nobody listens."""
 
 
 def place() -> Literal["terminal", "text", "nowhere"]:
@@ -100,19 +96,24 @@ class _Text(_Shown):
             print("\r" + " " * self.width, end="\r", flush=True)
 
 
+def new_bar() -> Any:
+    """A bar on the error stream of a terminal: what is done, of how much, how long it took and will take; it goes when it is done."""
+    from rich import progress as rich
+    from rich.console import Console
+
+    columns = [rich.TextColumn("{task.description}"), rich.BarColumn(), rich.MofNCompleteColumn()]
+    columns += [rich.TimeElapsedColumn(), rich.TimeRemainingColumn()]
+    return rich.Progress(*columns, console=Console(stderr=True), transient=True)
+
+
 class _Bar(_Shown):
-    """A bar on the error stream of a terminal; it goes when the call is done."""
+    """A bar that is there from the first call that is shown."""
 
     bar: Any = None
 
     def show(self, done: int, total: int) -> None:
         if self.bar is None:
-            from rich import progress as rich
-            from rich.console import Console
-
-            columns = [rich.TextColumn("{task.description}"), rich.BarColumn(), rich.MofNCompleteColumn()]
-            columns += [rich.TimeElapsedColumn(), rich.TimeRemainingColumn()]
-            self.bar = rich.Progress(*columns, console=Console(stderr=True), transient=True)
+            self.bar = new_bar()
             self.bar.start()
             self.bar.add_task(self.label)
         self.bar.update(self.bar.task_ids[0], completed=done, total=total)

@@ -122,11 +122,6 @@ def _with_theory(problem: Problem, findings: list[Finding]) -> Diagnosis:
     return Diagnosis(problem, tuple(findings), f"{seen.message}; {_gain(predicted)}")
 
 
-def known_noise(problem: Problem) -> float:
-    """The part of the test error that nothing lowers; of a table nobody knows it."""
-    return 0.0 if isinstance(problem.inputs, Table) else problem.noise**2
-
-
 def _gain(here: Prediction) -> str:
     """What the step is worth, in words."""
     before = here.test_error + here.test_gain
@@ -230,8 +225,7 @@ def needed_constant(problem: Problem, degree: int, *, largest: float = 1e3) -> f
 
 def _penalty(problem: Problem, here: float) -> Iterator[Finding]:
     best = optimal_ridge(problem)
-    noise = known_noise(problem)
-    if here - best.test_error <= EXCESS * max(best.test_error - noise, 1e-12):
+    if here - best.test_error <= EXCESS * max(best.test_error - problem.known_noise, 1e-12):
         return
     size = "small" if problem.ridge < best.ridge else "large"
     yield Finding(
@@ -253,7 +247,7 @@ def _step_size(problem: Problem, predicted: Prediction, sizes: list[Prediction])
         return
     at = int(np.nanargmin(errors))
     here, best = predicted.test_error, float(errors[at])
-    if here - best <= STEP_EXCESS * max(best - known_noise(problem), 1e-12):
+    if here - best <= STEP_EXCESS * max(best - problem.known_noise, 1e-12):
         return
     numbers = {"eta": problem.eta, "better_eta": problem.eta * factors[at], "test_error": here, "better_error": best}
     cause, word = ("step-too-large", "smaller") if factors[at] < 1 else ("step-too-small", "larger")

@@ -9,6 +9,7 @@ takes the best penalty at every point instead of the problem's.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -42,20 +43,8 @@ class Scaling(Result):
     `simulated` holds simulations by position on the axis; `landmarks` the sizes where n passes N, d or d²/2, or N does.
     """
 
-    _told = (
-        "along",
-        "hold",
-        "at",
-        "test_error",
-        "untrained",
-        "excess",
-        "exponent",
-        "ridge",
-        "status",
-        "landmarks",
-        "measured",
-        "message",
-    )
+    _told = ("along", "hold", "at", "test_error", "untrained", "excess", "exponent", "ridge", "status")
+    _told += ("landmarks", "measured", "message")
     _brief = ("along", "at", "test_error", "exponent")
 
     problem: Problem
@@ -72,9 +61,8 @@ class Scaling(Result):
         return panels(self)
 
     def _picture(self) -> str:
-        return _html.curves(
-            np.log(self.at), [np.log(self.test_error)], words=f"log test error against log {self.along}"
-        )
+        words = f"log test error against log {self.along}"
+        return _html.curves(np.log(self.at), [np.log(self.test_error)], words=words)
 
     def _axes(self) -> dict[str, Sequence[float]]:
         return {self.along: self.at.tolist()}
@@ -102,7 +90,7 @@ class Scaling(Result):
     @property
     def excess(self) -> Float[Array, "axis"]:
         """Test error above the noise; of a table, whose noise nobody knows, the test error."""
-        return self.test_error - (0.0 if isinstance(self.problem.inputs, Table) else self.problem.noise**2)
+        return self.test_error - self.problem.known_noise
 
     @property
     def exponent(self) -> Float[Array, "axis"]:
@@ -188,21 +176,20 @@ def scaling(
     sizes = grid_axis("at", np.geomspace(100, 1e6, POINTS) if at is None else at, positive=True)
     if sizes.max() > 1e15:
         raise InputError(f"at must be sizes up to 1e15, got {sizes.max():g}")
-    problems = [_sized(problem, along, float(size), hold) for size in sizes]
-    if tuned:
-        problems = [_tuned(p, method, level) for p in problems]
     predictions: list[Prediction] = []
     without: list[Prediction] = []
     simulated: dict[int, Simulation] = {}
     with shown(progress, "learning curve") as tell:
-        for i, p in enumerate(problems):
-            predictions.append(predict(p, method=method, level=level, throw=False))
-            without.append(_untrained(p, predictions[i], tuned, method, level))
+        for i, size in enumerate(sizes):
+            predictions.append(_predicted(_sized(problem, along, float(size), hold), tuned, method, level))
+            without.append(_untrained(predictions[i], tuned, method, level))
+            p = predictions[i].problem
             if seeds and max(p.n, p.d, p.N) <= largest and _has_rows(p):
                 simulated[i] = simulate(p, seeds=seeds, untrained=False)
-            tell(i + 1, len(problems))
+            tell(i + 1, sizes.size)
+    problems = tuple(found.problem for found in predictions)
     points = tuple(predictions), tuple(without), simulated
-    return Scaling(problem, along, hold, tuple(problems), *points, _landmarks(problems, along))
+    return Scaling(problem, along, hold, problems, *points, _landmarks(problems, along))
 
 
 def _has_rows(problem: Problem) -> bool:
@@ -215,26 +202,24 @@ def _sized(problem: Problem, along: Axis, size: float, hold: str) -> Problem:
     """The problem with this size along the axis; counts are whole."""
     if hold == "sizes":
         return problem.replace(**{along: max(round(size), 1)})
-    factor = size / getattr(problem, along)
-    names = ("n", "d", "N", "n_step") if problem.n_step else ("n", "d", "N")
-    return problem.replace(**{name: max(round(getattr(problem, name) * factor), 1) for name in names})
+    return problem.in_proportion(size / getattr(problem, along))
 
 
-def _tuned(problem: Problem, method: Method, level: Level | None) -> Problem:
-    try:
-        return problem.replace(ridge=optimal_ridge(problem, method=method, level=level, throw=False).ridge)
-    except TheoryError:
-        return problem
+def _predicted(problem: Problem, tuned: bool, method: Method, level: Level | None) -> Prediction:
+    """At the problem's penalty; at the best one when `tuned`, where there is one."""
+    if tuned:
+        with suppress(TheoryError):
+            return optimal_ridge(problem, method=method, level=level, throw=False).prediction
+    return predict(problem, method=method, level=level, throw=False)
 
 
-def _untrained(problem: Problem, found: Prediction, tuned: bool, method: Method, level: Level | None) -> Prediction:
+def _untrained(found: Prediction, tuned: bool, method: Method, level: Level | None) -> Prediction:
     """The network before the step: at its own best penalty when `tuned`."""
-    if problem.eta == 0:
+    if found.problem.eta == 0:
         return found
     if not tuned and found.untrained is not None:
         return found.untrained
-    before = _tuned(problem.replace(step=Step.none()), method, level)
-    return predict(before, method=method, level=level, throw=False)
+    return _predicted(found.problem.replace(step=Step.none()), tuned, method, level)
 
 
 def _landmarks(problems: Sequence[Problem], along: Axis) -> dict[str, float]:

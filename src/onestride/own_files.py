@@ -71,11 +71,6 @@ def _without_counter(columns: list[Any], names: list[str]) -> tuple[list[Any], l
     return columns, names, ()
 
 
-def file_and_target(X: Any, target: str | None) -> tuple[str | None, str | None]:
-    """Where a table was read from and what was said of its target, to read it again; nothing where it was in memory."""
-    return (str(X), target) if isinstance(X, str | Path) else (None, None)
-
-
 def _columns(X: Any) -> tuple[list[Any], list[str]]:
     """The columns of an array or a data frame, and their names."""
     if isinstance(X, dict):
@@ -103,7 +98,7 @@ def _numbers(name: str, column: Array) -> Float[Array, "n"]:
     array = np.asarray(column)
     if array.dtype.kind in "OUS":
         _refuse_text(name, array)
-        array = np.array([_MISSING_NUMBER if _is_missing(value) else float(value) for value in array])
+        array = np.array([np.nan if _is_missing(value) else float(value) for value in array])
     elif array.dtype.kind not in "biuf":
         raise InputError(f"{name} must hold numbers, got values of type {array.dtype}")
     numbers = array.astype(float)
@@ -115,9 +110,6 @@ def _numbers(name: str, column: Array) -> Float[Array, "n"]:
         raise InputError(f"{name} must hold finite numbers, got {numbers[~np.isfinite(numbers)][0]} in row "
                          f"{np.flatnonzero(~np.isfinite(numbers))[0] + 1}")  # fmt: skip
     return numbers
-
-
-_MISSING_NUMBER = float("nan")
 
 
 def _is_missing(value: Any) -> bool:

@@ -19,6 +19,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from math import factorial
+from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
@@ -26,7 +27,7 @@ from scipy.special import ndtri
 
 from onestride._errors import InputError
 from onestride._numerics import Array, Float, hermite_table, root_factorials
-from onestride.own_files import Columns, file_and_target, read_columns
+from onestride.own_files import Columns, read_columns
 from onestride.table import Table, TableFacts
 
 Repeats = Literal["auto", "merge", "keep"]
@@ -65,7 +66,7 @@ def read_table(X: Any, y: Any = None, target: str | None = None, repeats: Repeat
         raise InputError(f"y is the same number, {centre:.6g}, in every row: there is nothing to learn")
     Z, t = ((columns.X - mean) / np.where(varies, scale, 1.0))[:, varies], (columns.y - centre) / unit
     names = tuple(name for name, kept in zip(columns.names, varies, strict=True) if kept)
-    source = (*file_and_target(X, target), repeats)
+    source = (str(X), target, repeats) if isinstance(X, str | Path) else (None, None, repeats)  # to read it again
     return _with_standin(Columns(Z, t, names), (centre, unit), notes, source)
 
 

@@ -231,6 +231,11 @@ class Problem(Frozen):
         return self.step.sizes(self.n, self.steps)
 
     @property
+    def known_noise(self) -> float:
+        """The part σ_ε² of the test error that nothing lowers; of a table nobody knows it."""
+        return 0.0 if isinstance(self.inputs, Table) else self.noise**2
+
+    @property
     def sigma(self) -> Function:
         """The activation σ."""
         return functions.activation(self.activation, centred=self.centred)
@@ -253,6 +258,11 @@ class Problem(Frozen):
         if ridge is not None:
             changes["ridge"] = ridge
         return self.replace(**changes)
+
+    def in_proportion(self, factor: float) -> Problem:
+        """The same problem with n, d, N and n_step multiplied; counts are whole."""
+        names = ("n", "d", "N", "n_step") if self.n_step else ("n", "d", "N")
+        return self.replace(**{name: max(round(getattr(self, name) * factor), 1) for name in names})
 
     # ------------------------------------------------------------------ words
 

@@ -10,22 +10,29 @@ import re
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from onestride._errors import InputError, require
 from onestride.drawing.files import dark_variables, describe, read
 from onestride.drawing.words import minus
-from onestride.experiments.catalogue import PAPER
+from onestride.experiments.catalogue import OVERVIEW, PAPER, WHOLE
 from onestride.experiments.outcome import Figure, Judgement, Outcome
-from onestride.experiments.reproduce import OVERVIEW, WHOLE
 from onestride.plot import save
 from onestride.result import json_text
+from onestride.sweeps.task import versions
 
 
 def require_report() -> None:
     """Raise a sentence unless the libraries of a report are here; call it before the work that is to be reported."""
     require("matplotlib", "jinja2", extra="report", what="the report")
+
+
+def provenance(seconds: float, **settings: Any) -> dict[str, Any]:
+    """What to write beside every number: versions, system, settings, and how long it took."""
+    took = {"seconds": round(seconds, 1), "finished": datetime.now(UTC).isoformat(timespec="seconds")}
+    return versions() | {"cores": os.cpu_count()} | settings | took
 
 
 def write_report(

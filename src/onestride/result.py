@@ -194,19 +194,12 @@ class PredictionGrid(Result):
         """Test error and gain against the exponent, a curve for each penalty; against the penalty of one exponent."""
         along, curves = _curves(self.exponents, self.ridges)
         found = {"test error": self.test_error, "gain of the test error": self.test_gain}
-        return [
-            Panel(
-                name,
-                *along.labels(name),
-                [
-                    one
-                    for k, (label, at) in enumerate(curves)
-                    for one in theory_series(label, along.x, values[at], self.status[at], k)
-                ],
-                logx=along.log,
-            )
-            for name, values in found.items()
-        ]
+
+        def series(values: Array) -> list[Series]:
+            drawn = (theory_series(name, along.x, values[at], self.status[at], k) for k, (name, at) in curves)
+            return [one for parts in drawn for one in parts]
+
+        return [along.panel(name, series(values)) for name, values in found.items()]
 
     def _axes(self) -> dict[str, Sequence[Any]]:
         return {"exponent": cast("Any", self.exponents), "ridge": cast("Any", self.ridges)}
@@ -221,19 +214,9 @@ class PredictionGrid(Result):
         return self._prediction(problem, self.trained, (i, j), base)
 
     def _prediction(self, problem: Problem, e: Errors, at: tuple[int, int], base: Prediction | None) -> Prediction:
-        return Prediction(
-            problem,
-            self.method,
-            float(e.train_loss[at]),
-            float(e.train_mse[at]),
-            float(e.test_error[at]),
-            e.status[at],
-            str(e.message[at]),
-            self.accuracy,
-            float(e.residual[at]),
-            int(e.iterations[at]),
-            base,
-        )
+        errors = float(e.train_loss[at]), float(e.train_mse[at]), float(e.test_error[at])
+        ended = e.status[at], str(e.message[at]), self.accuracy, float(e.residual[at]), int(e.iterations[at])
+        return Prediction(problem, self.method, *errors, *ended, base)
 
 
 @dataclass(frozen=True)
@@ -244,23 +227,24 @@ class _Along:
     name: str
     log: bool
 
-    def labels(self, quantity: str) -> tuple[str, str]:
-        return self.name, quantity
+    def panel(self, quantity: str, series: Sequence[Series]) -> Panel:
+        return Panel(quantity, self.name, quantity, series, logx=self.log)
 
 
-def _curves(exponents: Array, ridges: Array) -> tuple[_Along, list[tuple[str, Any]]]:
-    """The axis to draw along, and the curves: their labels and their places in exponents × penalties."""
+def _curves(exponents: Array, ridges: Array) -> tuple[_Along, list[tuple[int, tuple[str, Any]]]]:
+    """The axis to draw along, and the curves in turn: their labels and their places in exponents × penalties."""
     if exponents.size == 1 and ridges.size > 1:
-        return _Along(ridges, "penalty λ", True), [(f"α = {exponents[0]:g}", (0, slice(None)))]
+        return _Along(ridges, "penalty λ", True), [(0, (f"α = {exponents[0]:g}", (0, slice(None))))]
     shown = np.unique(np.linspace(0, ridges.size - 1, min(ridges.size, _MOST_CURVES)).round().astype(int))
-    return _Along(exponents, "exponent α", False), [(f"λ = {ridges[j]:.3g}", (slice(None), int(j))) for j in shown]
+    curves = [(f"λ = {ridges[j]:.3g}", (slice(None), int(j))) for j in shown]
+    return _Along(exponents, "exponent α", False), list(enumerate(curves))
 
 
 def _grid_picture(exponents: Array, ridges: Array, values: Array) -> str:
     along, curves = _curves(exponents, ridges)
-    words = f"test error against the {along.name}: {', '.join(label for label, _ in curves)}"
+    words = f"test error against the {along.name}: {', '.join(label for _, (label, _) in curves)}"
     x = np.log(along.x) if along.log else along.x
-    return _html.curves(x, [values[at] for _, at in curves], words=words)
+    return _html.curves(x, [values[at] for _, (_, at) in curves], words=words)
 
 
 @dataclass(frozen=True, repr=False)
@@ -364,18 +348,11 @@ class Simulation(Result):
             return [_by_quantity(means, errors)]
         along, curves = _curves(self.exponents, self.ridges)
         found = {LABELS[name]: getattr(self, name) for name in ("test_error", "test_gain") if name in self._names}
-        return [
-            Panel(
-                name,
-                *along.labels(name),
-                [
-                    Series(label, along.x, e.mean[at], e.stderr[at], kind="simulation", colour=k)
-                    for k, (label, at) in enumerate(curves)
-                ],
-                logx=along.log,
-            )
-            for name, e in found.items()
-        ]
+
+        def series(e: Estimate) -> list[Series]:
+            return [Series(name, along.x, e.mean[at], e.stderr[at], "simulation", k) for k, (name, at) in curves]
+
+        return [along.panel(name, series(e)) for name, e in found.items()]
 
     def _axes(self) -> dict[str, Sequence[Any]]:
         axes: dict[str, Any] = {"seed": self.seeds}

@@ -131,15 +131,9 @@ class Teacher:
     @cached_property
     def _components(self) -> Float[Array, "2 products"]:
         """Of z and of u, up to the degree that is asked for."""
-        out = []
-        for u in (self.rule[0], self.turned[1]):
-            table = hermite_table(u.T, _COMPONENTS)
-            powers = [
-                np.bincount(np.array(p, int), minlength=u.shape[1]) for p in all_products(u.shape[1], _COMPONENTS)
-            ]
-            weighted = self.rule[1] * self._values
-            out.append([weighted @ np.prod([table[l, j] for j, l in enumerate(row)], axis=0) for row in powers])
-        values = np.array(out)
+        weighted = self.rule[1] * self._values
+        both = (self.rule[0], self.turned[1])
+        values = np.array([[weighted @ product for product in joint_hermite(u, _COMPONENTS)] for u in both])
         values[np.abs(values) <= _ROUNDING * np.sqrt(self.second_moment)] = 0.0
         return values
 

@@ -26,7 +26,7 @@ def run(capsys, *arguments):
 def test_help_lists_every_command(capsys):
     code, out, _ = run(capsys, "--help")
     assert code == 0
-    for command in (
+    for command in [
         "predict",
         "simulate",
         "compare",
@@ -36,7 +36,7 @@ def test_help_lists_every_command(capsys):
         "scaling",
         "reproduce",
         "functions",
-    ):
+    ]:
         assert command in out
 
 

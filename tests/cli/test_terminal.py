@@ -142,7 +142,7 @@ def never(*_, **__):
 @pytest.mark.parametrize(
     ("command", "work"),
     [
-        (["reproduce", "--out"], "onestride.experiments.reproduce.reproduce"),
+        (["reproduce", "--out"], "onestride.experiments.catalogue.reproduce"),
         (["experiment", "staircase", "--out"], "onestride.experiments.catalogue.run_experiment"),
         (["sweep", "plot", "--store", "s", "--out"], "onestride.cli.sweeps._rows"),
         (["sweep", "export", "--store", "s"], "onestride.cli.sweeps._rows"),
@@ -216,7 +216,7 @@ def test_plot_asks_for_what_it_knows_before_it_reads(capsys, monkeypatch, words)
         (["spectrum"], "onestride.theory.spectrum.spectrum"),
         (["diagnose"], "onestride.diagnosis.diagnose"),
         (["functions"], "onestride.functions.function_names"),
-        (["reproduce"], "onestride.experiments.reproduce.reproduce"),
+        (["reproduce"], "onestride.experiments.catalogue.reproduce"),
         (["experiment", "staircase"], "onestride.experiments.catalogue.run_experiment"),
         (["sweep", "plan", "s.toml"], "onestride.sweeps.spec.read_sweep"),
         (["sweep", "run", "s.toml", "--store", "s"], "onestride.sweeps.spec.read_sweep"),

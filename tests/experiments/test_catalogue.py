@@ -4,24 +4,77 @@ import ast
 import inspect
 import io
 import json
+import math
 import re
 import shutil
 from contextlib import redirect_stdout
 from importlib import import_module
 
+import numpy as np
 import pytest
 
 import onestride as one
+from figures import assert_reads_well
 from onestride.cli import main
-from onestride.experiments.catalogue import QUESTIONS, run_experiment
+from onestride.experiments.catalogue import PAPER, QUESTIONS, READS_TABLES, run_experiment
 from onestride.experiments.outcome import Settings
+from onestride.experiments.verdict import Verdict
+from onestride.plot import draw, to_csv
 from places import DOCS
+from sentences import assert_says_what_was_run
 
 PAGES = DOCS / "experiments"
+TWO_KINDS_OF_ROWS = ("alignment", "best-step", "depth", "multi-index", "scaling", "several-steps", "spike-count")
+THEORY_ALONE = ("best-step", "gains", "scaling", "spectrum", "spike-count")  # in some of their panels
 
 
 def test_there_are_so_many_experiments():
     assert len(QUESTIONS) == 25
+
+
+@pytest.mark.parametrize("name", QUESTIONS)
+def test_an_experiment_at_small_size_says_something_sane_of_what_it_ran(name):
+    if name in READS_TABLES:
+        pytest.importorskip("sklearn")
+    heard: list[float] = []
+    outcome = run_experiment(name, Settings("small", seeds=2, report=heard.append))
+    told, figure = outcome.judgement, outcome.figure
+    assert (outcome.name, outcome.question) == (name, QUESTIONS[name])
+    assert told.words.startswith(told.verdict)
+    assert told.verdict is not Verdict.FOUND
+    for text in (outcome.claim, told.finding, told.surprise, figure.caption):
+        assert len(text) > 30
+        assert text.endswith(".")
+        assert not re.search(r"\bnan\b|None", text)
+    assert "±" in told.finding or (name == "scaling" and "±" in told.surprise)
+    assert "seeds" in figure.caption
+    assert_says_what_was_run(outcome)
+    assert len(told.rows) * len(told.rows[0]) > 20
+    for row in told.rows:
+        assert all(math.isfinite(v) for v in row.values() if isinstance(v, float)), row
+        assert row.keys() == told.rows[0].keys() or name in TWO_KINDS_OF_ROWS
+    json.dumps(outcome.to_dict(), allow_nan=False)
+    assert heard == sorted(heard)
+    assert len(heard) > 3
+    assert (heard[0], heard[-1]) == (0, 1)
+    assert all(any(s.kind == "simulation" for s in p.series) for p in figure.panels) or name in THEORY_ALONE
+    check_figure(figure)
+    if name != "finite-size":  # whose points are gaps, without their seeds
+        assert_reads_well(figure)
+    if name in PAPER:
+        draw(figure.panels, columns=figure.columns, title=figure.title)
+
+
+def check_figure(figure):
+    assert len(figure.panels) >= 2
+    kinds = {s.kind for panel in figure.panels for s in panel.series}
+    assert "simulation" in kinds
+    assert kinds & {"theory", "limit"} or any(panel.verticals or panel.horizontals for panel in figure.panels)
+    for panel in figure.panels:
+        assert panel.xlabel or panel.xnames
+        assert panel.ylabel
+        assert any(np.isfinite(np.asarray(s.y, float)).any() for s in panel.series)
+    assert len(to_csv(figure.panels).splitlines()) > 20
 
 
 @pytest.mark.parametrize("name", QUESTIONS)
@@ -38,18 +91,18 @@ def written(tmp_path_factory):
     """The folder that one command writes, and what it says."""
     folder, said = tmp_path_factory.mktemp("experiment"), io.StringIO()
     with pytest.raises(SystemExit) as stop, redirect_stdout(said):
-        main(["experiment", "rank-one-gradient", "--size", "small", "--seeds", "2", "--out", str(folder)])
+        main(["experiment", "expansion", "--size", "small", "--seeds", "2", "--out", str(folder)])
     assert stop.value.code == 0
     return folder, said.getvalue()
 
 
 def test_one_command_writes_figure_page_and_numbers(written):
     folder, said = written
-    assert "rank-one-gradient:" in said
+    assert "expansion:" in said
     suffixes = {path.suffix for path in folder.iterdir()}
     assert suffixes == {".pdf", ".png", ".csv", ".html", ".md", ".json"}
-    json.loads((folder / "rank-one-gradient.json").read_text(encoding="utf-8"))
-    page = (folder / "rank-one-gradient.html").read_text(encoding="utf-8")
+    json.loads((folder / "expansion.json").read_text(encoding="utf-8"))
+    page = (folder / "expansion.html").read_text(encoding="utf-8")
     assert "<svg" in page
     assert "src=" not in page
 
@@ -77,10 +130,10 @@ def test_every_simulation_of_an_experiment_is_told_the_device(name):
 
 
 def test_an_experiment_on_another_device_finds_the_same():
-    here, there = (run_experiment("gains", Settings("small", 2, device)) for device in ("cpu", "strict"))
+    here, there = (run_experiment("expansion", Settings("small", 2, device)) for device in ("cpu", "strict"))
     assert here.judgement.words == there.judgement.words
     for mine, yours in zip(here.judgement.rows, there.judgement.rows, strict=True):
-        assert yours["measured"] == pytest.approx(mine["measured"], rel=1e-8)
+        assert yours["distance"] == pytest.approx(mine["distance"], rel=1e-8)
 
 
 def test_unknown_experiment_is_refused_with_a_hint(capsys):
@@ -101,11 +154,11 @@ def test_the_table_of_verdicts_is_that_of_the_pages(name):
 def test_figure_is_drawn_again_from_its_numbers_and_only_from_them(written, tmp_path, capsys):
     folder = ["--out", str(tmp_path)]
     with pytest.raises(SystemExit) as stop:
-        main(["experiment", "rank-one-gradient", "--from-data", *folder])
+        main(["experiment", "expansion", "--from-data", *folder])
     assert stop.value.code == 2
-    assert "run `onestride experiment rank-one-gradient" in " ".join(capsys.readouterr().err.split())
+    assert "run `onestride experiment expansion" in " ".join(capsys.readouterr().err.split())
     shutil.copytree(written[0], tmp_path, dirs_exist_ok=True)
-    table, page = tmp_path / "rank-one-gradient.csv", tmp_path / "rank-one-gradient.html"
+    table, page = tmp_path / "expansion.csv", tmp_path / "expansion.html"
 
     def texts_written():  # the drawing's coordinates may differ in their last digit
         texts = {
@@ -116,10 +169,10 @@ def test_figure_is_drawn_again_from_its_numbers_and_only_from_them(written, tmp_
     before = texts_written()
     page.write_text("", encoding="utf-8")
     with pytest.raises(SystemExit):
-        main(["experiment", "rank-one-gradient", "--from-data", *folder])
+        main(["experiment", "expansion", "--from-data", *folder])
     assert texts_written() == before
     table.write_text("panel,series\n", encoding="utf-8")
     with pytest.raises(SystemExit) as stop:
-        main(["experiment", "rank-one-gradient", "--from-data", *folder])
+        main(["experiment", "expansion", "--from-data", *folder])
     assert stop.value.code == 2
     assert "is not the table of this figure" in " ".join(capsys.readouterr().err.split())

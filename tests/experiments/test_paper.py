@@ -1,4 +1,4 @@
-"""The experiments from the paper: they run, say something sane, and would say something else if the numbers were wrong."""
+"""The experiments from the paper would say something else if the numbers were wrong."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ import math
 import numpy as np
 import pytest
 
-from figures import assert_reads_well
 from onestride import Problem, Step
 from onestride.comparison import Agreement, Check, agree
 from onestride.experiments import (
@@ -22,53 +21,16 @@ from onestride.experiments import (
     spike_count,
     staircase,
 )
-from onestride.experiments.catalogue import PAPER, run_experiment
+from onestride.experiments.catalogue import run_experiment
 from onestride.experiments.kit import paper_problem
 from onestride.experiments.outcome import Settings
 from onestride.experiments.verdict import FAILS, HOLDS, NOT_YET, PARTLY, UNDECIDED, slope_check
-from onestride.plot import draw, to_csv
 from onestride.result import Estimate
 from onestride.simulation.equivalent import MeasuredDistance, measure_distance, measure_expansions
 from onestride.simulation.run import seed_tuple
 from onestride.simulation.spectrum import leading_vectors
 from onestride.theory.predict import predict_grid
-from sentences import assert_says_what_was_run
 from tolerances import deviations
-
-NAMES = (*PAPER, "spike-count")
-
-
-def assert_figure_has_theory_and_simulation(figure):
-    kinds = {s.kind for panel in figure.panels for s in panel.series}
-    assert "simulation" in kinds
-    assert kinds & {"theory", "limit"} or any(panel.verticals for panel in figure.panels)
-    for panel in figure.panels:
-        assert panel.xlabel
-        assert panel.ylabel
-        assert any(np.isfinite(np.asarray(s.y, float)).any() for s in panel.series)
-    assert len(to_csv(figure.panels).splitlines()) > 20
-    assert_reads_well(figure)
-    draw(figure.panels, columns=figure.columns, title=figure.title)
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_experiment_runs_and_says_something_sane(name):
-    seen: list[float] = []
-    outcome = run_experiment(name, Settings("small", seeds=2, report=seen.append))
-    assert seen == sorted(seen)
-    assert 0 <= seen[0] <= seen[-1] <= 1
-    told = outcome.judgement
-    for text in (told.words, told.finding, told.surprise, outcome.claim, outcome.figure.caption):
-        assert text
-        assert "nan" not in text.lower().split()
-        assert "None" not in text
-    assert "±" in told.finding
-    assert_says_what_was_run(outcome)
-    for row in told.rows:
-        numbers = [v for v in row.values() if isinstance(v, float)]
-        assert all(math.isfinite(v) for v in numbers), row
-    assert_figure_has_theory_and_simulation(outcome.figure)
-
 
 # `inside`, `outside` and `wide`: numbers that agree, differ, and do neither
 INSIDE, OUTSIDE, WIDE = Check(0, 0.001, 4, -0.05, 0.05), Check(1, 0.001, 4, -0.05, 0.05), Check(0, 0.1, 4, -0.05, 0.05)
@@ -175,13 +137,11 @@ def test_gains_say_what_the_seeds_do_not_decide():
     assert gains._words([VAGUE], [GOOD]).startswith("undecided: about")
 
 
-@pytest.mark.parametrize("quantity", ["train_gain", "test_gain"])
-def test_distant_gains_lie_between_those_at_hand_and_the_limit(quantity):
-    near, far = (getattr(found, quantity)[:, 0] for found in (gains.distant(1000), gains.distant()))
-    problem = paper_problem(1000, exponent=0.0)
-    limit = getattr(predict_grid(problem, list(gains.WINDOWS), [0.1], method="plateau"), quantity)[:, 0]
-    for a, b, c in zip(near, far, limit, strict=True):
-        assert 0 < a < b < 1.01 * c
+def test_distant_gains_lie_between_those_at_hand_and_the_limit():
+    limit = predict_grid(paper_problem(1000, exponent=0.0), list(gains.WINDOWS), [0.1], method="plateau")
+    grids = gains.distant(1000), gains.distant(), limit
+    near, far, end = (np.concatenate([grid.train_gain, grid.test_gain]) for grid in grids)
+    assert ((near > 0) & (near < far) & (far < 1.01 * end)).all()
 
 
 def test_linear_part_names_what_fails_without_it():

@@ -11,21 +11,20 @@ import numpy as np
 import pytest
 
 import onestride as one
-from onestride.experiments import reproduce as job
+from onestride.experiments import catalogue as job
 from onestride.experiments.catalogue import PAPER, QUESTIONS
 from onestride.experiments.kit import paper_problem
 from onestride.experiments.outcome import Settings
-from onestride.experiments.provenance import provenance
 from onestride.experiments.verdict import Verdict, growth
 from onestride.plot import Panel, Series, draw, save, to_csv
-from onestride.report import write_outcome, write_report
+from onestride.report import provenance, write_outcome, write_report
 from onestride.result import Estimate
 from onestride.simulation.equivalent import measure_distance, measure_limit
 from onestride.simulation.gradient import largest_singular_values, measure_gradient
 from onestride.web.presets import addresses
 
 WHERE = provenance(1.0, size="small", scale=0.3)
-SOME = ("rank-one-gradient", "errors")  # every one of PAPER runs in test_paper
+SOME = ("rank-one-gradient", "expansion")  # every one of PAPER runs in test_catalogue
 
 
 @pytest.fixture(scope="module")

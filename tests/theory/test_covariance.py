@@ -346,76 +346,47 @@ def test_learned_fractions_fit_the_errors(inputs):
 
 # (problem, constant) → {α: ((test error, standard error) at λ = 0.001, 0.1)}, 48 seeds of a simulator that shares no code with this
 # package; for ar1 the isotropic theory is 40 to 60 % off
-SIMULATED = [
-    {
-        "id": "ar1 relu full",
-        "problem": {
-            "n": 1200,
-            "d": 600,
-            "N": 1800,
-            "activation": "relu",
-            "teacher": [0, 1, ROOT],
-            "noise": 0.5,
-            "gradient": "full",
-            "inputs": "ar1",
-        },
-        "constant": 1.0,
-        "test_error": {
+SIMULATED = {
+    "ar1 relu full": (
+        {"n": 1200, "d": 600, "N": 1800, "noise": 0.5, "gradient": "full", "inputs": "ar1"},
+        1.0,
+        {
             None: [(3.769, 0.03323), (1.768, 0.01217)],
             0.0: [(3.541, 0.03536), (1.68, 0.01216)],
             0.3: [(2.605, 0.02969), (1.273, 0.01174)],
             0.5: [(2.733, 0.03425), (1.239, 0.01346)],
         },
-    },
-    {
-        "id": "power softplus full",
-        "problem": {
-            "n": 1600,
-            "d": 500,
-            "N": 800,
-            "activation": "softplus",
-            "teacher": [0, 1, ROOT],
-            "noise": 0.0,
-            "gradient": "full",
-            "inputs": "power",
-        },
-        "constant": 2.0,
-        "test_error": {
+    ),
+    "power softplus full": (
+        {"n": 1600, "d": 500, "N": 800, "activation": "softplus", "gradient": "full", "inputs": "power"},
+        2.0,
+        {
             None: [(2.039, 0.01715), (1.392, 0.009186)],
             0.0: [(1.933, 0.01455), (1.311, 0.008533)],
             0.3: [(1.575, 0.01551), (1.135, 0.00916)],
             0.5: [(1.474, 0.02137), (1.077, 0.01279)],
         },
-    },
-    {
-        "id": "power relu labels",
-        "problem": {
-            "n": 1200,
-            "d": 600,
-            "N": 1800,
-            "activation": "relu",
-            "teacher": [0, 1, ROOT],
-            "noise": 0.5,
-            "gradient": "labels",
-            "inputs": "power",
-        },
-        "constant": 1.0,
-        "test_error": {
+    ),
+    "power relu labels": (
+        {"n": 1200, "d": 600, "N": 1800, "noise": 0.5, "gradient": "labels", "inputs": "power"},
+        1.0,
+        {
             None: [(4.472, 0.03848), (2.11, 0.0134)],
             0.0: [(4.42, 0.0391), (2.081, 0.01334)],
             0.3: [(3.776, 0.03751), (1.833, 0.01168)],
             0.5: [(3.44, 0.03692), (1.724, 0.01269)],
         },
-    },
-]
+    ),
+}
 
 
-@pytest.mark.parametrize("case", SIMULATED, ids=[case["id"] for case in SIMULATED])
-def test_numbers_of_an_independent_simulator(case):
+@pytest.mark.parametrize("name", SIMULATED)
+def test_numbers_of_an_independent_simulator(name):
     """Within 3 standard errors or 3 %; the numbers are fixed, so nothing here is luck."""
-    p = Problem(**case["problem"])
-    for alpha, pairs in case["test_error"].items():
-        step = Step.none() if alpha is None else Step(constant=case["constant"], exponent=alpha)
+    fields, constant, errors = SIMULATED[name]
+    p = Problem(teacher=[0, 1, ROOT], **fields)
+    for alpha, pairs in errors.items():
+        step = Step.none() if alpha is None else Step(constant=constant, exponent=alpha)
         model = build_model(p.replace(step=step))
         for lam, (mean, stderr) in zip((0.001, 0.1), pairs, strict=True):
             predicted = errors_of(model, lam)[2]

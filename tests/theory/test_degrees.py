@@ -15,12 +15,13 @@ from onestride.functions import activation as function
 from onestride.theory.direction import direction
 from onestride.theory.profile import degrees, harmonics, memory
 from onestride.theory.profile.build import build_model
-from onestride.theory.profile.equations import newton, residual_and_jacobian, solve
+from onestride.theory.profile.equations import residual_and_jacobian, solve
 from onestride.theory.profile.errors import errors_at
 from onestride.theory.profile.gradient_noise import gradient_noise
 from onestride.theory.profile.harmonics import multiplicity, radius_rule, resolve, sphere_rule
 from onestride.theory.profile.neurons import LearnedDirection
-from onestride.theory.profile.quadratic_form import carrier, left_by_means, quadratic_form, special_answer, special_gram
+from onestride.theory.profile.quadratic_form import carrier, left_by_means, special_answer, special_gram
+from profiles import assert_tangents_match_differences, drawn_directions
 from tolerances import K, assert_agrees, assert_close, false_alarm_rate
 
 TEACHER = (0.0, 1.0, 2**-0.5)
@@ -373,14 +374,7 @@ def small(changes, nodes=17):
 
 @pytest.mark.parametrize("changes", KINDS, ids=str)
 def test_derivatives_of_the_quadratic_form_match_finite_differences(changes):
-    """∂Y/∂λ and the leave-one-out tangent against central differences, for problems of every kind."""
-    model, lam = small(changes), 0.05
-    s = solve(model, lam)
-    for speed in (np.ones_like(s.rho), 1 / s.rho**2):
-        h = 1e-5 * lam / speed.mean()
-        Y = [quadratic_form(model, newton(model, lam + sign * h * speed, s.rho, s.q))[0] for sign in (1, -1)]
-        _, (tangent,) = quadratic_form(model, s, [s.tangent(speed)])
-        assert_close(tangent, (Y[0] - Y[1]) / (2 * h), rel=1e-6)
+    assert_tangents_match_differences(small(changes), 0.05)
 
 
 @pytest.mark.parametrize("changes", KINDS[1:], ids=str)
@@ -526,15 +520,7 @@ def test_the_learned_direction_is_coupled_to_the_unlearned_as_in_drawn_matrices(
     assert false_alarm_rate(12, checks=2, k=K) < 1e-3
     p, rng, drawn = problem(n=2000, d=200, teacher="relu", gradient="labels"), np.random.default_rng(6), []
     for _ in range(12):
-        X = rng.standard_normal((p.n, p.d))
-        r = p.target(X[:, 0]) + p.noise * rng.standard_normal(p.n)
-        beta, other, star = X.T @ r / p.n, rng.standard_normal(p.d), np.eye(p.d)[0]
-        beta /= np.linalg.norm(beta)
-        for u in (beta, star - (star @ beta) * beta):  # p̂ is off both β and β⋆
-            other -= (other @ u) / (u @ u) * u
-        t = np.sqrt(1 - tilt**2) * beta + tilt * other / np.linalg.norm(other)
-        e = star - (star @ t) * t
-        e /= np.linalg.norm(e)
+        X, r, t, e = drawn_directions(p, rng, tilt)
         Mt, Me = (X.T @ (r * (X @ u)) / p.n for u in (t, e))
         drawn.append([t @ Me, Mt @ Me])
     overlap = np.sqrt(1 - tilt**2) * direction(p).overlap

@@ -7,7 +7,7 @@ import pytest
 from scipy.special import ndtr
 
 import onestride as one
-from onestride import Problem, Step
+from onestride import Step
 from onestride.functions import resolve
 from onestride.result import Status
 from onestride.theory import finite_step, plateau
@@ -15,16 +15,8 @@ from onestride.theory.direction import direction
 from onestride.theory.expansion import expansion_distance
 from onestride.theory.profile import errors as profile
 from onestride.theory.profile.smoothing import LARGEST_REACH, smooth, smooth_directly
+from profiles import by_ratios as problem
 from tolerances import EXACT, assert_close
-
-TEACHER = (0.0, 1.0, 2**-0.5)
-
-
-def problem(n=1500, shape=(0.5, 1.5), activation="relu", gradient="labels", step=None, **rest) -> Problem:
-    d, N = round(shape[0] * n), round(shape[1] * n)
-    rest = {"teacher": TEACHER} | rest
-    return Problem(n=n, d=d, N=N, activation=activation, gradient=gradient, step=step or Step.none(), **rest)
-
 
 # ------------------------------------------------------------------ smoothing
 

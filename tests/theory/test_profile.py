@@ -16,23 +16,17 @@ from onestride.theory.bulk import solve_bulk
 from onestride.theory.direction import direction
 from onestride.theory.profile import classic
 from onestride.theory.profile.build import NODES, build_model
-from onestride.theory.profile.equations import newton, residual_and_jacobian, solve
+from onestride.theory.profile.equations import residual_and_jacobian, solve
 from onestride.theory.profile.errors import errors as profile_errors
 from onestride.theory.profile.errors import errors_at
 from onestride.theory.profile.gradient_noise import gradient_noise, residual_law
-from onestride.theory.profile.quadratic_form import quadratic_form
 from onestride.theory.profile.smoothing import smooth
 from onestride.theory.profile.strength import LEVELS
+from profiles import TEACHER, assert_tangents_match_differences, drawn_directions
+from profiles import by_ratios as problem
 from tolerances import K, assert_agrees, assert_close, false_alarm_rate, seeds_from, stratified
 
-TEACHER = (0.0, 1.0, 2**-0.5)
 NAMES = ("train_loss", "train_mse", "test_error")
-
-
-def problem(n=1500, shape=(0.5, 1.5), activation="relu", gradient="labels", step=None, **rest) -> Problem:
-    d, N = round(shape[0] * n), round(shape[1] * n)
-    rest = {"teacher": TEACHER} | rest
-    return Problem(n=n, d=d, N=N, activation=activation, gradient=gradient, step=step or Step.none(), **rest)
 
 
 # ------------------------------------------------------------------ limits
@@ -143,15 +137,8 @@ def test_reproduces_the_published_numbers(level, act, gradient, shape, noise, al
 @pytest.mark.parametrize("gradient", ["labels", "full"])
 @pytest.mark.parametrize("level", ["T2", "T2S"])
 def test_derivatives_match_finite_differences(level, gradient):
-    """∂Y/∂λ (train MSE) and the leave-one-out tangent (test error) against central differences."""
     model = build_model(problem(gradient=gradient, noise=0.5, step=Step(exponent=0.4)), level)
-    lam = 1e-2
-    s = solve(model, lam)
-    for speed in (np.ones_like(s.rho), 1 / s.rho**2):
-        h = 1e-5 * lam / speed.mean()
-        Y = [quadratic_form(model, newton(model, lam + sign * h * speed, s.rho, s.q))[0] for sign in (1, -1)]
-        _, (tangent,) = quadratic_form(model, s, [s.tangent(speed)])
-        assert_close(tangent, (Y[0] - Y[1]) / (2 * h), rel=1e-6)
+    assert_tangents_match_differences(model, 1e-2)
 
 
 def test_jacobian_matches_finite_differences():
@@ -306,16 +293,9 @@ def test_laws_along_a_tilted_direction_match_drawn_matrices(tilt):
     assert false_alarm_rate(10, checks=4, k=K) < 0.004
     p, rng, drawn = problem(n=2000, shape=(0.1, 1.5), teacher="relu", noise=0.5), np.random.default_rng(8), []
     for _ in range(10):
-        X = rng.standard_normal((p.n, p.d))
-        r = p.target(X[:, 0]) + 0.5 * rng.standard_normal(p.n)
-        beta, other, star = X.T @ r / p.n, rng.standard_normal(p.d), np.eye(p.d)[0]
-        beta /= np.linalg.norm(beta)
-        for u in (beta, star - (star @ beta) * beta):  # p̂ is off both β and β⋆
-            other -= (other @ u) / (u @ u) * u
-        t = np.sqrt(1 - tilt**2) * beta + tilt * other / np.linalg.norm(other)
-        e = star - (star @ t) * t
+        X, r, t, e = drawn_directions(p, rng, tilt)
         row = []
-        for u in (t, e / np.linalg.norm(e)):
+        for u in (t, e):
             moved = X.T @ (r * (X @ u)) / p.n
             row += [u @ moved, moved @ moved]
         drawn.append(row)

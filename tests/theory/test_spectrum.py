@@ -14,18 +14,8 @@ from onestride.theory.gaps import densities
 from onestride.theory.outliers import direction_cosine, find_outliers
 from onestride.theory.profile import classic
 from onestride.theory.profile.build import build_model
+from profiles import by_sizes as problem
 from tolerances import assert_agrees, assert_close, seeds_from
-
-TEACHER = [0, 1, 2**-0.5]
-
-
-def problem(alpha=None, shape=(1500, 750, 2250), activation="relu", c=1.0, gradient="labels", **more):
-    n, d, N = shape
-    step = one.Step.none() if alpha is None else one.Step(constant=c, exponent=alpha)
-    return one.Problem(
-        n=n, d=d, N=N, activation=activation, step=step, gradient=gradient, **({"teacher": TEACHER} | more)
-    )  # fmt: skip
-
 
 # ---------------------------------------------------------------------- outliers: reference values and simulations of an independent prototype
 

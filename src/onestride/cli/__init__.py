@@ -183,10 +183,9 @@ def reproduce(
     """
     import time
 
-    from onestride.experiments.provenance import provenance
-    from onestride.experiments.reproduce import SCALE
-    from onestride.experiments.reproduce import reproduce as run
-    from onestride.report import claim_dict, require_report, write_report
+    from onestride.experiments.catalogue import SCALE
+    from onestride.experiments.catalogue import reproduce as run
+    from onestride.report import claim_dict, provenance, require_report, write_report
     from onestride.web.presets import addresses
 
     check_folder("--out", out)
@@ -236,8 +235,7 @@ def experiment(
 
     from onestride.experiments.catalogue import QUESTIONS, require_experiment, run_experiment
     from onestride.experiments.outcome import Settings
-    from onestride.experiments.provenance import provenance
-    from onestride.report import read_outcome, require_report, write_outcome
+    from onestride.report import provenance, read_outcome, require_report, write_outcome
     from onestride.web.presets import addresses
 
     if name == "list":

@@ -5,14 +5,11 @@ from __future__ import annotations
 import os
 import signal
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 from cyclopts import Parameter
 
 from onestride._processes import signals_to
-
-if TYPE_CHECKING:
-    from onestride.problem import Problem
 
 
 def explore(
@@ -61,15 +58,13 @@ def explore(
         require("starlette", "uvicorn", "matplotlib", extra="explore", what="the explorer")
         from onestride.web.serve import explore as run
 
-        table = None if data is None else _table(data, target)
+        table = None
+        if data is not None:
+            from onestride.own_data import from_data
+            from onestride.step import Step
+
+            table = from_data(data, target=target, step=Step(constant=1.0, exponent=0.5))
         run(store, host=host, port=port, browser=browser, table=table, say=lambda words: print(words, flush=True))
-
-
-def _table(data: Path, target: str | None) -> Problem:
-    from onestride.own_data import from_data
-    from onestride.step import Step
-
-    return from_data(data, target=target, step=Step(constant=1.0, exponent=0.5))
 
 
 def _export(path: Path, address: str) -> None:

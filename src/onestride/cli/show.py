@@ -95,11 +95,8 @@ def progress_bar(label: str) -> Iterator[Any]:
     if not sys.stderr.isatty():
         yield None
         return
-    from rich import progress as rich
-    from rich.console import Console
+    from onestride._progress import new_bar
 
-    columns = [rich.TextColumn("{task.description}"), rich.BarColumn(), rich.MofNCompleteColumn()]
-    columns += [rich.TimeElapsedColumn(), rich.TimeRemainingColumn()]
-    with rich.Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+    with new_bar() as bar:
         task = bar.add_task(label, total=None)
         yield lambda done, total: bar.update(task, completed=done, total=total)

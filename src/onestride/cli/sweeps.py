@@ -233,7 +233,7 @@ def plot(
     """
     from onestride._errors import InputError, require
     from onestride.plot import save
-    from onestride.sweeps.curves import check_choice, curves, panel
+    from onestride.sweeps.curves import check_choice, curves, panels
 
     check_choice(y, x)
     if not out.name:
@@ -242,18 +242,17 @@ def plot(
         check_file("--out", out.with_suffix(suffix))
     require("matplotlib", extra="plot", what="a figure")
     along, found = curves(_rows(store, sweep), y, x)
-    names = list(dict.fromkeys(curve.panel for curve in found))
-    if len(names) > MAX_PANELS:
+    drawn = panels(found, along, y)
+    if len(drawn) > MAX_PANELS:
         raise InputError(
-            f"this would be {len(names)} panels; give --sweep a file with fewer axes (at most {MAX_PANELS})"
+            f"this would be {len(drawn)} panels; give --sweep a file with fewer axes (at most {MAX_PANELS})"
         )
-    panels = [panel(name, [c for c in found if c.panel == name], along, y) for name in names]
     try:
         out.parent.mkdir(parents=True, exist_ok=True)
-        save(panels, out)
+        save(drawn, out)
     except OSError as error:
         raise InputError(f"--out {out} cannot be written: {error.strerror or error}") from None
-    say(f"{out.with_suffix('')}.pdf, .png and .csv: {y} against {along}, {len(panels)} panel{'s' * (len(panels) > 1)}.")
+    say(f"{out.with_suffix('')}.pdf, .png and .csv: {y} against {along}, {len(drawn)} panel{'s' * (len(drawn) > 1)}.")
     if any(v == v for curve in found for v in curve.marked):
         say("Marked theory, dashed, was not solved or is known to be off: its status and message are in every export.")
 

@@ -72,7 +72,9 @@ def judge(found: list[Tuned]) -> Judgement:
     slope = np.polyfit(np.log([o.problem.n for o in found]), np.log([max(o.best.step, 1e-9) for o in found]), 1)[0]
     told = [
         f"n = {o.problem.n}: η = {o.best.step:.3g}, λ = {o.best.ridge:.2g}, test error {o.best.test_error:.3g}, measured "
-        f"{pm(o.measured[FACTORS.index(1.0)])}; {_alone(o)}"
+        f"{pm(o.measured[FACTORS.index(1.0)])}; "
+        + "".join(f"{name} alone {error:.3g}, " for name, error in o.best.alone.items())
+        + f"as given {o.best.before:.3g}"
         for o in found
     ]
     return Judgement(
@@ -87,12 +89,6 @@ def judge(found: list[Tuned]) -> Judgement:
         ),
         rows=rows,
     )
-
-
-def _alone(one: Tuned) -> str:
-    """What tuning each variable alone reaches."""
-    alone = ", ".join(f"{name} alone {error:.3g}" for name, error in one.best.alone.items())
-    return f"{alone}, as given {one.best.before:.3g}"
 
 
 def _others(one: Tuned, among: int) -> list[Check]:

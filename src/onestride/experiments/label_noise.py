@@ -91,7 +91,8 @@ def measure(size: SimpleNamespace, progress: Progress) -> Data:
     risks = over_seeds(partial(corrupted_risks, problem, backend=choose(size.device)), size.seeds, progress)
     fine = {law: np.linspace(0, levels[-1], size.fine).tolist() for law, (_, levels) in LAWS.items() if law != HEAVY}
     lines = {law: {x: predict(matched(problem, law, x), throw=False) for x in levels} for law, levels in fine.items()}
-    return Data(problem, dict(zip(LAWS, risks, strict=True)), matched_theory(problem), lines)
+    theory = {law: [predict(matched(problem, law, x), throw=False) for x in at] for law, (_, at) in LAWS.items()}
+    return Data(problem, dict(zip(LAWS, risks, strict=True)), theory, lines)
 
 
 def corrupted_risks(problem: Problem, seed: int, *, backend: Backend) -> list[Array]:
@@ -111,11 +112,6 @@ def corrupted_risks(problem: Problem, seed: int, *, backend: Backend) -> list[Ar
             pairs.append([ridge_risk(problem, w, second, goal, backend=backend)[0] for w in (network.W0, W)])
         out.append(np.array(pairs))
     return out
-
-
-def matched_theory(problem: Problem) -> dict[str, list[Prediction]]:
-    """The theory of the matched problem at every level of every law."""
-    return {law: [predict(matched(problem, law, x), throw=False) for x in levels] for law, (_, levels) in LAWS.items()}
 
 
 def judge(data: Data) -> Judgement:

@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import numpy as np
 
 from onestride._numerics import Array
-from onestride.comparison import ERROR_TOLERANCE, Check, Pair, agree
+from onestride.comparison import ERROR_TOLERANCE, Pair, agree
 from onestride.experiments.kit import pm, points, problem_at, row_of
 from onestride.experiments.outcome import Figure, Judgement, Progress
 from onestride.experiments.verdict import decide, tally
@@ -78,7 +78,7 @@ def judge(data: Data) -> Judgement:
     ]
     sizes = next(iter(data.curves.values())).problems
     return Judgement(
-        words=decide(_checks(pairs)),
+        words=decide(pairs),
         finding=(
             f"From n = {sizes[0].n} to {sizes[-1].n} at d = {sizes[0].d}, N = {sizes[0].N} the tuned test error goes {'; '.join(told)}. Simulated "
             f"errors within {ERROR_TOLERANCE:.0%} of theory: {tally(pairs)}."
@@ -86,10 +86,6 @@ def judge(data: Data) -> Judgement:
         surprise=_surprise(data),
         rows=rows,
     )
-
-
-def _checks(pairs: list[Pair]) -> list[Check]:
-    return list(pairs)
 
 
 def _finite(value: float) -> float | None:

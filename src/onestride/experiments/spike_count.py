@@ -12,7 +12,7 @@ import numpy as np
 
 from onestride._numerics import Array
 from onestride.comparison import Check, check, seeds_words
-from onestride.experiments.kit import THRESHOLDS, mean_of, spiked_problem
+from onestride.experiments.kit import EXPONENT, THRESHOLDS, mean_of, spiked_problem
 from onestride.experiments.outcome import Figure, Judgement, Progress
 from onestride.experiments.verdict import FAILS, HOLDS, UNDECIDED
 from onestride.plot import Panel, Series
@@ -234,4 +234,4 @@ def _cells(data: Counts, activation: str) -> Panel:
 
 
 def _panel(title: str, series: Sequence[Series], xlim: tuple[float, float]) -> Panel:
-    return Panel(title, "α = log(η/c)/log n", "n", series, logy=True, verticals=THRESHOLDS, xlim=xlim)
+    return Panel(title, EXPONENT, "n", series, logy=True, verticals=THRESHOLDS, xlim=xlim)

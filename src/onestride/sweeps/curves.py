@@ -65,6 +65,12 @@ def curves(rows: Sequence[Row], y: str = "test_error", x: str | None = None) -> 
     return along, found
 
 
+def panels(found: Sequence[Curve], along: str, y: str) -> list[Panel]:
+    """Each panel with its curves."""
+    names = dict.fromkeys(curve.panel for curve in found)
+    return [panel(name, [curve for curve in found if curve.panel == name], along, y) for name in names]
+
+
 def panel(title: str, found: Sequence[Curve], along: str, y: str) -> Panel:
     """The curves of one panel, theory and the simulation it is compared with in one colour."""
     series = []

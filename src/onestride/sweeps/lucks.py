@@ -50,13 +50,15 @@ def wrong_luck(values: dict[str, Any], names: Sequence[str]) -> str | None:
         return "its luck is none"
     moments = luck["moments"]
     lists = [moments, *(luck["slopes"].get(name) for name in names)]
-    if not all(isinstance(one, list) and len(one) == len(moments) and all(map(_number, one)) for one in lists):
+    if not all(isinstance(one, list) and len(one) == len(moments) and all(map(is_number, one)) for one in lists):
         return "its luck is none"
-    return None if all(_number(luck["freed"].get(name)) for name in names) else "its luck is none"
+    return None if all(is_number(luck["freed"].get(name)) for name in names) else "its luck is none"
 
 
+LARGEST = 2**63  # a whole number beyond it is no number of ours, and may be none that a float can hold
 _PARTS = {"moments": list, "freed": dict, "slopes": dict}
 
 
-def _number(value: object) -> bool:
-    return type(value) is float or (type(value) is int and abs(value) < 2**63)
+def is_number(value: object) -> bool:
+    """A float, or a whole number that one can hold."""
+    return type(value) is float or (type(value) is int and abs(value) < LARGEST)

@@ -8,7 +8,7 @@ from typing import Any
 from onestride import _html
 from onestride.drawing import Panel
 from onestride.shown import Result, Variables
-from onestride.sweeps.curves import curves, panel
+from onestride.sweeps.curves import curves, panels
 from onestride.sweeps.export import cell_table
 from onestride.sweeps.rows import Row
 
@@ -61,10 +61,7 @@ class Running(Result, Iterator[Row]):
     def panels(self) -> Sequence[Panel]:
         """Test errors against the first parameter that varies, split by the others."""
         along, found = curves(self.rows)
-        return [
-            panel(name, [c for c in found if c.panel == name], along, "test_error")
-            for name in dict.fromkeys(c.panel for c in found)
-        ]
+        return panels(found, along, "test_error")
 
     def _axes(self) -> dict[str, Sequence[int]]:
         return {"cell": range(len(self.rows))}

@@ -14,19 +14,18 @@ from onestride.problem import Problem
 from onestride.result import QUANTITIES
 from onestride.step import read_step
 from onestride.store import Record
-from onestride.sweeps.lucks import wrong_luck
+from onestride.sweeps.lucks import LARGEST, is_number, wrong_luck
 
 NUMBERS = (*QUANTITIES, *(f"untrained_{name}" for name in QUANTITIES))
 WORDS = ("method", "status", "message")
-LARGEST = 2**63  # a whole number beyond it is no number of ours, and may be none that a float can hold
 
 
 def _run(record: Record) -> str | None:
-    return _run_cell(record.cell) or _numbers(record.values, NUMBERS) or wrong_luck(record.values, NUMBERS)
+    return _run_cell(record.cell) or _numbers(record.values) or wrong_luck(record.values, NUMBERS)
 
 
 def _theory(record: Record) -> str | None:
-    return _theory_cell(record.cell) or _numbers(record.values, NUMBERS) or _words(record.values, WORDS)
+    return _theory_cell(record.cell) or _numbers(record.values) or _words(record.values, WORDS)
 
 
 def _failure(record: Record) -> str | None:
@@ -51,12 +50,8 @@ def _theory_cell(cell: dict[str, Any]) -> str | None:
     return _problem(cell) or _words(cell, ("method",))
 
 
-def _numbers(values: dict[str, Any], names: tuple[str, ...]) -> str | None:
-    for name in names:
-        value = values.get(name)
-        if not (type(value) is float or (type(value) is int and abs(value) < LARGEST)):
-            return f"{name} is missing or not a number"
-    return None
+def _numbers(values: dict[str, Any]) -> str | None:
+    return next((f"{name} is missing or not a number" for name in NUMBERS if not is_number(values.get(name))), None)
 
 
 def _words(values: dict[str, Any], names: tuple[str, ...]) -> str | None:

@@ -21,12 +21,10 @@ FIRST_LOOK = 8  # seeds before which the sequence says nothing
 SHARPEST = 20  # the number of seeds at which it is narrowest
 
 
-def student_half_width(values: np.ndarray, confidence: float = 0.95) -> float:
-    """Half the width of Student's t interval of the mean; NaN for fewer than two values."""
+def student_half_width(values: np.ndarray) -> float:
+    """Half the width of Student's 95 % interval of the mean; NaN for fewer than two values."""
     count = values.size
-    if count < 2:
-        return math.nan
-    return float(stdtrit(count - 1, (1 + confidence) / 2) * values.std(ddof=1) / math.sqrt(count))
+    return float(stdtrit(count - 1, 0.975) * values.std(ddof=1) / math.sqrt(count)) if count > 1 else math.nan
 
 
 def sequence_half_width(values: np.ndarray, confidence: float = 0.95) -> float:

@@ -21,7 +21,7 @@ from onestride._numerics import Array, Float
 from onestride.problem import Problem
 from onestride.result import TheoryError
 from onestride.theory.density import Law, band_grid
-from onestride.theory.gaps import BLUR, densities, energy
+from onestride.theory.gaps import BLUR, bright_ends, densities, energy, refined
 from onestride.theory.outliers import RARE, crossing, real_path
 from onestride.theory.profile.build import Ending, build_model, try_model
 from onestride.theory.profile.coupled import coupled_special
@@ -74,10 +74,11 @@ def positions(model: Model) -> Positions:
     reached = np.array([strengths_at(model, s) for s in path])
     found = [at for at in map(crossing, reached.T) if at is not None]
     places = [_place(model, path[at], path[at + 1], k) for k, at in enumerate(found)]
-    return Positions(energy(path[-1]), np.sort(places)[::-1], reached[-1])
+    return Positions(energy(path[-1]), np.sort([E for E in places if E is not None])[::-1], reached[-1])
 
 
-def _place(model: Model, above: Solution, below: Solution, k: int) -> float:
+def _place(model: Model, above: Solution, below: Solution, k: int) -> float | None:
+    """Where the k-th eigenvalue of the special sector is 1 between two solutions; None where it is not."""
     last = above
 
     def excess(E: float) -> float:
@@ -90,18 +91,19 @@ def _place(model: Model, above: Solution, below: Solution, k: int) -> float:
         if not excess(ends[1]) < 0 < excess(ends[0]):  # it meets another: between two steps of the path all the same
             return float(np.sqrt(ends[0] * ends[1]))
         last = above
-        return cast("float", brentq(excess, *ends, xtol=1e-6 * ends[1]))
+        try:
+            return cast("float", brentq(excess, *ends, xtol=1e-6 * ends[1]))
+        except (
+            ValueError
+        ):  # the last step of the path is on another branch: continued from further away it stays below 1
+            return None
 
 
 def _far(model: Model) -> float:
     """An E above every eigenvalue: of the bulk by its trace, and four times further while the special sector reaches 1/4."""
     powers = [float(model.weight @ (s.mean_strength[:, None] * s.K**2 @ model.w)) for s in model.sectors]
-    E = (
-        20
-        * (float(model.weight @ (model.rest @ model.w)) + sum(powers))
-        * (model.N_over_n + 1)
-        * (1 + model.problem.phi)
-    )
+    power = float(model.weight @ (model.rest @ model.w)) + sum(powers)
+    E = 20 * power * (model.N_over_n + 1) * (1 + model.problem.phi)
     while E < 1e12:
         far = newton(model, -E, np.full(model.w.size, -1 / E), np.ones(model.theta.size), cap=0.3, steps=30)
         if far.converged and strengths_at(model, far)[0] < 1 / 4:
@@ -114,18 +116,13 @@ def bulk_law(model: Model, edge: float) -> Law:
     """The density up to the edge, smoothed by 0.1 % of E, with its bands and the atom 1 − min(n, N)/n at 0."""
     n, N = model.problem.n, model.problem.N
     atom = 1 - min(n, N) / n
+
+    def at(points: Array) -> Array:
+        return densities(model, points, 10 * edge, atom)
+
     grid = band_grid(1e-5 * edge, 1.1 * edge, _POINTS)
-    density = densities(model, grid, 10 * edge, atom)
-    for _ in range(2):  # halve intervals that carry much of the mass
-        heavy = np.flatnonzero(np.diff(grid) * (density[1:] + density[:-1]) > 0.04)
-        middle = np.sqrt(grid[heavy] * grid[heavy + 1])
-        grid, density = (
-            np.insert(grid, heavy + 1, middle),
-            np.insert(density, heavy + 1, densities(model, middle, 10 * edge, atom)),
-        )
-    bright = density * grid > _BRIGHT
-    turns = np.flatnonzero(np.diff(np.concatenate([[False], bright, [False]]).astype(int)))
-    ends = [float(grid[min(i, grid.size - 1)]) for i in turns]
+    grid, density = refined(grid, at(grid), at, rounds=2)
+    ends: list[float] = bright_ends(grid, density * grid > _BRIGHT).tolist()
     if ends:
         ends[-1] = edge
     return Law(grid, np.nan_to_num(density), tuple(zip(ends[::2], ends[1::2], strict=True)), atom)

@@ -32,9 +32,11 @@ def beyond_the_model(problem: Problem, *, schedules: bool = False, same_batch: b
     if problem.steps > 1 and problem.step.constant > 0:
         if not schedules:
             return f"this theory describes one gradient step, got steps={problem.steps}"
-        reason = _beyond_schedules(problem)
-        if reason is not None:
-            return reason
+        if problem.batch == "reused" and not problem.law.isotropic:
+            return (
+                f"the theory of several steps on one batch needs inputs with identity covariance, got inputs={problem.inputs!r} with batch="
+                '"reused": a row would carry what it has seen along every power of the covariance'
+            )
     if not problem.fresh and problem.step.constant > 0:
         reason = _on_the_same_batch(problem, described=same_batch)
         if reason is not None:
@@ -51,19 +53,6 @@ def beyond_the_model(problem: Problem, *, schedules: bool = False, same_batch: b
     for name, size in sizes.items():
         if not size <= LARGEST:
             return f"the theory computes in double precision and needs {name} of at most {LARGEST:g}, got {size:g}"
-    return None
-
-
-def _beyond_schedules(problem: Problem) -> str | None:
-    """Inputs that the theory of several steps does not describe."""
-    law = problem.law
-    if law.isotropic or law.eigenvalues is None:
-        return None
-    if problem.batch == "reused":
-        return (
-            f"the theory of several steps on one batch needs inputs with identity covariance, got inputs={problem.inputs!r} with batch="
-            '"reused": a row would carry what it has seen along every power of the covariance'
-        )
     return None
 
 

@@ -24,6 +24,7 @@ from onestride.problem import Problem, Step, grid_axis
 from onestride.result import Result, Status
 from onestride.shown import Variables
 from onestride.table import Table
+from onestride.theory.descent import vertex
 from onestride.theory.profile.errors import errors
 from onestride.theory.reliability import known_off
 from onestride.theory.table.errors import errors as of_rows
@@ -153,7 +154,30 @@ def axes(problem: Problem, over: Plane) -> tuple[Array, Array]:
 
 def best_at(problem: Problem, over: Plane, x: float, y: float, near: float = 0.0) -> tuple[float, float, float, float]:
     """One point: the smallest test error, its step and penalty, and the smallest without a step; looking first at the step `near`."""
-    return _best(_at(problem, over, x, y), near)
+    problem = _at(problem, over, x, y)
+    etas, logs = _steps_of(problem), np.log(_OF_ROWS if isinstance(problem.inputs, Table) else _RIDGES)
+    beside = logs.size // 2  # where the last step's best penalty was
+
+    def tuned(eta: float) -> tuple[float, float]:
+        nonlocal beside
+        values = _downhill(lambda some: _errors(problem, eta, np.exp(logs[some])), logs.size, beside)
+        beside = int(np.nanargmin(values)) if np.isfinite(values).any() else beside
+        return vertex(logs, values)
+
+    ridges: dict[int, float] = {}
+
+    def each(some: list[int]) -> Array:
+        found = {i: tuned(float(etas[i])) for i in some}
+        ridges.update({i: ridge for i, (ridge, _) in found.items()})
+        return np.array([error for _, error in found.values()])
+
+    first = int(np.argmin(np.abs(np.log(etas / (near or etas[etas.size // 2])))))
+    errors_at = _downhill(each, etas.size, first)
+    bare, untrained = tuned(0.0)
+    if not np.isfinite(errors_at).any() or np.nanmin(errors_at) >= untrained:
+        return untrained, 0.0, float(np.exp(bare)), untrained
+    step, lowest = vertex(np.log(etas), errors_at)
+    return lowest, float(np.exp(step)), float(np.exp(ridges[int(np.nanargmin(errors_at))])), untrained
 
 
 def _axis(problem: Problem, name: str) -> Array:
@@ -170,36 +194,7 @@ def _at(problem: Problem, over: Plane, x: float, y: float) -> Problem:
         return problem.replace(n=max(round(problem.d / x), 1), N=max(round(problem.d / y), 1))
     if over == "n-N":
         return problem.replace(n=max(round(x), 1), N=max(round(y), 1))
-    factor = x / problem.n
-    names = ("n", "d", "N", "n_step") if problem.n_step else ("n", "d", "N")
-    return problem.replace(noise=y, **{name: max(round(getattr(problem, name) * factor), 1) for name in names})
-
-
-def _best(problem: Problem, near: float = 0.0) -> tuple[float, float, float, float]:
-    """The smallest test error, its step and penalty, and the smallest without a step; the search begins at the step `near`."""
-    etas, logs = _steps_of(problem), np.log(_OF_ROWS if isinstance(problem.inputs, Table) else _RIDGES)
-    beside = logs.size // 2  # where the last step's best penalty was
-
-    def tuned(eta: float) -> tuple[float, float]:
-        nonlocal beside
-        values = _downhill(lambda some: _errors(problem, eta, np.exp(logs[some])), logs.size, beside)
-        beside = int(np.nanargmin(values)) if np.isfinite(values).any() else beside
-        return _vertex(logs, values)
-
-    ridges: dict[int, float] = {}
-
-    def each(some: list[int]) -> Array:
-        found = {i: tuned(float(etas[i])) for i in some}
-        ridges.update({i: ridge for i, (ridge, _) in found.items()})
-        return np.array([error for _, error in found.values()])
-
-    first = int(np.argmin(np.abs(np.log(etas / (near or etas[etas.size // 2])))))
-    errors_at = _downhill(each, etas.size, first)
-    bare, untrained = tuned(0.0)
-    if not np.isfinite(errors_at).any() or np.nanmin(errors_at) >= untrained:
-        return untrained, 0.0, float(np.exp(bare)), untrained
-    step, lowest = _vertex(np.log(etas), errors_at)
-    return lowest, float(np.exp(step)), float(np.exp(ridges[int(np.nanargmin(errors_at))])), untrained
+    return problem.in_proportion(x / problem.n).replace(noise=y)
 
 
 def _downhill(values_at: Callable[[list[int]], Array], size: int, first: int) -> Float[Array, "size"]:
@@ -242,16 +237,3 @@ def _errors(problem: Problem, eta: float, penalties: Float[Array, "penalties"]) 
     else:
         found = errors(there, [step], penalties, nodes=NODES, checked=False)
     return np.where([status is Status.SOLVED for status in found.status[0]], found.test_error[0], np.nan)
-
-
-def _vertex(x: Array, y: Array) -> tuple[float, float]:
-    """Where the parabola through the smallest value and its neighbours has its minimum, and that; NaN where no value is known."""
-    if not np.isfinite(y).any():
-        return np.nan, np.nan
-    at = int(np.nanargmin(y))
-    if not 0 < at < x.size - 1 or not np.isfinite(y[at - 1 : at + 2]).all():
-        return float(x[at]), float(y[at])
-    distance, bend, slope = x[1] - x[0], y[at - 1] - 2 * y[at] + y[at + 1], (y[at + 1] - y[at - 1]) / 2
-    if not bend > 0:
-        return float(x[at]), float(y[at])
-    return float(x[at] - distance * slope / bend), float(y[at] - slope**2 / (2 * bend))

@@ -133,8 +133,9 @@ def bulk_density(problem: Problem, E: Array) -> Array:
     companion[:, 1:, :3], companion[:, :, 3] = np.eye(3), -coefficients[:, :4] / coefficients[:, 4:]
     root = np.linalg.eigvals(companion)
     rho = (1 - (phi * cg2 / c1sq) * root - phi * root / (1 + root)) / -E[:, None]
-    q = root * psi / (rho * c1sq)
-    physical = (rho.imag > 0) & ((q / -E[:, None]).imag > 0)  # one at most
+    with np.errstate(divide="ignore", invalid="ignore"):  # a root with ρ = 0 is none of ours
+        q = root * psi / (rho * c1sq)
+        physical = (rho.imag > 0) & ((q / -E[:, None]).imag > 0)  # one at most
     return np.where(physical, rho.imag, 0.0).max(1) / np.pi
 
 

@@ -5,7 +5,7 @@ n, N ≪ d²/2 the network is one row and one neuron with the linear sector (`bu
 every resolved degree l is a sector with a bulk of its own: B_l eigenvalues around (N/B_l) k_l², far apart when n, N ≫ B_l.
 The mean features of a row of length |x|, b(r), are a spike outside those bands: the length of x.
 
-Each E is continued separately from a large imaginary part, all of them at once: a walk along the real axis can change
+There the density of the one bulk has a closed form (`bulk.bulk_density`); elsewhere each E is continued separately from a large imaginary part, all of them at once: a walk along the real axis can change
 branch, and does so where the spectrum has two bands.
 """
 
@@ -22,6 +22,7 @@ from onestride._numerics import Array, Float, solve
 from onestride.functions import Function
 from onestride.problem import Problem, Step
 from onestride.result import TheoryError
+from onestride.theory.bulk import bulk_density
 from onestride.theory.profile import degrees
 from onestride.theory.profile.harmonics import degrees_resolved
 from onestride.theory.profile.neurons import LearnedDirection
@@ -64,11 +65,6 @@ class Law:
         """∫ density, atom excluded."""
         return float(np.trapezoid(self.density, self.grid)) if self.grid.size else 0.0
 
-    def masses(self) -> tuple[float, ...]:
-        """∫ density over each band: the share of its eigenvalues."""
-        inside = [(self.grid >= a) & (self.grid <= b) for a, b in self.bands]
-        return tuple(float(np.trapezoid(self.density[i], self.grid[i])) for i in inside)
-
     def cumulative(self, E: Array) -> Array:
         """The distribution function, atom included and normalised to 1."""
         if not self.grid.size:
@@ -108,7 +104,10 @@ def untrained_model(problem: Problem) -> Model:
 @lru_cache(maxsize=16)
 def _untrained_model(problem: Problem) -> Model:
     if resolves_degrees(problem):
-        return _without_rounding(degrees.build_untrained(problem, radii=_RADII))
+        model, least = degrees.build_untrained(problem, radii=_RADII), _NOTHING * problem.sigma.second_moment
+        # without sectors and noise that a polynomial activation does not have
+        sectors = tuple(s for s in model.sectors if np.square(s.K).max() > least)
+        return replace(model, sectors=sectors, rest=np.where(model.rest > least, model.rest, 0.0))
     one, none = np.ones(1), np.zeros(1)
     sigma, target = problem.sigma, problem.target
     K, teacher = np.full((1, 1), sigma.coefficients[1]), np.full((1, 1), target.coefficients[1])
@@ -119,13 +118,6 @@ def _untrained_model(problem: Problem) -> Model:
     return Model(
         problem, "bulk", learned, problem.d, none, length, one, none, none, one, one, (linear,), rest, means, tail
     )
-
-
-def _without_rounding(model: Model) -> Model:
-    """Without sectors and noise that a polynomial activation does not have."""
-    least = _NOTHING * model.problem.sigma.second_moment
-    sectors = tuple(s for s in model.sectors if np.square(s.K).max() > least)
-    return replace(model, sectors=sectors, rest=np.where(model.rest > least, model.rest, 0.0))
 
 
 class Line(NamedTuple):
@@ -238,8 +230,15 @@ def _equations(model: Model, lam: Array, rho: Array, q: Array) -> tuple[Array, A
 
 def untrained_density(problem: Problem, E: Array, *, hasty: bool = False) -> Array:
     """The density of F₀F₀ᵀ/n at points E > 0, the atom at 0 excluded; `hasty` as in `stieltjes`."""
+    if _has_closed_form(problem):
+        return bulk_density(problem, E)
     model = untrained_model(problem)
     return _density(model, solve_line(model, E, hasty=hasty), atom_at_zero(problem))
+
+
+def _has_closed_form(problem: Problem) -> bool:
+    """Whether one bulk is all there is, of features with a linear and another part."""
+    return not resolves_degrees(problem) and problem.sigma.coefficients[1] != 0 and problem.sigma.nonlinear_power > 0
 
 
 def _density(model: Model, line: Line, atom: float) -> Float[Array, "E"]:
@@ -278,12 +277,15 @@ def _kept_law(problem: Problem, sigma: Function) -> Law:
     if largest_possible(model) == 0:
         return Law(np.empty(0), np.empty(0), (), 1.0)
     scan, atom = _scan(model), atom_at_zero(problem)
-    line = solve_line(model, scan)
+    line = None if _has_closed_form(problem) else solve_line(model, scan)
 
-    def bright(at: Line) -> Array:
-        return _density(model, at, atom) * at.E > _DARK * (1 - atom)
+    def density_at(E: Array) -> Array:
+        return bulk_density(problem, E) if line is None else _density(model, solve_line(model, E, line), atom)
 
-    inside = bright(line)
+    def bright(E: Array) -> Array:
+        return density_at(E) * E > _DARK * (1 - atom)
+
+    inside = bright(scan)
     if not inside.any():
         raise TheoryError(
             f"the bulk of the untrained features was not found: at n = {problem.n}, d = {problem.d}, N = {problem.N} it is "
@@ -293,16 +295,16 @@ def _kept_law(problem: Problem, sigma: Function) -> Law:
     left, right, rising = scan[turns - 1], scan[turns], inside[turns]
     for _ in range(5 if len(model.sectors) == 1 else 3):  # each round narrows every bracket 64-fold
         points = left + (right - left) * np.linspace(0, 1, 65)[:, None]
-        same = bright(solve_line(model, points.ravel(), line)).reshape(points.shape) == rising
+        same = bright(points.ravel()).reshape(points.shape) == rising
         first = np.maximum(np.argmax(same, axis=0), 1)
         column = np.arange(turns.size)
         left, right = points[first - 1, column], points[first, column]
     edges = [0.0] * bool(inside[0]) + ((left + right) / 2).tolist()
     bands = tuple(zip(edges[::2], edges[1::2], strict=True))
     grid = np.concatenate([band_grid(a, b) for a, b in bands])
-    density = _density(model, solve_line(model, grid, line), atom)
+    density = density_at(grid)
     density[np.isin(grid, edges)] = 0.0  # exactly, so that a gap contributes nothing
-    return Law(grid, density, bands, atom, _spikes(model, bands, line))
+    return Law(grid, density, bands, atom, () if line is None else _spikes(model, bands, line))
 
 
 def _scan(model: Model) -> Float[Array, "E"]:

@@ -4,6 +4,7 @@
 
 A coordinate at a bound that its slope points beyond is not free. Where a step brings less than its slope promised, or leads where there is
 no number, it is shortened. The search ends where the next step promises less than `CLOSE` of the value, here a logarithm.
+`vertex` is the bottom of what a few values along one coordinate show.
 """
 
 # pyright: reportConstantRedefinition=false
@@ -40,6 +41,24 @@ def descend(
         there, value, new = found
         B, x, slope = _updated(B, there - x, new - slope), there, new
     return x
+
+
+def vertex(x: Float[Array, "x"], y: Float[Array, "x"]) -> tuple[float, float]:
+    """The lowest point of the parabola through the smallest of some values and its neighbours, which must be known.
+
+    At an end, and beside a value that is not known, it is the smallest value itself; NaN where none is known.
+    """
+    if not np.isfinite(y).any():
+        return np.nan, np.nan
+    at = int(np.nanargmin(y))
+    if not 0 < at < x.size - 1 or not np.isfinite(y[at - 1 : at + 2]).all():
+        return float(x[at]), float(y[at])
+    left, right = x[at] - x[at - 1], x[at + 1] - x[at]
+    before, after = (y[at - 1] - y[at]) / left, (y[at + 1] - y[at]) / right  # both 0 or more
+    bend, slope = (before + after) / (left + right), (after * left - before * right) / (left + right)
+    if not bend > 0:
+        return float(x[at]), float(y[at])
+    return float(x[at] - slope / (2 * bend)), float(y[at] - slope**2 / (4 * bend))
 
 
 def _step(B: Array, slope: Array, held: Array) -> Float[Array, "x"]:

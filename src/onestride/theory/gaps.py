@@ -12,6 +12,7 @@ grows by one where E passes such an eigenvalue on its way down.
 # pyright: reportConstantRedefinition=false
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -29,6 +30,7 @@ _DARK = 1e-4  # density · E below which E lies in a gap: a tenth of an eigenval
 _RATIO = 1.1  # of neighbouring E
 _EDGE = 3e-3
 _PROBES = (0.5, 0.75, 0.25, 0.9)  # where a gap is looked for between the estimated ends of two bulks, in log E
+_HEAVY = 0.02  # share of the mass between two points of a density above which one is put between them
 _LOWEST = 1e-6  # a gap that goes further down has no bulk below it
 _RARE = 0.03  # rows of weight below this over n are dropped
 _BISECTIONS = 10
@@ -112,6 +114,23 @@ def densities(model: Model, points: Float[Array, "E"], far: float, atom: float) 
             if last is not None:
                 values[i] = max(float(np.imag(model.w @ last.rho)) - (atom / lam).imag, 0.0) / np.pi
     return values
+
+
+def refined(
+    grid: Float[Array, "E"], density: Float[Array, "E"], at: Callable[[Array], Array], rounds: int
+) -> tuple[Array, Array]:
+    """A density with intervals that carry much of the mass halved, so many times."""
+    for _ in range(rounds):
+        heavy = np.flatnonzero(np.diff(grid) * (density[1:] + density[:-1]) > 2 * _HEAVY)
+        middle = np.sqrt(grid[heavy] * grid[heavy + 1])
+        grid, density = np.insert(grid, heavy + 1, middle), np.insert(density, heavy + 1, at(middle))
+    return grid, density
+
+
+def bright_ends(grid: Float[Array, "E"], bright: Array) -> Float[Array, "ends"]:
+    """Where it turns bright and dark again, in turn."""
+    turns = np.flatnonzero(np.diff(np.concatenate([[False], bright, [False]]).astype(int)))
+    return grid[np.minimum(turns, grid.size - 1)]
 
 
 def without_rare_rows(model: Model) -> Model:

@@ -27,6 +27,7 @@ from onestride.theory.assumptions import beyond_the_model, needs_identity
 _NODES = 60
 _TOLERANCE = 1e-11
 _DAMPING = 0.5
+_MOST = 5000  # sweeps
 _SMOOTHING = 400  # inner Gauss-Hermite nodes
 ACCURACY = "exact as n → ∞ at α = 1/2 for n_step ≫ d; otherwise the bulk is treated as isotropic"
 
@@ -176,11 +177,11 @@ def _update(m: _Model, state: Array) -> Array:
     )
 
 
-def _iterate(m: _Model, limit: int = 5000) -> tuple[Array, float, int]:
+def _iterate(m: _Model) -> tuple[Array, float, int]:
     """Damped iteration; stops on the undamped change, relative to the size of the unknowns."""
     state = np.array([0.0, 0.0, 0.0, 0.1, 0.1, 0.1, 0.1])
     change = np.inf
-    for i in range(1, limit + 1):
+    for i in range(1, _MOST + 1):
         new = _update(m, state)
         change = float(np.abs(new - state).max() / (1 + np.abs(new).max()))
         if not np.isfinite(change):
@@ -188,4 +189,4 @@ def _iterate(m: _Model, limit: int = 5000) -> tuple[Array, float, int]:
         if change < _TOLERANCE:
             return new, change, i
         state = _DAMPING * new + (1 - _DAMPING) * state
-    return state, change, limit
+    return state, change, _MOST

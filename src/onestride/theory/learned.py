@@ -207,12 +207,6 @@ def predicted_components(model: Model, solution: Solution) -> Float[Array, "prod
     return hermite_components(model.problem.target, DEGREE) - residual_moments(model, solution)[:-1]
 
 
-def predicted_fractions(model: Model, solution: Solution) -> Float[Array, "4"]:
-    """The learned fraction of degrees 1 … 4; NaN for those the teacher does not have."""
-    taught = hermite_components(model.problem.target, DEGREE)
-    return degree_fractions(predicted_components(model, solution), taught, model.problem.directions)
-
-
 def residual_moments(model: Model, solution: Solution) -> Float[Array, "moments"]:
     """E[g(x)(y − f̂(x))] for g = h_0 … h_4 of β⋆ᵀx (of several directions: their products), and last for the teacher."""
     rho, q, target = np.real(solution.rho), np.real(solution.q), model.problem.target

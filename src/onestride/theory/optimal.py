@@ -13,6 +13,7 @@ from onestride.drawing import Panel
 from onestride.functions import InputError
 from onestride.problem import Problem
 from onestride.result import Prediction, Result, TheoryError
+from onestride.theory.descent import vertex
 from onestride.theory.predict import predict
 from onestride.theory.profile.strength import Level
 from onestride.theory.registry import Method, choose
@@ -103,14 +104,7 @@ def _checked(bounds: tuple[float, float]) -> tuple[float, float]:
 
 
 def _vertex(ridges: Array, values: Array) -> float:
-    """The minimum of the parabola in log λ through the best penalty and its neighbours; the penalty itself at an end."""
+    """The minimum of the parabola in log λ through the best penalty and its neighbours among those that are known."""
     known = np.isfinite(values)
     order = np.argsort(ridges[known])
-    x, y = np.log(ridges[known][order]), values[known][order]
-    at = int(np.argmin(y))
-    if not 0 < at < x.size - 1:
-        return float(np.exp(x[at]))
-    left, right = x[at] - x[at - 1], x[at + 1] - x[at]
-    before, after = (y[at - 1] - y[at]) / left, (y[at + 1] - y[at]) / right  # both 0 or more
-    shift = 0.5 * (before * right - after * left) / (before + after) if before + after > 0 else 0.0
-    return float(np.exp(x[at] + np.clip(shift, -left, right)))
+    return float(np.exp(vertex(np.log(ridges[known][order]), values[known][order])[0]))

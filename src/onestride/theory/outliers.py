@@ -239,10 +239,10 @@ def real_path(
                 return path
             E = max(here / _WIDEST, ahead + (here - ahead) / 4, floor)
             E = (here + dark) / 2 if dark >= E else E
-            rho, q = _ahead(path[-1], here - E)
+            rho, q = ahead_of(path[-1], here - E)
 
 
-def _ahead(s: Solution, way: float) -> tuple[Array, Array]:
+def ahead_of(s: Solution, way: float) -> tuple[Array, Array]:
     """(ρ, q) further along λ by their slopes, in logarithms."""
     rho, q = s.tangent(1.0)
     return s.rho * np.exp(rho / s.rho * way), s.q * np.exp(q / s.q * way)

@@ -1,7 +1,6 @@
 """The spectrum while a slider moves: the bulk before the step on a coarse grid, and spikes to one per cent.
 
-The bulk depends on the activation and the sizes alone: it is kept while any other number moves, and has a closed form
-(`bulk_density`) where no degree beyond the first is resolved. The walk down to it in E = −λ doubles its steps; each solution
+The bulk depends on the activation and the sizes alone: it is kept while any other number moves. The walk down to it in E = −λ doubles its steps; each solution
 begins at the one before, carried on along d log(ρ, q)/d log E.
 """
 
@@ -17,7 +16,6 @@ from onestride._numerics import Array, Float
 from onestride.functions import Function
 from onestride.problem import Problem
 from onestride.result import plain
-from onestride.theory.bulk import bulk_density
 from onestride.theory.density import (
     largest_possible,
     network_alone,
@@ -26,7 +24,7 @@ from onestride.theory.density import (
     untrained_model,
 )
 from onestride.theory.gaps import energy, same_gap
-from onestride.theory.outliers import crossing, far_above, is_physical, special_eigenvalues, spike_model
+from onestride.theory.outliers import ahead_of, crossing, far_above, is_physical, special_eigenvalues, spike_model
 from onestride.theory.profile.equations import Solution, newton
 from onestride.theory.profile.sectors import Model
 
@@ -62,11 +60,9 @@ def _bulk(problem: Problem, sigma: Function) -> _Bulk | None:
     if scale == 0:
         return None
     # the bulk of degree l is about B_l times narrower and lower than that of degree one
-    resolved = resolves_degrees(problem)
-    lowest, points = _POINTS[resolved]
+    lowest, points = _POINTS[resolves_degrees(problem)]
     grid = scale * np.geomspace(lowest, 1, points)
-    closed = not resolved and problem.sigma.coefficients[1] != 0 and problem.sigma.nonlinear_power > 0
-    density = bulk_density(problem, grid) if closed else untrained_density(problem, grid, hasty=True)
+    density = untrained_density(problem, grid, hasty=True)
     bright = np.flatnonzero(density * grid > 1e-6)
     return _Bulk(grid, density, float(grid[min(bright[-1] + 1, grid.size - 1)]) if bright.size else 0.0)
 
@@ -107,11 +103,5 @@ def _walk(model: Model, floor: float) -> list[Solution]:
                 if energy(path[-1]) / floor < 1 + _NEAR:
                     break
                 E = floor
-            rho, q = _carried_on(path[-1], E)
+            rho, q = ahead_of(path[-1], -energy(path[-1]) * float(np.log(E / energy(path[-1]))))
     return path
-
-
-def _carried_on(s: Solution, E: float) -> tuple[Array, Array]:
-    """(ρ, q) at λ = −E to first order in log E."""
-    far = np.real(s.lam) * np.log(E / energy(s))
-    return tuple(x * np.exp(np.real(d / x) * far) for x, d in zip((s.rho, s.q), s.tangent(1.0), strict=True))

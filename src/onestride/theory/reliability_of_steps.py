@@ -48,7 +48,9 @@ def by_steps(problem: Problem) -> str | None:
             f"the steps move neurons by {length:.2g} of their length and make their first weights along the teacher grow by "
             f"{amplified:.2g} of it: the noise that comes with that growth is left out"
         )
-    beyond = to_first_order(path, 2 if problem.law.isotropic or _both_resolved(problem) else 1)
+    # two directions are coordinates of the rows, but not beside a spike's, or random lengths
+    both = problem.law.isotropic or (problem.law.freedom is None and sigma_of(problem).spike is None)
+    beyond = to_first_order(path, 2 if both else 1)
     if beyond > _FIRST_ORDER and (problem.directions > 1 or not problem.law.isotropic):
         return f"the steps leave neurons with weights of {beyond:.2g} of their length along further directions, which count to first order"
     reason = None if problem.law.isotropic else _under_a_covariance(problem, path, length)
@@ -81,11 +83,6 @@ def _under_a_covariance(problem: Problem, path: Path, length: float) -> str | No
             f"bound of {bound:.3g}: along its largest eigenvectors they go astray differently in every draw"
         )
     return None
-
-
-def _both_resolved(problem: Problem) -> bool:
-    """Whether two directions are coordinates of the rows: not beside a spike's, or random lengths."""
-    return problem.law.freedom is None and sigma_of(problem).spike is None
 
 
 def _found_by_chance(problem: Problem) -> float:

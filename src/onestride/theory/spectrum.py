@@ -22,7 +22,7 @@ from onestride.table import Table
 from onestride.theory.any_model import any_model, bulk_law, positions
 from onestride.theory.assumptions import failed_assumption, needs_identity
 from onestride.theory.density import Law, atom_at_zero, band_grid, histogram_law, untrained_law
-from onestride.theory.gaps import BLUR, densities
+from onestride.theory.gaps import BLUR, bright_ends, densities, refined
 from onestride.theory.outliers import Outliers, find_outliers, spike_model
 from onestride.theory.plateau import active_powers, window_of
 from onestride.theory.profile.strength import Level, level_name
@@ -34,7 +34,6 @@ _NODES = 17  # of z and A for the density: 1e-5 of what 41 give
 _SHIFTS = (1 / 8, 3 / 8)  # of the nodes of A: the densities of both are averaged in the upper tail
 _POINTS = 160
 _DEFECT = 0.01  # mass that may be missing from the density without a word
-_HEAVY = 0.02  # share of the mass between two points above which one is put between them
 
 
 @dataclass(frozen=True, repr=False)
@@ -162,35 +161,50 @@ def spectrum(problem: Problem, *, level: Level = "isotropic", density: bool = Tr
         raise TheoryError("the profile equations were not solved above the spectrum, so its edge is not known")
     ell = window_of(problem.step)
     expected = () if np.isnan(ell) else tuple(active_powers(problem, ell))
-    degrees = found.leading_degrees
-    message = _sentence(problem, found, degrees, expected, ell)
+    message = _sentence(problem, found, expected, ell)
     trained = trained_law(problem, level, untrained, found) if density else None
     if trained is not None and not abs(trained.mass() + trained.atom - 1) < _DEFECT:
         message += f"; the density after the step is unreliable, it integrates to {trained.mass() + trained.atom:.3g}"
-    reason = known_off(problem)
-    if reason is not None:
-        message += f"; {Status.INACCURATE.value}: {reason}"
+    return _spectrum(problem, level, (untrained, trained), found, message, known_off(problem), expected)
+
+
+def _spectrum(
+    problem: Problem,
+    level: str,
+    laws: tuple[Law, Law | None],
+    found: Outliers,
+    message: str,
+    off: str | None = None,
+    expected: tuple[int, ...] = (),
+) -> Spectrum:
+    """The result; `off` says why its numbers are not to be relied on."""
     return Spectrum(
         problem=problem,
         level=level,
-        untrained=untrained,
-        trained=trained,
+        untrained=laws[0],
+        trained=laws[1],
         edge=found.edge,
         leading=found.leading,
         overlaps=found.overlaps,
         teacher_overlaps=found.teacher_overlaps,
         power_overlaps=found.power_overlaps,
         on_direction=found.on_direction,
-        degrees=degrees,
+        degrees=found.leading_degrees,
         between=np.concatenate([np.empty(0), *(gap.leading for gap in found.between)]),
         between_overlaps=np.concatenate([found.overlaps[:0], *(gap.overlaps for gap in found.between)]),
         between_on_direction=np.concatenate([np.empty(0), *(gap.on_direction for gap in found.between)]),
         between_degrees=tuple(k for gap in found.between for k in gap.leading_degrees),
         expected=expected,
         strengths=_strengths(found, expected),
-        status=Status.SOLVED if reason is None else Status.INACCURATE,
-        message=message,
+        status=Status.SOLVED if off is None else Status.INACCURATE,
+        message=message if off is None else f"{message}; {Status.INACCURATE.value}: {off}",
     )
+
+
+def _positions_only(edge: float, leading: Float[Array, "outliers"]) -> Outliers:
+    """Outliers without a word on their vectors."""
+    unknown = np.full((leading.size, 5), np.nan)
+    return Outliers(edge, leading, unknown, unknown, unknown[:, 1:], unknown[:, 0], (), np.empty(0), (), converged=True)
 
 
 def _strengths(found: Outliers, expected: tuple[int, ...]) -> dict[int, float]:
@@ -212,13 +226,12 @@ def _of_rows(problem: Problem) -> Spectrum:
     before, after, rows = table_eigenvalues(problem)
     edge = float(before[:, 0].mean())
     count = round(float((after > edge).sum(1).mean())) if problem.eta else 0
-    many = {0: "no eigenvalue leaves", 1: "1 eigenvalue leaves"}.get(count, f"{count} eigenvalues leave")
     message = (
-        f"{many} the spectrum without a step, which ends at {edge:.4g}; of {rows} rows of the table, whose own few directions have no bulk, "
+        f"{_leaving(count)} the spectrum without a step, which ends at {edge:.4g}; of {rows} rows of the table, whose own few directions have no bulk, "
         "and what functions the vectors are is not known"
     )
     untrained, trained = (histogram_law(values, rows) for values in (before, after[:, count:]))
-    return _positions_only(problem, "table", (untrained, trained), edge, after[:, :count].mean(0), message)
+    return _spectrum(problem, "table", (untrained, trained), _positions_only(edge, after[:, :count].mean(0)), message)
 
 
 def _edge_is_off(problem: Problem) -> str | None:
@@ -241,51 +254,14 @@ def _by_position(problem: Problem, density: bool) -> Spectrum:
         before = any_model(problem.replace(step=Step.none()))
         untrained = bulk_law(before, positions(before).edge)
     trained = None if not density else untrained if problem.eta == 0 else bulk_law(model, found.edge)
-    count, reason = found.leading.size, known_off(problem) or _edge_is_off(problem)
-    many = {0: "no eigenvalue leaves", 1: "1 eigenvalue leaves"}.get(count, f"{count} eigenvalues leave")
     message = (
-        f"{many} the bulk, which ends at {found.edge:.4g}; what functions their vectors are is known for one step and "
+        f"{_leaving(found.leading.size)} the bulk, which ends at {found.edge:.4g}; what functions their vectors are is known for one step and "
         "inputs with identity covariance only"
     )
     if not problem.law.isotropic:
         message += "; where few eigenvalues of the inputs' covariance lie far apart, the bulk ends below that"
-    if reason is not None:
-        message += f"; {Status.INACCURATE.value}: {reason}"
-    return _positions_only(problem, model.level, (untrained, trained), found.edge, found.leading, message, reason)
-
-
-def _positions_only(
-    problem: Problem,
-    level: str,
-    laws: tuple[Law, Law | None],
-    edge: float,
-    leading: Float[Array, "outliers"],
-    message: str,
-    off: str | None = None,
-) -> Spectrum:
-    """A spectrum without a word on its vectors."""
-    unknown = np.full((leading.size, 5), np.nan)
-    return Spectrum(
-        problem=problem,
-        level=level,
-        untrained=laws[0],
-        trained=laws[1],
-        edge=edge,
-        leading=leading,
-        overlaps=unknown,
-        teacher_overlaps=unknown,
-        power_overlaps=unknown[:, 1:],
-        on_direction=unknown[:, 0],
-        degrees=(),
-        between=np.empty(0),
-        between_overlaps=unknown[:0],
-        between_on_direction=np.empty(0),
-        between_degrees=(),
-        expected=(),
-        strengths={},
-        status=Status.SOLVED if off is None else Status.INACCURATE,
-        message=message,
-    )
+    outliers, off = _positions_only(found.edge, found.leading), known_off(problem) or _edge_is_off(problem)
+    return _spectrum(problem, model.level, (untrained, trained), outliers, message, off)
 
 
 def trained_law(problem: Problem, level: str, untrained: Law, found: Outliers) -> Law:
@@ -314,15 +290,11 @@ def trained_law(problem: Problem, level: str, untrained: Law, found: Outliers) -
     while density[0] * grid[0] > 10 * BLUR and grid[0] > 1e-9 * edge:  # the bulk reaches further down than before
         more: Array = np.geomspace(float(grid[0]) / 16, float(grid[0]), 40)[:-1]
         grid, density = np.append(more, grid), np.append(at(more), density)
-    for _ in range(3):  # halve intervals that carry much of the mass
-        heavy = np.flatnonzero(np.diff(grid) * (density[1:] + density[:-1]) > 2 * _HEAVY)
-        middle = np.sqrt(grid[heavy] * grid[heavy + 1])
-        grid, density = np.insert(grid, heavy + 1, middle), np.insert(density, heavy + 1, at(middle))
+    grid, density = refined(grid, density, at, rounds=3)
     bright = density * grid > (2 if found.between else 10) * BLUR
     for gap in found.between:
         bright &= (grid <= gap.edge) | (grid >= gap.ceiling)
-    turns = np.flatnonzero(np.diff(np.concatenate([[False], bright, [False]]).astype(int)))
-    ends = np.array([float(grid[min(i, grid.size - 1)]) for i in turns])
+    ends = bright_ends(grid, bright)
     if ends.size:
         for end in (x for gap in found.between for x in (gap.edge, gap.ceiling)):  # better than the grid has it
             ends[np.abs(np.log(ends / end)).argmin()] = end
@@ -330,21 +302,24 @@ def trained_law(problem: Problem, level: str, untrained: Law, found: Outliers) -
     return Law(grid, density, tuple(zip(ends[::2].tolist(), ends[1::2].tolist(), strict=True)), atom)
 
 
-def _sentence(
-    problem: Problem, found: Outliers, degrees: tuple[int, ...], expected: tuple[int, ...], ell: float
-) -> str:
+def _leaving(count: int) -> str:
+    return {0: "no eigenvalue leaves", 1: "1 eigenvalue leaves"}.get(count, f"{count} eigenvalues leave")
+
+
+def _sentence(problem: Problem, found: Outliers, expected: tuple[int, ...], ell: float) -> str:
     if problem.eta == 0:
         return "no step was taken: the spectrum is that of random features"
-    many = {0: "no eigenvalue leaves", 1: "1 eigenvalue leaves"}.get(len(degrees), f"{len(degrees)} eigenvalues leave")
+    degrees = found.leading_degrees
     names = f" (degree {', '.join(map(str, degrees))})" if degrees else ""
-    text = f"{many} the bulk, which ends at {found.edge:.4g}{names}{_between_sentence(found)}"
+    text = f"{_leaving(len(degrees))} the bulk, which ends at {found.edge:.4g}{names}{_between_sentence(found)}"
     if np.isnan(ell):
         return f"{text}; α = {problem.step.exponent:g} is a threshold between two windows"
     inner = [k for gap in found.between for k in gap.leading_degrees]
     missing = [k for k in expected if k not in degrees and k not in inner and k <= 4]
     if missing and np.isfinite(ell):  # α = 1/2 lies beyond every window
         hidden = f"not visible at n = {problem.n}, c = {problem.step.constant:g}: {', '.join(map(str, missing))}"
-        return f"{text}; as n → ∞ this window has spikes of degree {_degree_list(expected)}; {hidden}"
+        listed = ", ".join(map(str, expected[:4])) + (", …" if len(expected) > 4 else "")
+        return f"{text}; as n → ∞ this window has spikes of degree {listed}; {hidden}"
     return text
 
 
@@ -356,7 +331,3 @@ def _between_sentence(found: Outliers) -> str:
         for E, k in zip(gap.leading, gap.leading_degrees, strict=True)
     ]
     return f"; between its bulks an eigenvalue lies {', '.join(told)}" if told else ""
-
-
-def _degree_list(expected: tuple[int, ...]) -> str:
-    return ", ".join(map(str, expected[:4])) + (", …" if len(expected) > 4 else "")

@@ -76,17 +76,10 @@ def with_spread(
     assert isinstance(table, Table)
     n, N, network = problem.n, problem.N, network_of(problem)
     found = errors_by_size(table, network, n, N, ridges, paired=False)
-    if problem.eta:
-        found[:3] *= _factor(table, problem, ridges, effort)
+    if problem.eta:  # after over before, interpolated between powers of two of η/√N and of the rows of the step
+        steps = stepped_networks(table, problem)
+        found[:3] *= np.exp(sum(w * _log_factor(table, network, problem, ridges, effort) for w, network in steps))
     return found
-
-
-def _factor(table: Table, problem: Problem, ridges: Array, effort: Effort) -> Float[Array, "3 penalties"]:
-    """After over before, interpolated between powers of two of η/√N and of the rows of the step."""
-    out = np.zeros((3, ridges.size))
-    for weight, network in stepped_networks(table, problem):
-        out += weight * _log_factor(table, network, problem, ridges, effort)
-    return np.exp(out)
 
 
 def stepped_networks(table: Table, problem: Problem) -> Iterator[tuple[float, Network]]:
