@@ -20,7 +20,7 @@ def domain(problem):
 
 
 def test_methods_are_the_theories_of_the_package():
-    assert METHODS == ("auto", "profile", "finite-step", "plateau", "table")
+    assert METHODS == ("auto", "profile", "finite-step", "plateau", "exact-plateau", "table")
 
 
 def test_a_registered_theory_is_asked_by_name_and_its_sentence_is_told():
@@ -41,7 +41,7 @@ def test_auto_takes_the_first_of_finite_n_whose_domain_holds():
 
 
 def test_unknown_names_are_told_what_is_known():
-    with pytest.raises(one.InputError, match="auto, profile, finite-step, plateau, table, got 'magic'"):
+    with pytest.raises(one.InputError, match="auto, profile, finite-step, plateau, exact-plateau, table, got 'magic'"):
         one.predict(PROBLEM, method="magic")
     with pytest.raises(
         one.InputError, match="level goes with method='profile', got level='full' with method='plateau'"

@@ -47,7 +47,7 @@ def namespace(z: DeviceArray | float) -> ModuleType:
 
 
 def moved(z: Any, by: float, along: Any) -> Any:
-    """z + by·along: on a device in one pass where its library has that."""
+    """The sum z + by·along: on a device in one pass where its library has that."""
     return namespace(z).add(z, along, alpha=by) if type(z).__module__.startswith("torch") else by * along + z
 
 

@@ -17,7 +17,9 @@ Seeds = Annotated[int, Parameter(help="Number of independent repeats.")]
 if TYPE_CHECKING:
     from onestride.theory.registry import Method as Method
 else:  # any name at run time, where a theory may have been registered
-    Method = Annotated[str, Parameter(help="Which theory: auto, profile, finite-step, plateau or table.")]
+    Method = Annotated[
+        str, Parameter(help="Which theory: auto, profile, finite-step, plateau, exact-plateau or table.")
+    ]
 Device = Annotated[str, Parameter(help="As for simulate.")]
 Size = Literal["small", "standard", "large"]
 Results = Annotated[Path, Parameter(help="Folder of results.")]

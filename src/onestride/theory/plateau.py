@@ -6,6 +6,13 @@ u be the polynomial in the span of those powers closest to t in the norm Σ_i w_
 Then yᵀRy falls by C_ℓ = Σ_i w_i i! (2u_i t_i − u_i²), and
 
     Δ_ℓ = λ C_ℓ  (ridge objective),     Λ_ℓ = −(1/ρ_bulk²) ∂C_ℓ/∂λ  (test error, by the leave-one-out identity).
+
+These are the limits after an exactly rank-one step. The exact step moves neuron j by its own noise, too, which lengthens it
+by κ times the square of its move along β: where degree k of σ sees (θ_j z)^k, it sees E_g(z + √κ g)^k θ_j^k,
+
+    κ = φ₀ E r² Var σ'/(c₁ s)²,
+
+the square of β's coordinate with a constant κ, its cube with 3κz. For ℓ ≥ 2 that does not vanish: "exact-plateau".
 """
 
 # pyright: reportConstantRedefinition=false
@@ -22,6 +29,7 @@ from onestride.result import Errors, Status
 from onestride.theory.assumptions import beyond_the_model, needs_identity
 from onestride.theory.bulk import Bulk, bulk_errors, bulk_of
 from onestride.theory.direction import direction
+from onestride.theory.profile.strength import isotropic_noise
 from onestride.theory.registry import Theory
 
 HIGHEST_DEGREE = 24  # monomials beyond this are numerically dependent; windows ℓ > 24 (α > 0.479) say so
@@ -58,15 +66,23 @@ def failed_assumption(problem: Problem) -> str | None:
     return None
 
 
+def smoothed_powers(degree: int, spread: float) -> Float[Array, "degrees degrees"]:
+    """Rows k = 0 … degree of E_g(z + √κ g)^k in the normalised Hermite basis, κ = `spread`: p_{k+1} = z p_k + κ k p_{k−1}."""
+    powers = np.eye(degree + 1)
+    for k in range(1, degree):
+        powers[k + 1] = np.roll(powers[k], 1) + spread * k * powers[k - 1]
+    return powers @ monomials_in_hermite(degree)
+
+
 def fitted_polynomial(
-    powers: list[int], weights: Float[Array, "*cells degrees"], t: Float[Array, "degrees"]
+    powers: list[int], weights: Float[Array, "*cells degrees"], t: Float[Array, "degrees"], spread: float = 0.0
 ) -> Float[Array, "*cells degrees"]:
-    """The combination of x^k, k in `powers`, closest to Σ_i t_i h_i in the norm Σ_i weights_i (·)_i², h_i = H_i/√i!.
+    """The combination of E(x + √κ g)^k, k in `powers`, closest to Σ_i t_i h_i in the norm Σ_i weights_i (·)_i², h_i = H_i/√i!.
 
     `weights` has shape (…, degree + 1); so has the result. Solved by QR, not by normal equations.
     """
     degree = t.shape[-1] - 1
-    S = monomials_in_hermite(degree)[powers]
+    S = smoothed_powers(degree, spread)[powers]
     S = S / np.linalg.norm(S, axis=1, keepdims=True)
     root = np.sqrt(weights)
     basis = np.swapaxes(S * root[..., None, :], -1, -2)
@@ -75,7 +91,7 @@ def fitted_polynomial(
     return projected[..., 0] / root
 
 
-def captured(bulk: Bulk, powers: list[int], teacher: Array, overlap: float) -> tuple[Array, Array]:
+def captured(bulk: Bulk, powers: list[int], teacher: Array, overlap: float, spread: float = 0.0) -> tuple[Array, Array]:
     """C_ℓ and ∂C_ℓ/∂λ at every penalty of `bulk`; `teacher` holds c⋆_i √i!."""
     if not powers:
         return np.zeros_like(bulk.rho), np.zeros_like(bulk.rho)
@@ -86,7 +102,7 @@ def captured(bulk: Bulk, powers: list[int], teacher: Array, overlap: float) -> t
     linear = np.arange(degree + 1) == 1
     w = np.where(linear, bulk.U[..., None], bulk.rho[..., None])
     dw = np.where(linear, bulk.d_U[..., None], bulk.d_rho[..., None])
-    u = fitted_polynomial(powers, w / bulk.rho[..., None], t)
+    u = fitted_polynomial(powers, w / bulk.rho[..., None], t, spread)
     gain = 2 * u * t - u * u
     return (w * gain).sum(-1), (dw * gain).sum(-1)
 
@@ -97,7 +113,13 @@ def active_powers(problem: Problem, ell: float) -> list[int]:
     return [k for k in range(1, highest + 1) if problem.sigma.coefficients[k] != 0]
 
 
-def errors(problem: Problem, steps: list[Step], ridges: ArrayLike) -> Errors:
+def own_noise(problem: Problem) -> float:
+    """κ: what a neuron's own noise adds to its squared length, over the square of its move along β."""
+    move = problem.sigma.coefficients[1] * direction(problem).s
+    return isotropic_noise(problem) / move**2 if move else 0.0
+
+
+def errors(problem: Problem, steps: list[Step], ridges: ArrayLike, spread: float = 0.0) -> Errors:
     """Train and test errors on steps × penalties, each step replaced by the plateau of its window."""
     bulk, target, overlap = bulk_of(problem, ridges), problem.target, direction(problem).overlap
     linear, rest = target.coefficients[1] ** 2, target.nonlinear_power + problem.noise**2
@@ -114,7 +136,7 @@ def errors(problem: Problem, steps: list[Step], ridges: ArrayLike) -> Errors:
         elif math.isinf(ell):
             reason = f"the plateau theory needs α < 1/2, got α = {step.exponent:g}"
         else:
-            C[i], dC[i] = captured(bulk, active_powers(problem, ell), target.normalised, overlap)
+            C[i], dC[i] = captured(bulk, active_powers(problem, ell), target.normalised, overlap, spread)
             if ell > HIGHEST_DEGREE:
                 message[i] = f"solved; of the {ell:g} powers of this window those above {HIGHEST_DEGREE} are left out"
         if reason is not None:
@@ -122,10 +144,22 @@ def errors(problem: Problem, steps: list[Step], ridges: ArrayLike) -> Errors:
     return bulk_errors(bulk, Y - C, dY - dC, status, message)
 
 
+def exact_errors(problem: Problem, steps: list[Step], ridges: ArrayLike) -> Errors:
+    """The same after the exact step, in which every neuron has its own noise."""
+    return errors(problem, steps, ridges, own_noise(problem))
+
+
 THEORY = Theory(
     "plateau",
     errors,
-    "the n → ∞ limit inside a window; at realistic n gains are off by tens of percent",
+    "the n → ∞ limit inside a window, after an exactly rank-one step; at realistic n gains are off by tens of percent",
+    failed_assumption,
+    limit=True,
+)
+EXACT = Theory(
+    "exact-plateau",
+    exact_errors,
+    "the n → ∞ limit inside a window, after the exact step; at realistic n gains are off by tens of percent",
     failed_assumption,
     limit=True,
 )

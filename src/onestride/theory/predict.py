@@ -15,7 +15,13 @@ from onestride.theory.registry import Theory as Theory
 from onestride.theory.reliability import mark
 from onestride.theory.table import errors as table
 
-for _theory in (profile.THEORY, finite_step.THEORY, plateau.THEORY, table.THEORY):  # the one place that lists them
+for _theory in (
+    profile.THEORY,
+    finite_step.THEORY,
+    plateau.THEORY,
+    plateau.EXACT,
+    table.THEORY,
+):  # the one place that lists them
     register(_theory)
 METHODS = methods()
 
@@ -27,7 +33,8 @@ def predict(problem: Problem, *, method: Method = "auto", level: Level | None = 
     ----------
     method
         ``"profile"``: finite n, every step up to c√n. ``"finite-step"``: the same with a frozen bulk, for weak steps,
-        in a millisecond. ``"plateau"``: the n → ∞ limits. ``"table"``: of the rows behind a problem made by `from_data`.
+        in a millisecond. ``"plateau"``: the n → ∞ limits of the paper, after an exactly rank-one step, and
+        ``"exact-plateau"``: after the exact one. ``"table"``: of the rows behind a problem made by `from_data`.
         ``"auto"``: the most accurate that applies.
     level
         Of the profile theory: ``"degrees"`` (the default) resolves every degree of the inputs, for any n, d and N;

@@ -15,7 +15,7 @@ from onestride.result import Errors
 from onestride.table import Table
 
 # the choices of `method=` for editors and type checkers; a theory of one's own is registered at run time
-Method = Literal["auto", "profile", "finite-step", "plateau", "table"]
+Method = Literal["auto", "profile", "finite-step", "plateau", "exact-plateau", "table"]
 
 
 class Move(NamedTuple):
