@@ -88,8 +88,12 @@ def redraw() -> None:
 
 def publish(name: str, folder: Path, suffixes: tuple[str, ...]) -> None:
     """Files of one experiment into the documentation, and its verdict into the table."""
+    page = DOCS / "experiments" / f"{name}.md"
+    large = re.search(r"\n## At `--size large`.*", page.read_text(encoding="utf-8"), re.DOTALL) if page.exists() else None
     for suffix in suffixes:
-        shutil.copy(folder / f"{name}{suffix}", DOCS / "experiments" / f"{name}{suffix}")
+        shutil.copy(folder / f"{name}{suffix}", page.with_suffix(suffix))
+    if large:  # was written by hand and stays
+        page.write_text(page.read_text(encoding="utf-8") + large[0], encoding="utf-8")
     renew_index(name)
 
 
