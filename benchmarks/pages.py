@@ -58,7 +58,8 @@ def renew_index(name: str) -> None:
     (verdict,) = re.findall(r"\*\*Verdict: (.*?)\.\*\*", (DOCS / f"experiments/{name}.md").read_text(encoding="utf-8"))
     index = DOCS / "experiments/index.md"
     row = re.compile(rf"^(\| \[{name}\].*\| )[^|]*( \|)$", re.MULTILINE)
-    index.write_text(row.sub(lambda m: m[1] + verdict + m[2], index.read_text(encoding="utf-8")), encoding="utf-8")
+    told = index.read_text(encoding="utf-8")
+    index.write_text(row.sub(lambda m: m[1] + verdict + m[2], told, count=1), encoding="utf-8")  # below is the size large
 
 
 def renew_quotes() -> None:
