@@ -210,7 +210,8 @@ function render() {
     notice("function", here.test_error == null && !points?.function ? here.message : "");
     figure("function", [here, curves, points, fresh, pins, drawing.curve, drawing.at], (svg, list) => functionFigure(svg, list, { ...shown, here, own: drawing.series() }), Boolean(here_ || drawing.curve));
   } else if (here?.message) notice("function", here.message);
-  byId("note-spectrum").textContent = asSentence(here?.spectrum?.message ?? (points?.histogram ? here?.no_spectrum : ""));
+  const note = byId("note-spectrum");
+  note.textContent = note.title = asSentence(here?.spectrum?.message ?? (points?.histogram ? here?.no_spectrum : ""));
   if (here?.spectrum || points?.histogram) {
     notice("spectrum", "");
     figure("spectrum", [here?.spectrum, points], (svg, list) => spectrumFigure(svg, list, { ...shown, here }), Boolean(here_));
@@ -239,7 +240,7 @@ function renderNetwork(here, points) {
 function renderMap(alpha) {
   const { map } = answers;
   stale("map", !sameMap());
-  if (!map) return;
+  if (!map) return notice("map", "computed once the other figures have come to rest");
   const ridge = Number(controls.values.ridge);
   notice("map", map.best ? "" : map.message || "there is no theory for this problem");
   if (map.best) figure("map", [map, alpha, ridge], (svg, list) => mapFigure(svg, list, { map, alpha, ridge }));
