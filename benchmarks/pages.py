@@ -59,7 +59,9 @@ def renew_index(name: str) -> None:
     index = DOCS / "experiments/index.md"
     row = re.compile(rf"^(\| \[{name}\].*\| )[^|]*( \|)$", re.MULTILINE)
     told = index.read_text(encoding="utf-8")
-    index.write_text(row.sub(lambda m: m[1] + verdict + m[2], told, count=1), encoding="utf-8")  # below is the size large
+    index.write_text(
+        row.sub(lambda m: m[1] + verdict + m[2], told, count=1), encoding="utf-8"
+    )  # below is the size large
 
 
 def renew_quotes() -> None:
@@ -90,7 +92,9 @@ def redraw() -> None:
 def publish(name: str, folder: Path, suffixes: tuple[str, ...]) -> None:
     """Files of one experiment into the documentation, and its verdict into the table."""
     page = DOCS / "experiments" / f"{name}.md"
-    large = re.search(r"\n## At `--size large`.*", page.read_text(encoding="utf-8"), re.DOTALL) if page.exists() else None
+    large = (
+        re.search(r"\n## At `--size large`.*", page.read_text(encoding="utf-8"), re.DOTALL) if page.exists() else None
+    )
     for suffix in suffixes:
         shutil.copy(folder / f"{name}{suffix}", page.with_suffix(suffix))
     if large:  # was written by hand and stays

@@ -40,7 +40,7 @@ let why;
 let rest;
 let writing;
 let refining = new AbortController();
-let scheduled = false;
+let scheduled = 0;
 let keepBanner = false; // a bad address stays told until something is changed
 let wrong = ""; // what the server says against the values shown
 
@@ -62,7 +62,9 @@ const quick = latest(async (values) => {
   const names = [...wanted];
   wanted.clear();
   await Promise.all(names.map((name) => receive(name, values, "quick")));
-  schedule();
+  cancelAnimationFrame(scheduled); // drawn now, in time for the next frame
+  scheduled = 0;
+  render();
 });
 
 async function receive(name, values, quality, signal) {
@@ -146,10 +148,8 @@ const sameMap = () => answers.map?.ridge && mapOf(answers.map.values) === mapOf(
 // ------------------------------------------------------------------ drawing
 
 function schedule() {
-  if (scheduled) return;
-  scheduled = true;
-  requestAnimationFrame(() => {
-    scheduled = false;
+  scheduled ||= requestAnimationFrame(() => {
+    scheduled = 0;
     render();
   });
 }
