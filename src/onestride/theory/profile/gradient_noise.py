@@ -17,7 +17,7 @@ The higher orders have covariance ∝ S = (1/n) Xᵀ diag(r²) X, which is large
 with eigenvalue x its mean is Im[m E r²/(1 + φ₀ r m)]/Im m.
 """
 
-# pyright: reportMissingTypeStubs=false
+# pyright: reportMissingTypeStubs=false, reportConstantRedefinition=false
 from __future__ import annotations
 
 from collections.abc import Sequence
@@ -247,9 +247,11 @@ def noise_of(law: ResidualLaw, power: float, taught: float, phi: float) -> Gradi
             break
         new = (x[:-1][wide] + x[1:][wide]) / 2
         solved = _stieltjes(new, law, phi, sd, (m[:-1][wide] + m[1:][wide]) / 2)
-        at, known = np.searchsorted(x, new), (x, m, A00, A01, A11)
-        added = (new, solved, *_resolvent_means(solved, law, phi))
-        x, m, A00, A01, A11 = (np.insert(old, at, one, 0) for old, one in zip(known, added, strict=True))
+        at: Array = np.searchsorted(x, new)
+        known: list[Array] = [x, m, A00, A01, A11]
+        added: list[Array] = [new, solved, *_resolvent_means(solved, law, phi)]
+        grown: list[Array] = [np.insert(old, at, one, 0) for old, one in zip(known, added, strict=True)]
+        x, m, A00, A01, A11 = grown
     star = _star(x, A11, sd)
     answered = np.einsum("xab,xb->xa", star, A01)
     off = A11 - A01[:, :, None] * A01[:, None, :] / A00[:, None, None]

@@ -86,11 +86,10 @@ def _offsets() -> tuple[Float[Array, "o"], Float[Array, "o"]]:
     return _kept(O, w / w.sum())
 
 
-def _kept(*arrays: Array) -> tuple[Array, ...]:
-    """Arrays that serve many, and so must not change."""
-    for array in arrays:
-        array.flags.writeable = False
-    return arrays
+def _kept(x: Array, w: Array) -> tuple[Array, Array]:
+    """Nodes and probabilities that serve many, and so must not change."""
+    x.flags.writeable = w.flags.writeable = False
+    return x, w
 
 
 def resolution(amplitude: float, nodes: int) -> tuple[int, float]:
