@@ -27,7 +27,7 @@ MOVE = """
     const { asked, curves, here } = root.dataset;
     if (here !== asked || (curves !== asked && name !== "exponent")) return;  // the curves do not depend on the exponent
     seen.disconnect();
-    setTimeout(() => done(performance.now() - start));  // this runs after the frame that is being made
+    requestAnimationFrame(() => setTimeout(() => done(performance.now() - start)));  // after the next frame is made
   });
   seen.observe(root, { attributes: true });
   range.value = low + share * (high - low);

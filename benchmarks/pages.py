@@ -58,7 +58,10 @@ def renew_index(name: str) -> None:
     (verdict,) = re.findall(r"\*\*Verdict: (.*?)\.\*\*", (DOCS / f"experiments/{name}.md").read_text(encoding="utf-8"))
     index = DOCS / "experiments/index.md"
     row = re.compile(rf"^(\| \[{name}\].*\| )[^|]*( \|)$", re.MULTILINE)
-    index.write_text(row.sub(lambda m: m[1] + verdict + m[2], index.read_text(encoding="utf-8")), encoding="utf-8")
+    told = index.read_text(encoding="utf-8")
+    index.write_text(
+        row.sub(lambda m: m[1] + verdict + m[2], told, count=1), encoding="utf-8"
+    )  # below is the size large
 
 
 def renew_quotes() -> None:
@@ -88,8 +91,14 @@ def redraw() -> None:
 
 def publish(name: str, folder: Path, suffixes: tuple[str, ...]) -> None:
     """Files of one experiment into the documentation, and its verdict into the table."""
+    page = DOCS / "experiments" / f"{name}.md"
+    large = (
+        re.search(r"\n## At `--size large`.*", page.read_text(encoding="utf-8"), re.DOTALL) if page.exists() else None
+    )
     for suffix in suffixes:
-        shutil.copy(folder / f"{name}{suffix}", DOCS / "experiments" / f"{name}{suffix}")
+        shutil.copy(folder / f"{name}{suffix}", page.with_suffix(suffix))
+    if large:  # was written by hand and stays
+        page.write_text(page.read_text(encoding="utf-8") + large[0], encoding="utf-8")
     renew_index(name)
 
 

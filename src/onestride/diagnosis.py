@@ -254,11 +254,16 @@ def _step_size(problem: Problem, predicted: Prediction, sizes: list[Prediction])
     advice = "Take no step" if factors[at] == 0 else f"Use c near {problem.step.constant * factors[at]:.3g}"
     yield Finding(
         cause,
-        f"a {word} step is better at this λ: the predicted test error is {here:.4g} at η = {problem.eta:.3g} and "
-        f"{best:.4g} at η = {numbers['better_eta']:.3g}",
+        f"a {word} step is better at this λ: the predicted test error is {here:.4g} at η = {_size(problem.eta)} and "
+        f"{best:.4g} at η = {_size(numbers['better_eta'])}",
         numbers,
         advice,
     )
+
+
+def _size(eta: float) -> str:
+    """Three digits, and whole numbers where they have more."""
+    return f"{eta:.3g}" if eta < 999.5 else f"{eta:,.0f}"
 
 
 def _teacher_degrees(problem: Problem) -> list[int]:

@@ -242,7 +242,8 @@ def activation(spec: str | tuple[float, ...], *, centred: bool = True) -> Functi
     [0.     0.5    0.1995]
     """
     f = resolve(spec, centred)
-    f.derivative(np.zeros(1))  # says so now, not in the middle of a run, when there is none
+    if f.raw_derivative is None:
+        f.derivative(np.zeros(1))  # says so now, not in the middle of a run
     return f
 
 

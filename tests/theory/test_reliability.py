@@ -16,6 +16,8 @@ from onestride.theory.baselines import linear_ridge
 from onestride.theory.profile import errors as profile_module
 from onestride.theory.profile.equations import MOST_STEPS
 from onestride.theory.profile.errors import errors as profile_errors
+from onestride.theory.profile.memory import tie
+from onestride.theory.profile.neurons import learned_direction
 from onestride.theory.reliability import _by_degrees, fluctuation, known_off
 from onestride.theory.tails import nonlinear_tails
 from tolerances import assert_agrees, assert_close
@@ -450,3 +452,17 @@ def test_labels_that_one_long_sample_carries_are_marked(teacher, marked):
     reason = known_off(p)
     assert (reason is not None) is marked
     assert reason is None or "the longest of 1000 samples" in reason
+
+
+@pytest.mark.parametrize("readout", ["gaussian", "constant"])
+@pytest.mark.parametrize("exponent", [0.05, 0.5])
+def test_what_is_too_weakly_tied_to_be_marked_is_known_by_a_bound(readout, exponent):
+    """The bound by M's largest eigenvalue is no less than the correlation itself, and says the same of the limit."""
+    problem = one.Problem(
+        n=20_000, d=9_000, N=30_000, activation="elu", readout=readout, teacher=QUADRATIC, noise=0.5, ridge=0.1,
+        step=Step(exponent=exponent, constant=2.0),
+    )  # fmt: skip
+    learned = learned_direction(problem, through_output=True)
+    exact, bound = tie(problem, learned), tie(problem, learned, beyond=0.45)
+    assert bound >= exact > 0
+    assert (bound > exact) == (exponent < 0.5)  # at the strongest step the bound says nothing and the law is made

@@ -49,6 +49,7 @@ STYLE: Any = {
     "ytick.color": INK,
     "legend.frameon": False,
     "legend.fontsize": 8,
+    "legend.handlelength": 2.8,  # the longest dash and its gap
     "lines.linewidth": 1.4,
     "figure.constrained_layout.use": True,
     "pdf.fonttype": 42,

@@ -114,6 +114,7 @@ def _formula(text: str) -> str:
 
 def _mathtext(text: str) -> str:
     text = unicodedata.normalize("NFD", text) if any(a in unicodedata.normalize("NFD", text) for a in ACCENTS) else text
+    text = re.sub(r"\|([^|\s]+)\|", r"‖\1‖", text)  # lengths: single bars look like letters
     text = re.sub(r"√\(([^()]*)\)", lambda m: f"√{{{m[1]}}}", text)
     out, i = "", 0
     while i < len(text):

@@ -230,7 +230,7 @@ def _tied(problem: Problem) -> str | None:
     """What M does to neurons' weights along the learned direction and the rest of the teacher's together."""
     if problem.directions > 1 or not problem.law.isotropic:
         return None
-    tied = tie(problem, learned_direction(problem, through_output=True))
+    tied = tie(problem, learned_direction(problem, through_output=True), beyond=_TIED)
     if tied > _TIED:
         return (
             f"the batch's second moments tie neurons' weights along the learned direction to those along the rest of the teacher's, with "

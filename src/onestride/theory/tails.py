@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 import numpy as np
 
 from onestride._numerics import Array, gauss_density
@@ -13,19 +15,27 @@ from onestride.theory.profile.gradient_noise import signal_of
 
 def nonlinear_tails(sigma: Function, spread: float) -> tuple[float, float]:
     """κ = E s⁴/(E s²)² of the nonlinear part s of σ(z), and E s² of σ(√(1 + f) z) relative to it; (0, 1) when s = 0."""
-    x, w = sigma.rule
-
-    def nonlinear(v: float) -> tuple[Array, Array]:
-        p = w * gauss_density(x / np.sqrt(v)) / np.sqrt(v)
-        centred = sigma(x) - p @ sigma(x)
-        return p, centred - (p @ (centred * x)) / v * x
-
-    p, s = nonlinear(1.0)
-    power = float(p @ s**2)
+    power, kurtosis = _untrained_tails(sigma)
     if power <= 1e-12 * sigma.second_moment:
         return 0.0, 1.0
-    wide, grown = nonlinear(1 + spread)
-    return float(p @ (s / np.sqrt(power)) ** 4), float(wide @ grown**2) / power
+    p, s = _nonlinear(sigma, 1 + spread)
+    return kurtosis, float(p @ s**2) / power
+
+
+@lru_cache(maxsize=64)
+def _untrained_tails(sigma: Function) -> tuple[float, float]:
+    """E s² and κ."""
+    p, s = _nonlinear(sigma, 1.0)
+    power = float(p @ s**2)
+    return power, float(p @ (s / np.sqrt(power)) ** 4) if power > 0 else 0.0
+
+
+def _nonlinear(sigma: Function, v: float) -> tuple[Array, Array]:
+    """Probabilities of z ~ N(0, v), and the nonlinear part of σ there."""
+    x, w = sigma.rule
+    p, values = w * gauss_density(x / np.sqrt(v)) / np.sqrt(v), sigma(x)
+    centred = values - p @ values
+    return p, centred - (p @ (centred * x)) / v * x
 
 
 def residual_kurtosis(problem: Problem) -> float:

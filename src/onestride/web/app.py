@@ -76,7 +76,8 @@ def _routes() -> list[Route | Mount]:
 
 @asynccontextmanager
 async def _lifespan(app: Starlette) -> AsyncIterator[None]:
-    app.state.workers.warm("quick")
+    for pool in ("quick", "beside"):
+        app.state.workers.warm(pool)
     yield
     app.state.simulations.cancel()
     app.state.workers.close()

@@ -1,4 +1,4 @@
-"""Theory off the event loop: two pools of processes, so that slow work never stands in the way of quick work.
+"""Theory off the event loop: pools of processes, so that slow work never stands in the way of quick work.
 
 Equal questions asked at the same time share one computation and answers are kept. No computation outlives its limit, which is
 in seconds of computing, not of the clock, so that an answer does not depend on what else the machine does; nor the last who
@@ -8,6 +8,7 @@ waited for it: on two cores, what nobody wants any more would slow down what som
 from __future__ import annotations
 
 import asyncio
+import gc
 import json
 import multiprocessing
 import os
@@ -28,9 +29,10 @@ from onestride.web.query import write_query
 
 KEPT = 400  # answers in memory, of 2 to 30 kB
 TIME_LIMIT = {"quick": 20.0, "full": 90.0}  # seconds of computing
-PROCESSES = {"quick": 2, "full": 2}
+PROCESSES = {"quick": 1, "beside": 1, "full": 2}
+BESIDE = ("limits", "here")  # of the quick answers: in another process than the curves, which so finds its models again
 LOOK = 0.02  # seconds of computing between two looks at whether anybody waits
-HALVES = ("positions", "limits")  # of the curves: while a slider moves each on a core of its own
+HALVES = ("positions", "limits")  # of the curves: while a slider moves each in a process of its own
 SLOTS = 64  # of computations that can be given up, one for each under way
 
 _given_up: Any = None  # in a worker: a byte for each slot, shared with the server
@@ -83,6 +85,7 @@ def start_theory(given_up: Any = None) -> None:
     problem = Problem(n=1000, d=500, N=1500, ridge=0.1, teacher=(0, 1, 0.5))
     theory.here(problem, theory.QUICK)
     curves(problem, theory.QUICK)
+    gc.freeze()  # what is loaded stays: looking through it for garbage takes a twentieth of an answer
 
 
 @contextmanager
@@ -215,7 +218,8 @@ class Workers:
     async def _asked(self, quality: str, task: str, fields: dict[str, Any]) -> bytes:
         """The answer of a worker, which is told when this is cancelled; its slot is free again once it has stopped."""
         slot = self._free.pop() if quality == "full" and self._free else None
-        work = asyncio.ensure_future(self.run(quality, lasting_answer, task, fields, quality, slot))
+        pool = "beside" if quality == "quick" and task in BESIDE else quality
+        work = asyncio.ensure_future(self.run(pool, lasting_answer, task, fields, quality, slot))
         if slot is not None:
             work.add_done_callback(lambda _: self._release(slot))
         try:

@@ -17,12 +17,12 @@ The higher orders have covariance ∝ S = (1/n) Xᵀ diag(r²) X, which is large
 with eigenvalue x its mean is Im[m E r²/(1 + φ₀ r m)]/Im m.
 """
 
-# pyright: reportMissingTypeStubs=false
+# pyright: reportMissingTypeStubs=false, reportConstantRedefinition=false
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import NamedTuple
 
 import numpy as np
@@ -35,8 +35,12 @@ from onestride.theory.direction import direction
 
 _HEIGHT = 1e-4  # of the real axis, in standard deviations of the law
 _GRID = 700  # points x before refinement
+_STRIDE = (
+    8  # of them, every so many is continued from far above the real axis, the others begin between their neighbours
+)
 _UNRESOLVED = 1e-3  # mass of a law between two points
 _RESIDUALS = 160  # nodes kept of the law of r
+_SEEN = 6e-5  # density · max(|x|, sd) above which x is in the support of a law
 _SIGNALS = 1200  # of the law of a teacher of several directions
 
 
@@ -79,6 +83,12 @@ class GradientNoise:
     sd: float
     power: float
     overlap: float
+
+    @cached_property
+    def reach(self) -> float:
+        """The largest |eigenvalue| of M, those that stick out along the teacher's directions among them."""
+        density = np.imag(self.bulk + np.einsum("xaa->x", self.star))
+        return float(np.abs(self.x[density * np.maximum(np.abs(self.x), self.sd) > _SEEN]).max())
 
     def bulk_law(self) -> SpectralNodes:
         """The law seen by all but a few directions; mean 0 and variance φ₀ E r² are imposed, being exact."""
@@ -142,6 +152,7 @@ class Signal(NamedTuple):
     weight: Float[Array, "m"]
 
 
+@lru_cache(maxsize=64)
 def signal_of(target: Target) -> Signal:
     """By the function's own rule; for several directions in groups of about the same g."""
     if isinstance(target, Teacher):
@@ -225,8 +236,9 @@ def noise_of(law: ResidualLaw, power: float, taught: float, phi: float) -> Gradi
     far: float = np.arcsinh(40 * (14 + 4 / np.sqrt(phi) + 1.5 * phi * np.abs(law.r).max() / sd))
     x = sd * np.sinh(np.linspace(-far, far, _GRID)) / 40
     m = _stieltjes(x, law, phi, sd)
+    A00, A01, A11 = _resolvent_means(m, law, phi)
     for _ in range(40):  # refine where β⋆'s law changes fast: an eigenvalue of M that sticks out along the teacher
-        star = _star(x, _resolvent_means(m, law, phi)[2], sd)
+        star = _star(x, A11, sd)
         turns = np.abs(np.diff(np.angle(np.linalg.det(star)))) > 0.25  # a pole lies between, or is near
         mean = np.einsum("xaa->x", np.imag(star))
         unresolved = np.abs(np.diff(mean)) * np.diff(x) / (2 * np.pi)  # by the trapezoid rule
@@ -234,9 +246,12 @@ def noise_of(law: ResidualLaw, power: float, taught: float, phi: float) -> Gradi
         if not wide.any():
             break
         new = (x[:-1][wide] + x[1:][wide]) / 2
-        at = np.searchsorted(x, new)
-        x, m = np.insert(x, at, new), np.insert(m, at, _stieltjes(new, law, phi, sd, (m[:-1][wide] + m[1:][wide]) / 2))
-    A00, A01, A11 = _resolvent_means(m, law, phi)
+        solved = _stieltjes(new, law, phi, sd, (m[:-1][wide] + m[1:][wide]) / 2)
+        at: Array = np.searchsorted(x, new)
+        known: list[Array] = [x, m, A00, A01, A11]
+        added: list[Array] = [new, solved, *_resolvent_means(solved, law, phi)]
+        grown: list[Array] = [np.insert(old, at, one, 0) for old, one in zip(known, added, strict=True)]
+        x, m, A00, A01, A11 = grown
     star = _star(x, A11, sd)
     answered = np.einsum("xab,xb->xa", star, A01)
     off = A11 - A01[:, :, None] * A01[:, None, :] / A00[:, None, None]
@@ -272,10 +287,13 @@ def _stieltjes(x: Array, law: ResidualLaw, phi: float, sd: float, near: Array | 
     """m(x + i0) of the bulk, the one root with Im m > 0: of its equation 1/m = E[r/(1 + φ₀rm)] − x the right-hand side, as
     a map of m, takes the upper half-plane into itself.
 
-    By Newton's method from `near`, by default from a few heights above the real axis; a point that this does not solve is
-    continued from far above it in small steps.
+    By Newton's method from `near`, by default from between points continued down from a few heights above the real axis; a
+    point that this does not solve is continued from far above it in small steps.
     """
-    start = _continued(x, law, phi, sd, heights=7) if near is None else near
+    if near is None:
+        few = np.append(x[:-1:_STRIDE], x[-1])
+        near = np.interp(x, few, _continued(few, law, phi, sd, heights=7))
+    start: Array = near
     m, unsolved = _newton(start, x + 1j * _HEIGHT * sd, law, phi, 1e-10)
     if unsolved.size:
         m[unsolved] = _continued(x[unsolved], law, phi, sd, heights=30)
@@ -313,7 +331,7 @@ def _bins(x: Array, density: Float[Array, "x k k"], power: Array, sd: float, nod
     """Cut a law into bins of equal ∫ density (1 + x²/var); each becomes one node at its mean."""
     k = density.shape[1]
     mean_density = np.einsum("xaa->x", density) / k
-    seen = np.where(mean_density * np.maximum(np.abs(x), sd) > 6e-5, 1.0, 0.0) * np.gradient(x) / np.pi
+    seen = np.where(mean_density * np.maximum(np.abs(x), sd) > _SEEN, 1.0, 0.0) * np.gradient(x) / np.pi
     mass = mean_density * seen
     share = np.cumsum(mass * (1 + (x / sd) ** 2))
     group = np.minimum((share / share[-1] * nodes).astype(int), nodes - 1)

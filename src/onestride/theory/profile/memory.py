@@ -35,7 +35,7 @@ from onestride.theory.profile.gradient_noise import gradient_noise
 from onestride.theory.profile.harmonics import multiplicity
 from onestride.theory.profile.neurons import LearnedDirection, readout_rule
 from onestride.theory.profile.sectors import Means, Sector
-from onestride.theory.profile.strength import Strength, strength
+from onestride.theory.profile.strength import Strength, own_shift, strength
 
 _READOUTS = 31  # nodes of A, where an average over it is asked for
 
@@ -193,12 +193,21 @@ def coupling(problem: Problem, learned: LearnedDirection, law: Strength | None, 
     return 2 * law.quadratic * tau * first + (law.quadratic * tau) ** 2 * (second + 2 * law.shift * first)
 
 
-def tie(problem: Problem, learned: LearnedDirection) -> float:
-    """The correlation C/√(G_t G_e) of a neuron's weights along t̂ and e that M makes, root mean square over neurons (one direction)."""
+def tie(problem: Problem, learned: LearnedDirection, *, beyond: float = 0.0) -> float:
+    """The correlation C/√(G_t G_e) of a neuron's weights along t̂ and e that M makes, root mean square over neurons (one direction).
+
+    Where the largest eigenvalue of M, which moves no neuron by more than u of itself, shows that it is at most `beyond`: that bound,
+    |C| ≤ 2u + u² and G ≥ (1 − u)².
+    """
     A, weight = readout_rule(problem, _READOUTS)
-    law = strength(problem, "full", learned)
-    if law is None:
+    if problem.eta == 0 or direction(problem).residual_power == 0:
         return 0.0
+    most = 2 * abs(problem.sigma.coefficients[2]) * problem.eta * np.abs(A) / np.sqrt(problem.N)
+    most = most * (gradient_noise(problem).reach + abs(own_shift(problem)))
+    bound = float(np.sqrt(weight @ np.where(most < 0.5, (2 * most + most**2) / (1 - most) ** 2, 1.0) ** 2))
+    law = strength(problem, "full", learned) if bound > beyond else None
+    if law is None:
+        return bound
     C, spread = coupling(problem, learned, law, A)[:, 0], law.on(law.teacher, A) @ law.teacher.weight
     return float(np.sqrt(weight @ (C**2 / (law.along_learned(A) * spread))))
 

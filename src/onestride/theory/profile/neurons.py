@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
@@ -62,6 +63,7 @@ def learned_direction(problem: Problem, *, through_output: bool | None = None) -
     return LearnedDirection(float(length / np.sqrt(problem.N)), float(overlap), True, float(tilt))
 
 
+@lru_cache(maxsize=256)
 def normal_rule(
     nodes: int, scale: float = 1.0, *, shift: float = 0.0
 ) -> tuple[Float[Array, "nodes"], Float[Array, "nodes"]]:
@@ -74,7 +76,20 @@ def normal_rule(
     u = (u + shift * distance) * np.arcsinh(_FARTHEST / scale)
     x = scale * np.sinh(u)
     w = np.exp(-x * x / 2) * np.cosh(u)
-    return x, w / w.sum()
+    return _kept(x, w / w.sum())
+
+
+@lru_cache(maxsize=1)
+def _offsets() -> tuple[Float[Array, "o"], Float[Array, "o"]]:
+    """Nodes and probabilities of O."""
+    O, w = roots_hermitenorm(_OFFSETS)
+    return _kept(O, w / w.sum())
+
+
+def _kept(x: Array, w: Array) -> tuple[Array, Array]:
+    """Nodes and probabilities that serve many, and so must not change."""
+    x.flags.writeable = w.flags.writeable = False
+    return x, w
 
 
 def resolution(amplitude: float, nodes: int) -> tuple[int, float]:
@@ -114,8 +129,7 @@ def neuron_nodes(
         theta = A * np.hypot(learned.amplitude, spread)
     else:
         A, wa = readout_rule(problem, nodes, shift=shift)
-        O, wo = roots_hermitenorm(_OFFSETS)
-        wo = wo / wo.sum()
+        O, wo = _offsets()
         A, O = (x.ravel() for x in np.meshgrid(A, O, indexing="ij"))
         inflated = 1.0 if strength is None else np.sqrt(strength(A))
         theta = learned.amplitude * A + spread * inflated * O

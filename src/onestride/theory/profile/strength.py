@@ -94,10 +94,17 @@ def strength(problem: Problem, level: str, learned: LearnedDirection) -> Strengt
         along = None
     else:
         bulk, teacher, along = noise.bulk_law(), noise.teacher_law(learned.tilt), noise.learned_law(learned.tilt)
-    # the residual holds −f₀, whose quadratic part adds −2c₂ Σ_j a_j w_j w_jᵀ to M: of size 1/√d, but −2c₂√N/d for a_j = 1/√N
-    own_output = problem.gradient == "full" and problem.readout == "constant"
-    shift = -2 * c2 * np.sqrt(problem.N) / problem.d if own_output else 0.0
-    return Strength(problem, 2 * c2, phi0 * max(slope_variance - 4 * c2**2, 0.0), bulk, teacher, along, shift)
+    higher = phi0 * max(slope_variance - 4 * c2**2, 0.0)
+    return Strength(problem, 2 * c2, higher, bulk, teacher, along, own_shift(problem))
+
+
+def own_shift(problem: Problem) -> float:
+    """What the network's own output adds to M: −f₀ in the residual, whose quadratic part gives −2c₂ Σ_j a_j w_j w_jᵀ, of size 1/√d
+    but −2c₂√N/d for a_j = 1/√N.
+    """
+    if problem.gradient != "full" or problem.readout != "constant":
+        return 0.0
+    return float(-2 * problem.sigma.coefficients[2] * np.sqrt(problem.N) / problem.d)
 
 
 def unlearned_stretch(problem: Problem, learned: LearnedDirection) -> float:

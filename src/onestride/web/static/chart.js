@@ -96,7 +96,7 @@ const inSight = ({ at, value }, { x, y }) => at >= x[0] && at <= x[1] && (value 
 export function draw(svg, spec) {
   const [seenWidth, seenHeight] = svg.size ?? [svg.clientWidth, svg.clientHeight];
   const [width, height] = [seenWidth || 400, seenHeight || 260];
-  const margin = { left: 50, right: spec.right ?? 14, top: 22, bottom: 38 };
+  const margin = { left: 50, right: spec.right ?? 14, top: 22, bottom: 39 };
   const inner = { x: margin.left, y: margin.top, w: width - margin.left - margin.right, h: height - margin.top - margin.bottom };
   const meaning = `${spec.x.label} ${spec.y.label ?? ""}`;
   if (svg.zoom?.meaning !== meaning || !(spec.handles ?? []).every((handle) => inSight(handle, svg.zoom))) svg.zoom = null;
@@ -137,7 +137,7 @@ export function draw(svg, spec) {
   });
   x.ticks.filter((t) => t >= x.low - 1e-12 && t <= x.high * (1 + 1e-12) + 1e-12).forEach((t) => {
     add("line", { class: "axis", x1: toX(t), x2: toX(t), y1: inner.y + inner.h, y2: inner.y + inner.h + 4 });
-    add("text", { class: "tick-label", x: toX(t), y: inner.y + inner.h + 16, "text-anchor": "middle" }, x.format(t));
+    add("text", { class: "tick-label", x: toX(t), y: inner.y + inner.h + 15, "text-anchor": "middle" }, x.format(t));
   });
   add("path", { class: "axis", d: `M${inner.x} ${inner.y}V${inner.y + inner.h}H${inner.x + inner.w}` });
   const name = add("text", { class: "axis-label", x: inner.x + inner.w / 2, y: height - 5, "text-anchor": "middle" });

@@ -185,7 +185,7 @@ export class Controls {
       if (entry.when) entry.row.hidden = !entry.when(this.values);
       if (entry.range) {
         const x = Number(value);
-        const position = entry.s.stops ? closest(entry.s.stops, x) : entry.s.log ? Math.log10(x) : x;
+        const position = entry.s.stops ? closest(entry.s.stops, x) : entry.s.log ? Math.log10(Math.max(x, 1e-300)) : x; // 0 is the left end
         if (Number.isFinite(position) && Math.abs(Number(entry.range.value) - position) > 1e-9) entry.range.value = position;
         if (entry.number.title === value && entry.number.value === short(value)) continue; // nothing to lay out
         entry.range.setAttribute("aria-valuetext", value);

@@ -180,7 +180,7 @@ export function learnedFigure(svg, list, { curves, here, points, at, pins, axes 
   const axis = niceTicks(Math.min(...all) < -0.05 ? Math.max(Math.min(...all), -1) : 0, Math.max(...all) > 1.05 ? Math.min(Math.max(...all), 2) : 1, 4);
   draw(svg, {
     x: xAxis(curves, axes),
-    y: { ...axis, low: Math.min(axis.low, -0.03), high: Math.max(axis.high, 1.03), format: (t) => `${Math.round(100 * t)} %`, spoken: (t) => `${Number((100 * t).toFixed(2))} %` },
+    y: { ...axis, low: Math.min(axis.low, -0.03), high: Math.max(axis.high, 1.03), format: (t) => `${Math.round(100 * t)} %`.replace("-", "−"), spoken: (t) => `${Number((100 * t).toFixed(2))} %` },
     right: 26,
     bands: bands(curves).map((b) => ({ ...b, label: "" })),
     verticals: verticals(curves),

@@ -40,7 +40,7 @@ let why;
 let rest;
 let writing;
 let refining = new AbortController();
-let scheduled = false;
+let scheduled = 0;
 let keepBanner = false; // a bad address stays told until something is changed
 let wrong = ""; // what the server says against the values shown
 
@@ -62,7 +62,9 @@ const quick = latest(async (values) => {
   const names = [...wanted];
   wanted.clear();
   await Promise.all(names.map((name) => receive(name, values, "quick")));
-  schedule();
+  cancelAnimationFrame(scheduled); // drawn now, in time for the next frame
+  scheduled = 0;
+  render();
 });
 
 async function receive(name, values, quality, signal) {
@@ -146,10 +148,8 @@ const sameMap = () => answers.map?.ridge && mapOf(answers.map.values) === mapOf(
 // ------------------------------------------------------------------ drawing
 
 function schedule() {
-  if (scheduled) return;
-  scheduled = true;
-  requestAnimationFrame(() => {
-    scheduled = false;
+  scheduled ||= requestAnimationFrame(() => {
+    scheduled = 0;
     render();
   });
 }
@@ -210,7 +210,8 @@ function render() {
     notice("function", here.test_error == null && !points?.function ? here.message : "");
     figure("function", [here, curves, points, fresh, pins, drawing.curve, drawing.at], (svg, list) => functionFigure(svg, list, { ...shown, here, own: drawing.series() }), Boolean(here_ || drawing.curve));
   } else if (here?.message) notice("function", here.message);
-  byId("note-spectrum").textContent = asSentence(here?.spectrum?.message ?? (points?.histogram ? here?.no_spectrum : ""));
+  const note = byId("note-spectrum");
+  note.textContent = note.title = asSentence(here?.spectrum?.message ?? (points?.histogram ? here?.no_spectrum : ""));
   if (here?.spectrum || points?.histogram) {
     notice("spectrum", "");
     figure("spectrum", [here?.spectrum, points], (svg, list) => spectrumFigure(svg, list, { ...shown, here }), Boolean(here_));
@@ -239,7 +240,7 @@ function renderNetwork(here, points) {
 function renderMap(alpha) {
   const { map } = answers;
   stale("map", !sameMap());
-  if (!map) return;
+  if (!map) return notice("map", "computed once the other figures have come to rest");
   const ridge = Number(controls.values.ridge);
   notice("map", map.best ? "" : map.message || "there is no theory for this problem");
   if (map.best) figure("map", [map, alpha, ridge], (svg, list) => mapFigure(svg, list, { map, alpha, ridge }));

@@ -32,14 +32,14 @@ const SCENES = [
   },
   {
     title: "Spikes",
-    words: "In window ℓ the features hold the powers z, z², … z^ℓ, each with an eigenvalue of its own: three of them here. Move α below 1/3 and 1/4 and they fall back, one by one.",
+    words: "In window ℓ the features hold the powers of z up to the ℓ-th, each with an eigenvalue of its own: three of them here. Move α below 1/3 and 1/4 and they fall back, one by one.",
     query: { ...SPIKES, exponent: "0.355" },
     figures: ["spectrum", "vectors"],
   },
   {
     title: "Ridge learns a polynomial",
     words: "So the fit after the step learns a polynomial of degree ℓ: a staircase in α. At this n its steps are soft; press Play over n and watch them form.",
-    query: { n: "1000", phi: "0.25", psi: "0.5", step_samples: "4", activation: "shifted_erf", teacher: FOUR, noise: "0", ridge: "0.01", gradient: "labels", exponent: "0.4", constant: "4" },
+    query: { n: "1000", phi: "0.25", psi: "0.5", step_samples: "4", activation: "shifted_erf", teacher: FOUR, noise: "0", ridge: "0.01", gradient: "labels", exponent: "0.3", constant: "4" },
     figures: ["learned", "test_error"],
   },
 ];
