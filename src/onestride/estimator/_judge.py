@@ -8,12 +8,13 @@ rejects all moves but the two best.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import Literal, NamedTuple
 
 import numpy as np
 
+from onestride._backend.threads import together
 from onestride._numerics import Array
 from onestride.estimator._layer import GradientKind, Layer, Recipe, step_direction, stepped
 from onestride.estimator._maps import LearnedMap, MapKind, learn_maps, start_maps
@@ -142,13 +143,11 @@ class Candidate(NamedTuple):
     readouts: list[Readout] | None = None
 
 
-def _candidates(
-    layer: Layer, Z: Array, Y: Array, w: Array, alpha: float, tried: list[Move], effort: Effort, known: Maps
-) -> Iterator[Candidate]:
-    """No move first, then every move at every size; built on these rows alone. Maps of a network are learned once."""
+def _steps_taken(layer: Layer, Z: Array, Y: Array, w: Array, alpha: float, tried: list[Move]) -> list[Candidate]:
+    """No move first, then every gradient step at every size; built on these rows alone."""
     guide, strength = layer.leader(alpha)
     *readouts, strong = ridge_solutions(layer.design(Z), Y, w, alpha * np.array([*AROUND, LIFT]))
-    yield Candidate(Move("none", 0), 0.0, layer, alpha, readouts)
+    found = [Candidate(Move("none", 0), 0.0, layer, alpha, readouts)]
     for move in tried:
         if not move.is_map:
             kind: GradientKind = move.kind  # pyright: ignore[reportAssignmentType]
@@ -157,22 +156,31 @@ def _candidates(
             change = step_direction(guide, strong, Z, Y, w, kind, layer)
             for step in move.steps:
                 moved = take_steps(layer, change, step, Z, Y, w, LIFT * strength, kind, move.repeats, guide)
-                yield Candidate(move, step, *moved.settled(Z, Y, w, alpha))
-    wanted = [move for move in tried if move.is_map]
+                found.append(Candidate(move, step, *moved.settled(Z, Y, w, alpha)))
+    return found
+
+
+def _maps_applied(
+    layer: Layer, Z: Array, Y: Array, w: Array, alpha: float, tried: list[Move], effort: Effort, known: Maps
+) -> list[Candidate]:
+    """Every learned map; those of a network are learned once."""
+    guide, wanted = layer.leader(alpha)[0], [move for move in tried if move.is_map]
     _learn(guide, Z, Y, w, [move for move in wanted if (id(guide), move) not in known], effort, known)
-    for move in wanted:
-        one = known[id(guide), move]
-        yield Candidate(move, MAP_STEP, *one.applied(layer, MAP_STEP).settled(Z, Y, w, one.alpha))
+    maps = [(move, known[id(guide), move]) for move in wanted]
+    return [Candidate(move, MAP_STEP, *one.applied(layer, MAP_STEP).settled(Z, Y, w, one.alpha)) for move, one in maps]
 
 
 def _learn(guide: Layer, Z: Array, Y: Array, w: Array, wanted: list[Move], effort: Effort, known: Maps) -> None:
     """The maps that are wanted, by the network, among those that are known."""
-    both: tuple[MapKind, MapKind] = ("full", "diagonal")
-    start = start_maps(guide, Z, Y, w, MAP_STEP, effort.neurons) if wanted else None
-    for of in both:
-        counts = [move.repeats for move in wanted if move.kind == of]
-        learned = learn_maps(start, Z, Y, w, MAP_STEP, of, max(counts)) if start and counts else ()
-        known.update({(id(guide), Move(of, count)): one for count, one in enumerate(learned, 1) if count in counts})
+    kinds: list[MapKind] = [kind for kind in ("full", "diagonal") if any(move.kind == kind for move in wanted)]
+    start = start_maps(guide, Z, Y, w, MAP_STEP, effort.neurons) if kinds else None
+
+    def learn(kind: MapKind) -> None:
+        counts = [move.repeats for move in wanted if move.kind == kind]
+        learned = learn_maps(start, Z, Y, w, MAP_STEP, kind, max(counts)) if start else ()
+        known.update({(id(guide), Move(kind, count)): one for count, one in enumerate(learned, 1) if count in counts})
+
+    together(learn, kinds)
 
 
 def split(n: int, generator: np.random.Generator) -> Array:
@@ -223,13 +231,15 @@ def fold_losses(
     surviving, known = tried, known or tuple({} for _ in judged)
     for k in judged:
         out = fold == k
-        Zk, Yk, wk = Z[~out], Y[~out], w[~out]
-        for c in _candidates(layer, Zk, Yk, wk, alpha, surviving, effort, known[k]):
-            readouts = c.readouts or ridge_solutions(c.layer.design(Zk), Yk, wk, c.alpha * np.array(AROUND))
-            design = c.layer.design(Z[out])
-            held = losses.setdefault((c.move, c.step), np.full((len(AROUND), n), np.nan))
-            for j, (coefficients, intercept) in enumerate(readouts):
-                held[j, out] = np.square(Y[out] - intercept - design @ coefficients).mean(1)
+        rows = (Z[~out], Y[~out], w[~out])
+        measured = partial(_measured, rows=rows, out=(Z[out], Y[out]))
+        ways = (
+            partial(_steps_taken, layer, *rows, alpha, surviving),
+            partial(_maps_applied, layer, *rows, alpha, surviving, effort, known[k]),
+        )
+        for found in together(lambda way: together(measured, way()), ways):  # noqa: B023
+            for of, held in found:
+                losses.setdefault(of, np.full((len(AROUND), n), np.nan))[:, out] = held
         if k == 0:
             seen = {move: min((losses[move, s][:, out] @ w[out]).min() for s in move.steps) for move in tried}
             surviving = sorted(tried, key=lambda move: seen[move])[:SURVIVORS]
@@ -237,6 +247,16 @@ def fold_losses(
             if to_beat is not None and best >= float(to_beat[out] @ w[out]):
                 return None
     return losses
+
+
+def _measured(
+    c: Candidate, rows: tuple[Array, Array, Array], out: tuple[Array, Array]
+) -> tuple[tuple[Move, float], Array]:
+    """Squared errors on the rows held `out`, one row per penalty, of readouts fitted to the others."""
+    Z, Y = out
+    readouts = c.readouts or ridge_solutions(c.layer.design(rows[0]), *rows[1:], c.alpha * np.array(AROUND))
+    design = c.layer.design(Z)
+    return (c.move, c.step), np.stack([np.square(Y - c0 - design @ C).mean(1) for C, c0 in readouts])
 
 
 def held_out_errors(tried: list[Move], losses: Losses, w: Array) -> dict[Move, HeldOut]:

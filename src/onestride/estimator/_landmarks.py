@@ -15,10 +15,10 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from scipy.linalg import cholesky, solve_triangular
-from scipy.linalg.blas import dtrmm  # pyright: ignore[reportAttributeAccessIssue]
+from scipy.linalg.lapack import dtrtri  # pyright: ignore[reportAttributeAccessIssue]
 
 from onestride._backend import namespace, on_host
+from onestride._backend.threads import together
 from onestride._numerics import Array
 from onestride.estimator._layer import Layer
 from onestride.estimator._ridge import best_penalty, decompose
@@ -26,6 +26,7 @@ from onestride.estimator._ridge import best_penalty, decompose
 QUICK_ROWS, QUICK_NEURONS = 500, 256  # that scales are sought with
 _SCALES = (0.25, 0.5, 1.0, 2.0)  # s
 _ALPHAS = np.logspace(-9, 6, 16)
+BLOCK = 128  # columns of a triangular product
 _ALIKE = 1e-8  # added to k(a, a) = 1: nearly equal landmarks are one
 
 
@@ -61,8 +62,8 @@ class Landmarks(Layer):
         """The same with the s, and a penalty, that leave-one-out chooses; the former penalty is of another s."""
         part, few = slice(None, None, -(-len(Z) // QUICK_ROWS)), self.first(QUICK_NEURONS)
         Z, Y, w = Z[part], Y[part], w[part]
-        tried = [(best_penalty(decompose(few.at_scale(s).design(Z), Y, w), _ALPHAS), s) for s in _SCALES]
-        (alpha, _), scale = min(tried, key=lambda one: one[0][1])
+        found = together(lambda s: best_penalty(decompose(few.at_scale(s).design(Z), Y, w), _ALPHAS), _SCALES)
+        (alpha, _), scale = min(zip(found, _SCALES, strict=True), key=lambda one: one[0][1])
         return self.at_scale(scale), alpha
 
     @cached_property
@@ -74,8 +75,7 @@ class Landmarks(Layer):
         V = A @ R
         K = _kernel(V, V)
         K.flat[:: len(K) + 1] = 1 + _ALIKE
-        L = cholesky(K, lower=True, overwrite_a=True, check_finite=False)
-        return R, V, np.sqrt(len(K)) * solve_triangular(L, np.eye(len(K)), lower=True, check_finite=False).T
+        return R, V, np.sqrt(len(K)) * dtrtri(np.linalg.cholesky(K).T)[0]
 
     def placed(self, put: Callable[[Array], Any]) -> Landmarks:
         """The same where `put` brings its arrays."""
@@ -88,9 +88,10 @@ class Landmarks(Layer):
         R, V, mixing = self._mapped
         if on_host(Z):
             features = np.empty((len(Z), self.width + self.skip * Z.shape[1]), Z.dtype)
-            features[:, : self.width] = dtrmm(
-                1.0, mixing.T, _kernel(Z @ R, V).T, lower=1, overwrite_b=1
-            ).T  # half of the work
+            K = _kernel(Z @ R, V)
+            for start in range(0, self.width, BLOCK):  # mixing is triangular: little more than half of the work
+                stop = min(start + BLOCK, self.width)
+                features[:, start:stop] = K[:, :stop] @ mixing[:stop, start:stop]
             features[:, self.width :] = Z if self.skip else 0
             return features
         hidden = _kernel(Z @ R, V) @ mixing

@@ -11,12 +11,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from functools import partial
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 from scipy.linalg import eigh
 
 from onestride._backend import HOST, Backend, prefetched
+from onestride._backend.threads import cores, together
 from onestride._numerics import Array
 from onestride.estimator._layer import Layer
 from onestride.estimator._ridge import Decomposition, Readout, decompose
@@ -42,9 +44,8 @@ def regression(
     gram -= total * mean[:, None] * mean
     eigenvalues, vectors = _eigh(gram, backend)
     rows = np.empty((len(shown), p))
-    for part in backend.tiles(len(shown), p):
-        features = backend.put(moved.design(backend.put(Z[shown[part]])), "float64") - m0 - mean
-        rows[part] = backend.get(features @ vectors) * np.sqrt(w[shown[part]])[:, None]
+    for part, made in _tiles(moved, Z[shown], p, backend, lambda made, _: backend.put(made, "float64") - (m0 + mean)):
+        rows[part] = backend.get(made @ vectors) * np.sqrt(w[shown[part]])[:, None]
     host = [backend.get(a) for a in (m0 + mean, vectors, vectors.T @ right)]
     return Decomposition(
         host[0], target_mean, w[shown], rows, Y[shown] - target_mean, eigenvalues, host[1], host[2], True, total
@@ -71,14 +72,27 @@ def tiled_outputs(layer: Layer, Z: Any, readout: Readout, backend: Backend = HOS
 def _tiles(
     layer: Layer, Z: Any, p: int, backend: Backend, finish: Callable[[Any, slice], Any] = lambda made, rows: made
 ) -> Iterator[tuple[slice, Any]]:
-    """Slices of rows and their features, finished; the next rows, on the host all of it, are made in threads meanwhile."""
+    """Slices of rows and their features, finished: on the host a tile by threads, else the next rows are read in threads meanwhile."""
+    slices = backend.tiles(len(Z), p)
+    if backend.on_host:
+        for rows in slices:
+            yield rows, _made(layer, Z, rows, finish)
+        return
 
     def read(rows: slice) -> tuple[slice, Any]:
-        return rows, finish(layer.design(Z[rows]), rows) if backend.on_host else Z[rows]
+        return rows, Z[rows]
 
-    tasks: Iterator[Callable[[], tuple[slice, Any]]] = (partial(read, rows) for rows in backend.tiles(len(Z), p))
-    for rows, made in prefetched(tasks):
-        yield rows, made if backend.on_host else finish(layer.design(backend.put(made)), rows)
+    tasks: Iterator[Callable[[], tuple[slice, Any]]] = (partial(read, rows) for rows in slices)
+    for rows, some in prefetched(tasks):
+        yield rows, finish(layer.design(backend.put(some)), rows)
+
+
+def _made(layer: Layer, Z: Any, rows: slice, finish: Callable[[Any, slice], Any]) -> Any:
+    """A tile of features, each thread with a share of its rows."""
+    edges = np.linspace(rows.start, rows.stop, cores() + 1).astype(int).tolist()
+    parts = [slice(a, b) for a, b in pairwise(edges) if a < b]
+    made = together(lambda part: finish(layer.design(Z[part]), part), parts)
+    return made[0] if len(made) == 1 else np.concatenate(made)
 
 
 def _sums(layer: Layer, Z: Any, Y: Array, w: Array, p: int, backend: Backend) -> tuple[Any, Any, Any, Any]:

@@ -18,7 +18,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from onestride._backend import HOST, Backend, namespace, on_host
+from onestride._backend import HOST, Backend, map_tiles, namespace, on_host
 from onestride._numerics import Array
 from onestride.estimator._ridge import Readout
 from onestride.functions import Function, activation
@@ -80,7 +80,7 @@ class Layer:
             hidden, features[:, N:] = features[:, :N], Z if self.skip else 0
             np.matmul(Z, self.W.T, out=hidden)
             hidden += self.bias
-            self.sigma(hidden, out=hidden)
+            map_tiles(self.sigma, hidden, out=hidden)
             return features
         hidden, xp = self.sigma(Z @ self.W.T + self.bias), namespace(Z)
         hidden = hidden if hidden.dtype == Z.dtype else xp.astype(hidden, Z.dtype)

@@ -16,6 +16,7 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
+from onestride._backend.threads import together
 from onestride._numerics import Array
 from onestride.estimator._layer import Layer, stepped
 from onestride.estimator._ridge import Readout, best_penalty, decompose
@@ -79,14 +80,15 @@ def _refitted(
     narrow: Layer, learned: LearnedMap, Z: Array, Y: Array, w: Array, step: float, factors: tuple[float, ...]
 ) -> Narrow:
     """Move along a map, then choose penalty and input scale by leave-one-out."""
-    stages = []
-    for factor in factors:
+
+    def fitted(factor: float) -> tuple[float, Narrow]:
         scaled = learned._replace(factor=learned.factor * factor)
         moved = scaled.applied(narrow, step)
         path = decompose(moved.design(Z), Y, w)
         alpha, error = best_penalty(path, MAP_ALPHAS)
-        stages.append((error, Narrow(scaled._replace(alpha=alpha), moved, path.readout(alpha), factor == 1.0)))
-    return min(stages, key=lambda stage: stage[0])[1]
+        return error, Narrow(scaled._replace(alpha=alpha), moved, path.readout(alpha), factor == 1.0)
+
+    return min(together(fitted, factors), key=lambda stage: stage[0])[1]
 
 
 def quadratic_map(Z: Array, residual: Array, w: Array) -> Array:

@@ -21,7 +21,7 @@ from onestride._errors import InputError
 from onestride._numerics import Array
 from onestride.estimator._categories import read_categories
 from onestride.estimator._checks import as_numpy, finite, read_recipe, read_weights
-from onestride.estimator._explain import Explanation, explain_fit, measure
+from onestride.estimator._explain import Explanation, explain_fit, measurable
 from onestride.estimator._judge import EFFORTS
 from onestride.estimator._large import LEFT_OUT_ROWS, tiled_outputs
 from onestride.estimator._layer import Recipe
@@ -103,7 +103,7 @@ class _OneStep(BaseEstimator):
             self._inputs = replace(self._inputs, ranks=None)
         Y, holds = fit.targets, recipe.pull and len(fit.targets) >= ENOUGH_FOR_A_RANGE
         self._range = TargetRange(Y.min(axis=0), Y.max(axis=0)) if holds else None
-        self._facts = measure(fit, len(Y), recipe)
+        self._measurable = measurable(fit, len(Y), recipe)
         self.step_size_, self.alpha_, self.input_scale_ = fit.step, fit.trained.alpha, fit.scale
         self.gradient_, self.steps_ = (fit.move.kind, fit.move.repeats) if fit.step else ("none", 0)
         self.held_out_, self.n_outlying_targets_ = fit.held_out, int(fit.outlying.sum())
@@ -177,7 +177,7 @@ class _OneStep(BaseEstimator):
     def explain(self) -> Explanation:
         """What was measured, what theory predicts for a problem with these numbers, and why a step helps or does not."""
         check_is_fitted(self)
-        return explain_fit(self._facts)
+        return explain_fit(self._measurable.facts)
 
 
 class OneStepRegressor(RegressorMixin, _OneStep):

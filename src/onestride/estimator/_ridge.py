@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
-from scipy.linalg import cho_factor, cho_solve, eigh
+from scipy.linalg import cho_solve
 
 from onestride._numerics import Array
 
@@ -93,7 +93,7 @@ def decompose(features: Array, targets: Array, weights: Array) -> Decomposition:
     rows, mean, centred, target_mean = _centred(features, targets, weights)
     gram, right = _normal_equations(rows, centred, weights)
     primal = len(gram) == rows.shape[1]
-    eigenvalues, vectors = eigh(gram, driver="evd", overwrite_a=True, check_finite=False)
+    eigenvalues, vectors = np.linalg.eigh(gram)  # which threads can do side by side, SciPy's cannot
     eigenvalues, projected = np.maximum(eigenvalues, 0.0), vectors.T @ right
     rows = rows @ vectors if primal else rows
     return Decomposition(mean, target_mean, weights, rows, centred, eigenvalues, vectors, projected, primal)
@@ -108,7 +108,7 @@ def ridge_solutions(features: Array, targets: Array, weights: Array, alphas: Arr
     solutions = []
     for alpha in alphas:
         np.fill_diagonal(gram, diagonal + max(float(alpha), smallest))
-        solved = cho_solve(cho_factor(gram, check_finite=False), right, check_finite=False)
+        solved = cho_solve((np.linalg.cholesky(gram), True), right, check_finite=False)
         c = solved if len(solved) == rows.shape[1] else rows.T @ solved
         solutions.append(Readout(c, target_mean - mean @ c))
     return solutions
