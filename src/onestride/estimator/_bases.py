@@ -25,6 +25,7 @@ from onestride.estimator._judge import (
     SURVIVORS,
     Effort,
     HeldOut,
+    Known,
     Move,
     best_move,
     chosen_losses,
@@ -154,7 +155,7 @@ def choose_base(
     Z, Y, w = sample
     if len(Z) < FEWEST_ROWS or not Y.any():
         return None
-    folds, known = split(len(Z), generator), tuple({} for _ in range(FOLDS))
+    folds, known = split(len(Z), generator), tuple(Known({}, {}) for _ in range(FOLDS))
     judged: list[tuple[Choice, Array]] = []
 
     def judge(pair: tuple[Scaled, list[Move]]) -> list[tuple[Choice, Array]]:

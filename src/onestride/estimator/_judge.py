@@ -16,7 +16,7 @@ import numpy as np
 
 from onestride._backend.threads import together
 from onestride._numerics import Array
-from onestride.estimator._layer import GradientKind, Layer, Recipe, step_direction, stepped
+from onestride.estimator._layer import GradientKind, Layer, Recipe, step_direction, stepped, weight_gradient
 from onestride.estimator._maps import LearnedMap, MapKind, learn_maps, start_maps
 from onestride.estimator._ridge import Readout, ridge_solutions
 from onestride.estimator._table import MOST_INPUTS
@@ -115,8 +115,9 @@ def take_steps(
         alone = guide is layer
         if k or (count > 1 and not alone):
             (readout,) = ridge_solutions(guide.design(Z), Y, w, np.array([alpha]))
-            change = step_direction(guide, readout, Z, Y, w, kind, layer)
-            guide = guide if alone else stepped(guide, step_direction(guide, readout, Z, Y, w, kind), step)
+            G = weight_gradient(guide, readout, Z, Y, w)
+            change = step_direction(guide, G, kind, layer)
+            guide = guide if alone else stepped(guide, step_direction(guide, G, kind), step)
         layer = stepped(layer, change, step)
         guide = layer if alone else guide
     return layer
@@ -133,6 +134,13 @@ Losses = dict[tuple[Move, float], Array]
 Maps = dict[tuple[int, Move], LearnedMap]  # by the identity of the network and the move
 
 
+class Known(NamedTuple):
+    """What networks have learned in one fold: their maps, and the gradients of their steps, by identity."""
+
+    maps: Maps
+    gradients: dict[int, Array]
+
+
 class Candidate(NamedTuple):
     """A moved layer, the penalty around which its readout is sought, and its readouts if they are known."""
 
@@ -143,17 +151,23 @@ class Candidate(NamedTuple):
     readouts: list[Readout] | None = None
 
 
-def _steps_taken(layer: Layer, Z: Array, Y: Array, w: Array, alpha: float, tried: list[Move]) -> list[Candidate]:
-    """No move first, then every gradient step at every size; built on these rows alone."""
+def _steps_taken(
+    layer: Layer, Z: Array, Y: Array, w: Array, alpha: float, tried: list[Move], known: Known
+) -> list[Candidate]:
+    """No move first, then every gradient step at every size; built on these rows alone. A network's gradient is taken once."""
     guide, strength = layer.leader(alpha)
-    *readouts, strong = ridge_solutions(layer.design(Z), Y, w, alpha * np.array([*AROUND, LIFT]))
+    features = layer.design(Z)
+    *readouts, strong = ridge_solutions(features, Y, w, alpha * np.array([*AROUND, LIFT]))
     found = [Candidate(Move("none", 0), 0.0, layer, alpha, readouts)]
     for move in tried:
         if not move.is_map:
             kind: GradientKind = move.kind  # pyright: ignore[reportAssignmentType]
-            if guide is not layer:
-                (strong,) = ridge_solutions(guide.design(Z), Y, w, np.array([LIFT * strength]))
-            change = step_direction(guide, strong, Z, Y, w, kind, layer)
+            if id(guide) not in known.gradients:
+                if guide is not layer:
+                    features = guide.design(Z)
+                    (strong,) = ridge_solutions(features, Y, w, np.array([LIFT * strength]))
+                known.gradients[id(guide)] = weight_gradient(guide, strong, Z, Y, w, features)
+            change = step_direction(guide, known.gradients[id(guide)], kind, layer)
             for step in move.steps:
                 moved = take_steps(layer, change, step, Z, Y, w, LIFT * strength, kind, move.repeats, guide)
                 found.append(Candidate(move, step, *moved.settled(Z, Y, w, alpha)))
@@ -161,13 +175,17 @@ def _steps_taken(layer: Layer, Z: Array, Y: Array, w: Array, alpha: float, tried
 
 
 def _maps_applied(
-    layer: Layer, Z: Array, Y: Array, w: Array, alpha: float, tried: list[Move], effort: Effort, known: Maps
+    layer: Layer, Z: Array, Y: Array, w: Array, alpha: float, tried: list[Move], effort: Effort, known: Known
 ) -> list[Candidate]:
     """Every learned map; those of a network are learned once."""
     guide, wanted = layer.leader(alpha)[0], [move for move in tried if move.is_map]
-    _learn(guide, Z, Y, w, [move for move in wanted if (id(guide), move) not in known], effort, known)
-    maps = [(move, known[id(guide), move]) for move in wanted]
-    return [Candidate(move, MAP_STEP, *one.applied(layer, MAP_STEP).settled(Z, Y, w, one.alpha)) for move, one in maps]
+    maps = known.maps
+    _learn(guide, Z, Y, w, [move for move in wanted if (id(guide), move) not in maps], effort, maps)
+    learned = [(move, maps[id(guide), move]) for move in wanted]
+    return together(
+        lambda one: Candidate(one[0], MAP_STEP, *one[1].applied(layer, MAP_STEP).settled(Z, Y, w, one[1].alpha)),
+        learned,
+    )
 
 
 def _learn(guide: Layer, Z: Array, Y: Array, w: Array, wanted: list[Move], effort: Effort, known: Maps) -> None:
@@ -219,22 +237,22 @@ def fold_losses(
     effort: Effort,
     fold: Array,
     to_beat: Array | None = None,
-    known: tuple[Maps, ...] | None = None,
+    known: tuple[Known, ...] | None = None,
 ) -> Losses | None:
     """Squared errors of every move and size on held-out rows, one row per penalty; NaN where they were not measured.
 
-    None when the best of them is not below `to_beat` (n) in the first fold. `known` collects the maps of each fold.
+    None when the best of them is not below `to_beat` (n) in the first fold. `known` collects what was learned in each fold.
     """
     n = len(Z)
     judged = range(1 + sum(n <= enough for enough in ENOUGH_ROWS))
     losses: Losses = {}
-    surviving, known = tried, known or tuple({} for _ in judged)
+    surviving, known = tried, known or tuple(Known({}, {}) for _ in judged)
     for k in judged:
         out = fold == k
         rows = (Z[~out], Y[~out], w[~out])
         measured = partial(_measured, rows=rows, out=(Z[out], Y[out]))
         ways = (
-            partial(_steps_taken, layer, *rows, alpha, surviving),
+            partial(_steps_taken, layer, *rows, alpha, surviving, known[k]),
             partial(_maps_applied, layer, *rows, alpha, surviving, effort, known[k]),
         )
         for found in together(lambda way: together(measured, way()), ways):  # noqa: B023

@@ -11,13 +11,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
 from scipy.linalg.lapack import dtrtri  # pyright: ignore[reportAttributeAccessIssue]
 
-from onestride._backend import namespace, on_host
+from onestride._backend import map_tiles, namespace, on_host
 from onestride._backend.threads import together
 from onestride._numerics import Array
 from onestride.estimator._layer import Layer
@@ -26,7 +26,6 @@ from onestride.estimator._ridge import best_penalty, decompose
 QUICK_ROWS, QUICK_NEURONS = 500, 256  # that scales are sought with
 _SCALES = (0.25, 0.5, 1.0, 2.0)  # s
 _ALPHAS = np.logspace(-9, 6, 16)
-BLOCK = 128  # columns of a triangular product
 _ALIKE = 1e-8  # added to k(a, a) = 1: nearly equal landmarks are one
 
 
@@ -88,9 +87,9 @@ class Landmarks(Layer):
         R, V, mixing = self._mapped
         if on_host(Z):
             features = np.empty((len(Z), self.width + self.skip * Z.shape[1]), Z.dtype)
-            K = _kernel(Z @ R, V)
-            for start in range(0, self.width, BLOCK):  # mixing is triangular: little more than half of the work
-                stop = min(start + BLOCK, self.width)
+            K, block = _kernel(Z @ R, V), max(128, self.width // 8)
+            for start in range(0, self.width, block):  # mixing is triangular: little more than half of the work
+                stop = min(start + block, self.width)
                 features[:, start:stop] = K[:, :stop] @ mixing[:stop, start:stop]
             features[:, self.width :] = Z if self.skip else 0
             return features
@@ -111,12 +110,19 @@ class Landmarks(Layer):
 def _kernel(U: Any, V: Any) -> Any:
     """exp(−|u − v|²), n × N."""
     xp = namespace(U)
-    squares = 2 * (U @ V.T)
-    squares -= xp.sum(U * U, axis=1)[:, None]
-    squares -= xp.sum(V * V, axis=1)
-    if on_host(squares):
-        return np.exp(np.minimum(squares, 0.0, out=squares), out=squares)
-    return xp.exp(xp.where(squares < 0, squares, 0 * squares))
+    products, u, v = U @ (2 * V).T, xp.sum(U * U, axis=1)[:, None], xp.sum(V * V, axis=1)
+    if on_host(products):
+        return map_tiles(partial(_gaussian, v=v), products, u, out=products)
+    products -= u
+    products -= v
+    return xp.exp(xp.where(products < 0, products, 0 * products))
+
+
+def _gaussian(products: Array, u: Array, out: Array, v: Array) -> Array:
+    """exp(2uᵀv − |u|² − |v|²) of rows."""
+    np.subtract(products, u, out=out)
+    out -= v
+    return np.exp(np.minimum(out, 0.0, out=out), out=out)
 
 
 def draw_landmarks(Z: Array, count: int, skip: bool, generator: np.random.Generator) -> Landmarks:

@@ -57,9 +57,10 @@ class Narrow(NamedTuple):
 def start_maps(layer: Layer, Z: Array, Y: Array, w: Array, step: float, neurons: int) -> tuple[Layer, Narrow]:
     """The first `neurons` of the layer, and the same moved along the quadratic map."""
     narrow = layer.first(neurons)
-    path = decompose(narrow.design(Z), Y, w)
-    readout = path.readout(_LIFT * best_penalty(path, MAP_ALPHAS)[0])
-    quadratic = LearnedMap(_root(quadratic_map(Z, Y - narrow.outputs(Z, readout), w)), 1.0, 1.0)
+    features = narrow.design(Z)
+    path = decompose(features, Y, w)
+    c, c0 = path.readout(_LIFT * best_penalty(path, MAP_ALPHAS)[0])
+    quadratic = LearnedMap(_root(quadratic_map(Z, Y - (features @ c + c0), w)), 1.0, 1.0)
     return narrow, _refitted(narrow, quadratic, Z, Y, w, step, _FACTORS)
 
 

@@ -35,7 +35,7 @@ from onestride.estimator._judge import HeldOut as HeldOut
 from onestride.estimator._judge import Move as Move
 from onestride.estimator._landmarks import draw_landmarks
 from onestride.estimator._large import LEFT_OUT_ROWS, regression, tiled_outputs
-from onestride.estimator._layer import Layer, Recipe, step_direction
+from onestride.estimator._layer import Layer, Recipe, step_direction, weight_gradient
 from onestride.estimator._ridge import Decomposition, Readout, best_penalty, decompose, ridge_solutions
 from onestride.estimator._table import narrowed
 from onestride.estimator._targets import pulled_by, pulled_in
@@ -283,7 +283,7 @@ def _moved(
         readout = small.path.readout(alpha)
     else:
         (readout,) = ridge_solutions(guide.design(Z), Y, w, np.array([alpha]))
-    change = step_direction(guide, readout, Z, Y, w, kind, layer)
+    change = step_direction(guide, weight_gradient(guide, readout, Z, Y, w), kind, layer)
     moved = take_steps(layer, change, step, Z, Y, w, alpha, kind, move.repeats, guide) if step else layer
     return moved.settled(sample.Z, sample.Y, sample.w, strength)[0] if step else moved, _leading(change)
 

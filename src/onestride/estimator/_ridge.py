@@ -14,6 +14,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy.linalg import cho_solve
 
+from onestride._backend import map_tiles
 from onestride._numerics import Array
 
 
@@ -70,7 +71,7 @@ class Decomposition:
         shrink = 1 / (self.eigenvalues[:, None] + alphas)
         shrink = shrink if self.primal else shrink * alphas
         basis = self.rows if self.primal else self.vectors
-        kept = np.square(basis) @ shrink
+        kept = map_tiles(np.square, basis) @ shrink
         kept = 1 - share - kept if self.primal else kept - share
         n, outputs = self.centred.shape
         fitted = basis @ (self.projected[:, None, :] * shrink[:, :, None]).reshape(len(shrink), -1)
