@@ -6,12 +6,14 @@ from sklearn.base import clone
 from sklearn.linear_model import Ridge
 from sklearn.preprocessing import StandardScaler
 
+from onestride._backend import threads
 from onestride.estimator import OneStepFeatures, OneStepRegressor, _judge, _network
 from onestride.estimator._judge import EFFORTS, Move, judge_moves
 from onestride.estimator._layer import Recipe, draw_layer, step_direction, stepped, weight_gradient
 from onestride.estimator._network import HeldOut
 from onestride.estimator._ridge import best_penalty, decompose, ridge_solutions
 from tables import SMALL, draws, friedman, weighted_table
+from tolerances import assert_close
 
 
 @pytest.mark.parametrize("activation", ["erf", "softplus"])
@@ -223,6 +225,19 @@ def test_a_step_gains_on_fresh_rows_where_inputs_are_irrelevant(seed):
     assert model.feature_importances_[:5].sum() > 0.95  # the other fifteen inputs are noise
     assert np.linalg.norm(model.direction_) == pytest.approx(1)
     assert np.square(model.direction_[:5]).sum() > 0.86
+
+
+def test_a_fit_side_by_side_is_the_fit_one_after_the_other(seed, monkeypatch):
+    rng = np.random.default_rng(seed)
+    X = rng.standard_normal((90, 4))
+    y = X[:, 0] * X[:, 1] + 0.1 * rng.standard_normal(90)
+    fits = []
+    for cores in (1, 6):
+        monkeypatch.setattr(threads, "_blas_threads", lambda cores=cores: cores)
+        fits.append(OneStepRegressor(24, random_state=0).fit(X, y))
+    assert fits[0].held_out_.steps == fits[1].held_out_.steps
+    assert fits[0].first_layer_ == fits[1].first_layer_
+    assert_close(fits[0].predict(X), fits[1].predict(X), rel=1e-6)
 
 
 def test_too_few_rows_mean_no_step(seed):

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from functools import lru_cache
+from contextvars import copy_context
+from functools import lru_cache, partial
 from threading import Lock, local
 from typing import Any, TypeVar
 
@@ -70,17 +71,17 @@ def one_thread() -> Generator[None]:
 def together(work: Callable[[A], B], items: Iterable[A]) -> list[B]:
     """[work(item) …] side by side in threads, with one BLAS thread each; what they may use is shared among them.
 
-    NumPy lets them run so, LAPACK and BLAS as SciPy calls them do not.
+    NumPy lets them run so, LAPACK and BLAS as SciPy calls them do not. Each is in the context of the caller, as to NumPy's warnings.
     """
-    items = list(items)
+    tasks = [partial(copy_context().run, work, item) for item in items]
     available = cores()
-    workers = min(available, len(items))
+    workers = min(available, len(tasks))
     if workers < 2:
-        return [work(item) for item in items]
+        return [task() for task in tasks]
     limit = _controller().limit(limits=1, user_api="blas")
     try:
         with ThreadPoolExecutor(workers, initializer=_begin, initargs=(available // workers,)) as pool:
-            return list(pool.map(work, items))
+            return [done.result() for done in [pool.submit(task) for task in tasks]]
     finally:
         limit.restore_original_limits()
 

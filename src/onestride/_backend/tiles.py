@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextvars import copy_context
+from itertools import pairwise
 
 import numpy as np
 
@@ -60,4 +62,6 @@ def _in_threads(work: Callable[[int, int], None], rows: int, most: int) -> None:
         return
     edges = np.linspace(0, rows, workers + 1).astype(int)
     with ThreadPoolExecutor(workers) as pool:
-        list(pool.map(work, edges[:-1], edges[1:]))
+        parts = [pool.submit(copy_context().run, work, *part) for part in pairwise(edges.tolist())]
+        for part in parts:
+            part.result()

@@ -156,17 +156,18 @@ def _steps_taken(
 ) -> list[Candidate]:
     """No move first, then every gradient step at every size; built on these rows alone. A network's gradient is taken once."""
     guide, strength = layer.leader(alpha)
+    own = guide is layer and not all(move.is_map for move in tried)
     features = layer.design(Z)
-    *readouts, strong = ridge_solutions(features, Y, w, alpha * np.array([*AROUND, LIFT]))
-    found = [Candidate(Move("none", 0), 0.0, layer, alpha, readouts)]
+    readouts = ridge_solutions(features, Y, w, alpha * np.array([*AROUND, LIFT] if own else AROUND))
+    found = [Candidate(Move("none", 0), 0.0, layer, alpha, readouts[: len(AROUND)])]
     for move in tried:
         if not move.is_map:
             kind: GradientKind = move.kind  # pyright: ignore[reportAssignmentType]
             if id(guide) not in known.gradients:
-                if guide is not layer:
+                if not own:
                     features = guide.design(Z)
-                    (strong,) = ridge_solutions(features, Y, w, np.array([LIFT * strength]))
-                known.gradients[id(guide)] = weight_gradient(guide, strong, Z, Y, w, features)
+                    readouts = ridge_solutions(features, Y, w, np.array([LIFT * strength]))
+                known.gradients[id(guide)] = weight_gradient(guide, readouts[-1], Z, Y, w, features)
             change = step_direction(guide, known.gradients[id(guide)], kind, layer)
             for step in move.steps:
                 moved = take_steps(layer, change, step, Z, Y, w, LIFT * strength, kind, move.repeats, guide)
