@@ -17,6 +17,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_feature_names_in, check_is_fitted, validate_data
 
 from onestride._backend import choose, require_memory
+from onestride._backend.threads import cores
 from onestride._errors import InputError
 from onestride._numerics import Array
 from onestride.estimator._categories import read_categories
@@ -122,7 +123,8 @@ class _OneStep(BaseEstimator):
         """A few n × p arrays of doubles for small tables; tiles, some rows and a few p × p arrays for large ones."""
         n, p = len(Z), recipe.width + Z.shape[1]
         rows = min(n, EFFORTS[self.effort].rows)
-        needed = 5.0 * rows * min(p, EFFORTS[self.effort].width + Z.shape[1]) + 3.0 * min(n, p) ** 2
+        judged = 5.0 + 2.0 * min(cores() - 1, 4)  # arrays; five candidates may be judged side by side
+        needed = judged * rows * min(p, EFFORTS[self.effort].width + Z.shape[1]) + 3.0 * min(n, p) ** 2
         shown = min(n, max(LEFT_OUT_ROWS, MOST_NUMBERS // p)) if recipe.keep_rows else LEFT_OUT_ROWS
         needed += 5.0 * n * p if n <= LEFT_OUT_ROWS or n < p else 4.0 * shown * p
         require_memory(8.0 * needed, f"width {recipe.width} on {n} distinct rows")

@@ -41,7 +41,9 @@ from onestride.estimator._table import narrowed
 from onestride.estimator._targets import pulled_by, pulled_in
 
 MOST_NUMBERS = 2 * 10**8  # of features that a logistic readout is fitted to; of more rows a part
-CHOICE_THREADS = 4  # of the linear algebra of choices, whose matrices are small: sixteen took seven times as long
+CHOICE_THREADS = (
+    4  # of a regression of the choice that is alone: its matrices are small, sixteen took seven times as long
+)
 QUIET_SECONDS = 10.0  # progress is told after this long
 SCALES = (0.25, 0.5, 1.0, 2.0, 4.0)  # input scales that leave-one-out chooses from
 
