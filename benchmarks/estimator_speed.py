@@ -13,6 +13,7 @@ import argparse
 import os
 import sys
 import time
+from threading import Lock
 
 if "--threads" not in sys.argv:
     for variable in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"):
@@ -25,35 +26,41 @@ from onestride.estimator import OneStepRegressor, _bases, _explain, _judge, _lan
 from onestride.estimator._ridge import decompose, ridge_solutions
 
 FLOPS = {"count": 0.0}
+LOCK = Lock()  # regressions are made by several threads
+
+
+def count(flops: float) -> None:
+    with LOCK:
+        FLOPS["count"] += flops
 
 
 def counted_decompose(features, targets, weights):
     n, p = features.shape
     small = min(n, p)
-    FLOPS["count"] += n * p * small + 2 * n * p * small + 4 * small**3 + 4 * n * small * 31
+    count(n * p * small + 2 * n * p * small + 4 * small**3 + 4 * n * small * 31)
     return decompose(features, targets, weights)
 
 
 def counted_regression(layer, Z, Y, w, shown=None, backend=_large.HOST, plain=_large.regression):
     if shown is not None:
         n, p, m = len(Z), layer.W.shape[0] + Z.shape[1], len(shown)
-        FLOPS["count"] += n * p * p + 4 * p**3 + 2 * m * p * p + 4 * m * p * 31
+        count(n * p * p + 4 * p**3 + 2 * m * p * p + 4 * m * p * 31)
     return plain(layer, Z, Y, w, shown, backend)
 
 
 def counted_solutions(features, targets, weights, alphas):
     n, p = features.shape
-    FLOPS["count"] += n * p * min(n, p) + len(alphas) * min(n, p) ** 3 / 3
+    count(n * p * min(n, p) + len(alphas) * min(n, p) ** 3 / 3)
     return ridge_solutions(features, targets, weights, alphas)
 
 
 def counted_design(self, Z, plain=_layer.Layer.design):
-    FLOPS["count"] += 2.0 * len(Z) * self.W.size
+    count(2.0 * len(Z) * self.W.size)
     return plain(self, Z)
 
 
 def counted_kernel(self, Z, plain=_landmarks.Landmarks.design):
-    FLOPS["count"] += 2.0 * len(Z) * self.width * (self.width + Z.shape[1])
+    count(2.0 * len(Z) * self.width * (self.width + Z.shape[1]))
     return plain(self, Z)
 
 
@@ -93,6 +100,6 @@ if __name__ == "__main__":
         FLOPS["count"] = 0.0
         start = clock()
         OneStepRegressor(arguments.width, random_state=0).fit(X, y)
-        seconds, count = clock() - start, FLOPS["count"]
-        floor = count / speed(min(n, 20_000), arguments.width + 20)
-        print(f"| {n} | {arguments.width} | {plain:.2f} | {seconds:.2f} | {count / 1e9:.0f} | {floor:.2f} | {seconds / floor:.1f} |", flush=True)  # fmt: skip
+        seconds, flops = clock() - start, FLOPS["count"]
+        floor = flops / speed(min(n, 20_000), arguments.width + 20)
+        print(f"| {n} | {arguments.width} | {plain:.2f} | {seconds:.2f} | {flops / 1e9:.0f} | {floor:.2f} | {seconds / floor:.1f} |", flush=True)  # fmt: skip

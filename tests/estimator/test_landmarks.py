@@ -10,7 +10,7 @@ from onestride._errors import InputError
 from onestride.estimator import OneStepClassifier, OneStepFeatures, OneStepRegressor
 from onestride.estimator._judge import EFFORTS, Move, learned_map, take_steps
 from onestride.estimator._landmarks import Landmarks, draw_landmarks, led
-from onestride.estimator._layer import Recipe, draw_layer, step_direction
+from onestride.estimator._layer import Recipe, draw_layer, step_direction, weight_gradient
 from onestride.estimator._ridge import ridge_solutions
 from tables import SMALL, draws, friedman
 
@@ -62,14 +62,14 @@ def test_moves_are_those_of_the_guide(seed):
     moved = one.applied(layer, 10.0)
     np.testing.assert_allclose(moved.W / np.linalg.norm(moved.W), expected / np.linalg.norm(expected))
     (readout,) = ridge_solutions(guide.design(Z), Y, w, np.array([10.0]))
-    change = step_direction(guide, readout, Z, Y, w, "shared", layer)
-    own = step_direction(guide, readout, Z, Y, w, "shared")
+    change = step_direction(guide, weight_gradient(guide, readout, Z, Y, w), "shared", layer)
+    own = step_direction(guide, weight_gradient(guide, readout, Z, Y, w), "shared")
     np.testing.assert_allclose(guide.W @ change / np.linalg.norm(guide.W @ change), own / np.linalg.norm(own))
     twice = take_steps(layer, change, 1.0, Z, Y, w, 10.0, "shared", 2, guide)
     once = take_steps(layer, change, 1.0, Z, Y, w, 10.0, "shared", 1, guide)
     network = take_steps(guide, own, 1.0, Z, Y, w, 10.0, "shared", 1)
     (readout,) = ridge_solutions(network.design(Z), Y, w, np.array([10.0]))
-    again = once.W + step_direction(network, readout, Z, Y, w, "shared", once)
+    again = once.W + step_direction(network, weight_gradient(network, readout, Z, Y, w), "shared", once)
     np.testing.assert_allclose(twice.W / np.linalg.norm(twice.W), again / np.linalg.norm(again))
 
 

@@ -6,12 +6,14 @@ from sklearn.base import clone
 from sklearn.linear_model import Ridge
 from sklearn.preprocessing import StandardScaler
 
+from onestride._backend import threads
 from onestride.estimator import OneStepFeatures, OneStepRegressor, _judge, _network
 from onestride.estimator._judge import EFFORTS, Move, judge_moves
-from onestride.estimator._layer import Recipe, draw_layer, step_direction, stepped
+from onestride.estimator._layer import Recipe, draw_layer, step_direction, stepped, weight_gradient
 from onestride.estimator._network import HeldOut
 from onestride.estimator._ridge import best_penalty, decompose, ridge_solutions
 from tables import SMALL, draws, friedman, weighted_table
+from tolerances import assert_close
 
 
 @pytest.mark.parametrize("activation", ["erf", "softplus"])
@@ -40,7 +42,7 @@ def test_step_is_the_gradient_of_the_fitted_network(activation, seed):
         E[j, i] += h / 2
         P[i, j] = -(loss(layer.W @ (np.eye(4) + E)) - loss(layer.W @ (np.eye(4) - E))) / (2 * h)
     for kind, expected in (("neurons", G), ("shared", layer.W @ P)):
-        change = step_direction(layer, (c, np.zeros(2)), Z, Y, w, kind)
+        change = step_direction(layer, weight_gradient(layer, (c, np.zeros(2)), Z, Y, w), kind)
         assert np.linalg.norm(change) == pytest.approx(np.linalg.norm(layer.W))
         np.testing.assert_allclose(change, expected * np.linalg.norm(layer.W) / np.linalg.norm(expected), atol=1e-6)
         assert np.linalg.norm(stepped(layer, change, 2.0).W) == pytest.approx(np.linalg.norm(layer.W))
@@ -87,7 +89,7 @@ def test_held_out_errors_are_those_of_networks_that_never_saw_the_rows(kind, jud
             for _ in range(2 if rho else 0):
                 strong = Ridge(alpha=100 * alpha).fit(trained.design(Z[rest]), Y[rest], w[rest])
                 readout = strong.coef_.T, strong.intercept_
-                change = step_direction(trained, readout, Z[rest], Y[rest], w[rest], kind)
+                change = step_direction(trained, weight_gradient(trained, readout, Z[rest], Y[rest], w[rest]), kind)
                 trained = stepped(trained, change, rho)
             for j, multiple in enumerate((0.01, 0.1, 1.0, 10.0, 100.0)):
                 model = Ridge(alpha=multiple * alpha).fit(trained.design(Z[rest]), Y[rest], w[rest])
@@ -109,7 +111,7 @@ def test_a_step_goes_down_the_loss_of_the_network_that_takes_it(seed):
     recipe = Recipe(9, "tanh", True, "neurons", 1, None, None, np.ones(1))
     layer = draw_layer(np.ones(5, bool), recipe, rng, Z.dtype)
     ((c, c0),) = ridge_solutions(layer.design(Z), Y, w, np.array([1.0]))
-    change = step_direction(layer, (c, c0), Z, Y, w, "neurons")
+    change = step_direction(layer, weight_gradient(layer, (c, c0), Z, Y, w), "neurons")
 
     def loss(network):
         return float(w @ np.square(Y - network.design(Z) @ c - c0).sum(1))
@@ -163,7 +165,7 @@ def test_fit_is_the_recipe_step_by_step(step_size, seed):
     for _ in range(2 if rho else 0):
         strong = Ridge(alpha=100 * alpha).fit(layer.design(Z), Y, w)
         readout = strong.coef_.reshape(1, -1).T, strong.intercept_
-        layer = stepped(layer, step_direction(layer, readout, Z, Y, w, "shared"), rho)
+        layer = stepped(layer, step_direction(layer, weight_gradient(layer, readout, Z, Y, w), "shared"), rho)
     error, alpha, _ = stage(layer)
     final = Ridge(alpha=alpha).fit(layer.design(Z), Y, w)
     assert model.step_size_ == rho
@@ -223,6 +225,19 @@ def test_a_step_gains_on_fresh_rows_where_inputs_are_irrelevant(seed):
     assert model.feature_importances_[:5].sum() > 0.95  # the other fifteen inputs are noise
     assert np.linalg.norm(model.direction_) == pytest.approx(1)
     assert np.square(model.direction_[:5]).sum() > 0.86
+
+
+def test_a_fit_side_by_side_is_the_fit_one_after_the_other(seed, monkeypatch):
+    rng = np.random.default_rng(seed)
+    X = rng.standard_normal((90, 4))
+    y = X[:, 0] * X[:, 1] + 0.1 * rng.standard_normal(90)
+    fits = []
+    for cores in (1, 6):
+        monkeypatch.setattr(threads, "_blas_threads", lambda cores=cores: cores)
+        fits.append(OneStepRegressor(24, random_state=0).fit(X, y))
+    assert fits[0].held_out_.steps == fits[1].held_out_.steps
+    assert fits[0].first_layer_ == fits[1].first_layer_
+    assert_close(fits[0].predict(X), fits[1].predict(X), rel=1e-6)
 
 
 def test_too_few_rows_mean_no_step(seed):

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from threadpoolctl import threadpool_info
 
 import onestride as one
+from onestride._backend import threads
 from onestride._backend.threads import one_thread
 from onestride.problem import Step
 from onestride.result import QUANTITIES, Status
@@ -324,6 +325,26 @@ def test_threads_that_overlap_are_all_limited_and_all_let_go():
     late.start()
     late.join(300)
     assert seen == [{1}, before, before]
+    assert blas_threads() == before
+
+
+def test_work_side_by_side_has_one_blas_thread_each_and_the_warnings_of_its_caller(monkeypatch):
+    before = blas_threads()
+    monkeypatch.setattr(threads, "_blas_threads", lambda: 4)
+
+    def work(k):
+        inner = threads.together(lambda j: (threads.cores(), j), range(3))
+        return k / np.zeros(1), blas_threads(), inner
+
+    with np.errstate(divide="ignore"):
+        (one_by_one,) = threads.together(work, [1.0])
+        found = threads.together(work, [1.0, -1.0])
+    assert [float(f[0][0]) for f in found] == [np.inf, -np.inf]
+    assert all(f[1:] == ({1}, [(1, 0), (1, 1), (1, 2)]) for f in found)  # of four cores two each, and of these one
+    assert one_by_one[1] == before
+    assert blas_threads() == before
+    with pytest.raises(ZeroDivisionError):
+        threads.together(lambda k: 1 / k, [1, 0])
     assert blas_threads() == before
 
 

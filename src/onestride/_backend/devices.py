@@ -131,7 +131,8 @@ class Backend:
             (C.addmm_ if C.ndim == 2 else C.baddbmm_)(A, B, alpha=scale)
         else:
             product = A @ B
-            product *= scale
+            if scale != 1.0:
+                product *= scale
             C += product
 
     def tiles(self, rows: int, row_length: int) -> Iterator[slice]:

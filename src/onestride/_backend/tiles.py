@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextvars import copy_context
+from itertools import pairwise
 
 import numpy as np
 
@@ -13,6 +15,7 @@ from onestride._backend.arrays import DeviceArray
 TILE_BYTES = 64 * 2**20  # rows that enter matrix products are processed in tiles of about this size
 CACHE_BYTES = 2**20  # elementwise work in tiles that stay in cache
 DEVICE_ROWS = 2048
+THREAD_NUMBERS = 2**15  # elementwise work that a thread is worth
 
 
 def tile_rows(row_length: float, *, on_host: bool) -> int:
@@ -47,16 +50,18 @@ def map_tiles(f: Callable[..., DeviceArray], *arrays: DeviceArray, out: DeviceAr
             rows = slice(i, min(i + size, stop))
             f(*(a[rows] for a in arrays), out=result[rows])
 
-    _in_threads(work, first.shape[0])
+    _in_threads(work, first.shape[0], first.size // THREAD_NUMBERS)
     return result
 
 
-def _in_threads(work: Callable[[int, int], None], rows: int) -> None:
+def _in_threads(work: Callable[[int, int], None], rows: int, most: int) -> None:
     """Do `work` from row i to row j for equal shares of the rows, one per thread; NumPy lets them run side by side."""
-    workers = min(streams.threads(), rows)
+    workers = min(streams.threads(), rows, most)
     if workers < 2:
         work(0, rows)
         return
     edges = np.linspace(0, rows, workers + 1).astype(int)
     with ThreadPoolExecutor(workers) as pool:
-        list(pool.map(work, edges[:-1], edges[1:]))
+        parts = [pool.submit(copy_context().run, work, *part) for part in pairwise(edges.tolist())]
+        for part in parts:
+            part.result()

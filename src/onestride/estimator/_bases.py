@@ -17,6 +17,7 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
+from onestride._backend.threads import together
 from onestride._numerics import Array
 from onestride.estimator._judge import (
     FEWEST_ROWS,
@@ -24,6 +25,7 @@ from onestride.estimator._judge import (
     SURVIVORS,
     Effort,
     HeldOut,
+    Known,
     Move,
     best_move,
     chosen_losses,
@@ -90,7 +92,8 @@ def quick_errors(
     """By scale the penalty and the leave-one-out error with some rows and neurons."""
     part = slice(None, None, len(Z) // QUICK_ROWS)
     Z, Y, w, unit = Z[part, : base.columns], Y[part], w[part], base.unit.first(QUICK_NEURONS)
-    return {s: best_penalty(decompose(unit.at_scale(s).design(Z), Y, w), alphas) for s in scales}
+    found = together(lambda s: best_penalty(decompose(unit.at_scale(s).design(Z), Y, w), alphas), scales)
+    return dict(zip(scales, found, strict=True))
 
 
 def shortlist(base: Base, scales: tuple[float, ...], Z: Array, Y: Array, w: Array, alphas: Array) -> tuple[float, ...]:
@@ -152,28 +155,31 @@ def choose_base(
     Z, Y, w = sample
     if len(Z) < FEWEST_ROWS or not Y.any():
         return None
-    folds, known = split(len(Z), generator), tuple({} for _ in range(FOLDS))
+    folds, known = split(len(Z), generator), tuple(Known({}, {}) for _ in range(FOLDS))
     judged: list[tuple[Choice, Array]] = []
-    promising: list[Move] | None = None
 
-    def judge(which: Scaled, asked: list[Move]) -> None:
+    def judge(pair: tuple[Scaled, list[Move]]) -> list[tuple[Choice, Array]]:
+        which, asked = pair
         behind = judged[0][1] if judged else None
         rows = Z[:, : which.base.columns]
         losses = fold_losses(which.layer, rows, Y, w, which.alpha, asked, effort, folds, behind, known)
-        if losses is not None:
-            errors = held_out_errors(asked, losses, w)
-            move = best_move(errors) if errors else Move("none", 0)
-            step = errors[move].choice() if errors else 0.0
-            judged.append((Choice(which, move, step, errors), chosen_losses(losses, move, step, w)))
+        if losses is None:
+            return []
+        errors = held_out_errors(asked, losses, w)
+        move = best_move(errors) if errors else Move("none", 0)
+        step = errors[move].choice() if errors else 0.0
+        return [(Choice(which, move, step, errors), chosen_losses(losses, move, step, w))]
 
-    for which, asked in candidates:
-        judge(which, asked if promising is None else [move for move in asked if move in promising])
-        promising = judged[0][0].promising
+    judged += judge(candidates[0])
+    promising = judged[0][0].promising
+    others = [(which, [move for move in asked if move in promising]) for which, asked in candidates[1:]]
+    judged += [one for found in together(judge, others) for one in found]
     if landmarks is not None:
         dense = [one for one in judged if one[0].which.base.name in ("dense", "ranks")]
         dense.sort(key=lambda one: mean_of(one[1], w))
-        for guide, _ in dense if len(Z) <= 2 * QUICK_ROWS else dense[:1]:
-            judge(guided(landmarks, guide.which, sample), guide.promising)
+        guides = [guide for guide, _ in (dense if len(Z) <= 2 * QUICK_ROWS else dense[:1])]
+        led_by = together(lambda g: judge((guided(landmarks, g.which, sample), g.promising)), guides)
+        judged += [one for found in led_by for one in found]
     best = judged[0]
     for one in judged[1:]:
         if gains(judged[0][1], one[1], w) and mean_of(one[1], w) < mean_of(best[1], w):

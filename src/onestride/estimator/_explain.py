@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, fields
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -12,9 +13,9 @@ from scipy.stats import norm, rankdata
 from onestride._errors import InputError
 from onestride._numerics import Array, hermite_table, root_factorials
 from onestride.drawing import Panel, Series
-from onestride.estimator._judge import FOLDS, STEPS, HeldOut
-from onestride.estimator._layer import Recipe
-from onestride.estimator._network import FittedNetwork
+from onestride.estimator._judge import FOLDS, STEPS, HeldOut, Move
+from onestride.estimator._layer import Layer, Recipe
+from onestride.estimator._network import FittedNetwork, Stage
 from onestride.estimator._outlook import FEWEST_ROWS, MOST_ROWS, Sample, outlook
 from onestride.estimator._ridge import Decomposition, best_penalty, decompose
 from onestride.own_data import from_data
@@ -31,7 +32,7 @@ _LITTLE = 0.02  # shares of the target's variance below this count as none
 
 @dataclass(frozen=True)
 class Facts:
-    """Numbers of the table and of the fit, all relative to the target's variance; measured while fitting.
+    """Numbers of the table and of the fit, all relative to the target's variance.
 
     rows, inputs, width
         n (distinct rows), d, N.
@@ -160,30 +161,72 @@ class Explanation(Result):
         return "\n".join([*lines, *(f"  {words}" for words in self.theory_message.split("; "))])
 
 
-def measure(fit: FittedNetwork, rows: int, recipe: Recipe) -> Facts:
-    """The facts of a fit to so many rows, measured on the sample that its choices were made with: the whole table when it is small."""
-    Z, Y, w = fit.sample.Z, fit.sample.Y, fit.sample.w
-    n, d = len(Z), Z.shape[1] // (1 + fit.base.ranked)
-    share, plain = w / w.sum(), Z[:, :d]
-    rooted = plain * np.sqrt(share)[:, None]
-    covariance = rooted.T @ rooted if d <= n else rooted @ rooted.T  # the same trace and norm
-    size = float(np.square(covariance).sum())
-    _, linear = best_penalty(decompose(plain, Y, w), recipe.alphas)
-    power = float(np.average(np.square(Y - share @ Y), axis=0, weights=w).mean()) or 1.0
-    before, after = fit.untrained, fit.seen
-    (values, aligned), (untrained_values, untrained_aligned) = _spectrum(after.path), _spectrum(before.path)
-    return Facts(
-        rows=rows, judged_rows=n, inputs=d, width=recipe.width, activation=recipe.activation, constant=not Y.any(),
-        effective_dimension=float(np.trace(covariance) ** 2 / size) if size else 0.0,
-        linear_share=1 - linear / power,
-        hermite=tuple(_hermite_profile(Z @ fit.direction, Y, share).tolist()),
-        hermite_null=tuple((np.sqrt(min(d / n, 1)) / _ROOT_FACTORIALS).tolist()),
-        left_out=fit.trained.left_out_error / power, untrained_left_out=before.left_out_error / power,
-        held_out=fit.held_out, step_size=fit.step,
-        eigenvalues=values, untrained_eigenvalues=untrained_values,
-        spikes=int((after.path.eigenvalues > before.path.eigenvalues[-1] * (1 + 1e-9)).sum()),
-        aligned=aligned, untrained_aligned=untrained_aligned, kurtosis=_kurtosis(plain, share), first_layer=fit.base.name,
-        sample=Sample.of(before.layer, fit.move, before.alpha, Z, Y),
+class Spectrum(NamedTuple):
+    """Of a layer on the sample: the penalty, the left-out error, the eigenvalues, and the share of the target in the leading directions."""
+
+    alpha: float
+    left_out_error: float
+    eigenvalues: Array
+    aligned: float
+
+
+@dataclass(frozen=True, eq=False)
+class Measurable:
+    """What the facts are measured from when they are asked for: rows, layers before and after the step, and regressions that the fit needed."""
+
+    Z: Array
+    Y: Array
+    w: Array
+    layers: tuple[Layer, Layer]
+    spectra: tuple[Spectrum | None, Spectrum | None]
+    direction: Array
+    ranked: bool
+    move: Move
+    recipe: Recipe
+    rows: int
+    left_out_error: float
+    told: dict[str, Any]
+
+    @cached_property
+    def facts(self) -> Facts:
+        """Measured on the sample that the choices were made with: the whole table when it is small."""
+        Z, Y, w = self.Z, self.Y, self.w
+        n, d = len(Z), Z.shape[1] // (1 + self.ranked)
+        share, plain = w / w.sum(), Z[:, :d]
+        rooted = plain * np.sqrt(share)[:, None]
+        covariance = rooted.T @ rooted if d <= n else rooted @ rooted.T  # the same trace and norm
+        size = float(np.square(covariance).sum())
+        _, linear = best_penalty(decompose(plain, Y, w), self.recipe.alphas)
+        power = float(np.average(np.square(Y - share @ Y), axis=0, weights=w).mean()) or 1.0
+        before, after = (known or self._spectrum(layer) for layer, known in zip(self.layers, self.spectra, strict=True))
+        values, untrained_values = (tuple((s.eigenvalues[-LEADING:][::-1] / w.sum()).tolist()) for s in (after, before))
+        return Facts(
+            rows=self.rows, judged_rows=n, inputs=d, width=self.recipe.width, activation=self.recipe.activation,
+            constant=not Y.any(), effective_dimension=float(np.trace(covariance) ** 2 / size) if size else 0.0,
+            linear_share=1 - linear / power,
+            hermite=tuple(_hermite_profile(Z @ self.direction, Y, share).tolist()),
+            hermite_null=tuple((np.sqrt(min(d / n, 1)) / _ROOT_FACTORIALS).tolist()),
+            left_out=self.left_out_error / power, untrained_left_out=before.left_out_error / power,
+            eigenvalues=values, untrained_eigenvalues=untrained_values,
+            spikes=int((after.eigenvalues > before.eigenvalues[-1] * (1 + 1e-9)).sum()),
+            aligned=after.aligned, untrained_aligned=before.aligned, kurtosis=_kurtosis(plain, share),
+            sample=Sample.of(self.layers[0], self.move, before.alpha, Z, Y), **self.told,
+        )  # fmt: skip
+
+    def _spectrum(self, layer: Layer) -> Spectrum:
+        path = decompose(layer.design(self.Z), self.Y, self.w)
+        return spectrum(path, *best_penalty(path, self.recipe.alphas))
+
+
+def measurable(fit: FittedNetwork, rows: int, recipe: Recipe) -> Measurable:
+    """Of a fit to so many rows."""
+    stages = (fit.untrained, fit.seen)
+    return Measurable(
+        fit.sample.Z, fit.sample.Y, fit.sample.w,
+        tuple(one.layer if isinstance(one, Stage) else one for one in stages),  # pyright: ignore[reportArgumentType]
+        tuple(spectrum(one.path, one.alpha, one.left_out_error) if isinstance(one, Stage) else None for one in stages),  # pyright: ignore[reportArgumentType]
+        fit.direction, fit.base.ranked, fit.move, recipe, rows, fit.trained.left_out_error,
+        {"held_out": fit.held_out, "step_size": fit.step, "first_layer": fit.base.name},
     )  # fmt: skip
 
 
@@ -193,13 +236,13 @@ def _kurtosis(Z: Array, share: Array) -> float:
         return float(np.nanmax(share @ np.square(np.square(Z, dtype=float)) / second**2, initial=0.0))
 
 
-def _spectrum(path: Decomposition) -> tuple[tuple[float, ...], float]:
-    """The leading eigenvalues of the features, and the share of the target in their directions."""
+def spectrum(path: Decomposition, alpha: float, left_out_error: float) -> Spectrum:
+    """Of a regression at its penalty."""
     values, energy = path.eigenvalues[::-1], np.square(path.projected[::-1]).sum(1)
     if path.primal:
         energy = np.divide(energy, values, out=np.zeros_like(energy), where=values > 1e-12 * values[0])
     total = float(path.weights @ np.square(path.centred).sum(1)) or 1.0
-    return tuple((values[:LEADING] / path.weights.sum()).tolist()), float(energy[:LEADING].sum() / total)
+    return Spectrum(alpha, left_out_error, path.eigenvalues, float(energy[:LEADING].sum() / total))
 
 
 def _hermite_profile(z: Array, Y: Array, share: Array) -> Array:

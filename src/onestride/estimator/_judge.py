@@ -8,14 +8,15 @@ rejects all moves but the two best.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import Literal, NamedTuple
 
 import numpy as np
 
+from onestride._backend.threads import together
 from onestride._numerics import Array
-from onestride.estimator._layer import GradientKind, Layer, Recipe, step_direction, stepped
+from onestride.estimator._layer import GradientKind, Layer, Recipe, step_direction, stepped, weight_gradient
 from onestride.estimator._maps import LearnedMap, MapKind, learn_maps, start_maps
 from onestride.estimator._ridge import Readout, ridge_solutions
 from onestride.estimator._table import MOST_INPUTS
@@ -114,8 +115,9 @@ def take_steps(
         alone = guide is layer
         if k or (count > 1 and not alone):
             (readout,) = ridge_solutions(guide.design(Z), Y, w, np.array([alpha]))
-            change = step_direction(guide, readout, Z, Y, w, kind, layer)
-            guide = guide if alone else stepped(guide, step_direction(guide, readout, Z, Y, w, kind), step)
+            G = weight_gradient(guide, readout, Z, Y, w)
+            change = step_direction(guide, G, kind, layer)
+            guide = guide if alone else stepped(guide, step_direction(guide, G, kind), step)
         layer = stepped(layer, change, step)
         guide = layer if alone else guide
     return layer
@@ -132,6 +134,13 @@ Losses = dict[tuple[Move, float], Array]
 Maps = dict[tuple[int, Move], LearnedMap]  # by the identity of the network and the move
 
 
+class Known(NamedTuple):
+    """What networks have learned in one fold: their maps, and the gradients of their steps, by identity."""
+
+    maps: Maps
+    gradients: dict[int, Array]
+
+
 class Candidate(NamedTuple):
     """A moved layer, the penalty around which its readout is sought, and its readouts if they are known."""
 
@@ -142,37 +151,55 @@ class Candidate(NamedTuple):
     readouts: list[Readout] | None = None
 
 
-def _candidates(
-    layer: Layer, Z: Array, Y: Array, w: Array, alpha: float, tried: list[Move], effort: Effort, known: Maps
-) -> Iterator[Candidate]:
-    """No move first, then every move at every size; built on these rows alone. Maps of a network are learned once."""
+def _steps_taken(
+    layer: Layer, Z: Array, Y: Array, w: Array, alpha: float, tried: list[Move], known: Known
+) -> list[Candidate]:
+    """No move first, then every gradient step at every size; built on these rows alone. A network's gradient is taken once."""
     guide, strength = layer.leader(alpha)
-    *readouts, strong = ridge_solutions(layer.design(Z), Y, w, alpha * np.array([*AROUND, LIFT]))
-    yield Candidate(Move("none", 0), 0.0, layer, alpha, readouts)
+    own = guide is layer and not all(move.is_map for move in tried)
+    features = layer.design(Z)
+    readouts = ridge_solutions(features, Y, w, alpha * np.array([*AROUND, LIFT] if own else AROUND))
+    found = [Candidate(Move("none", 0), 0.0, layer, alpha, readouts[: len(AROUND)])]
     for move in tried:
         if not move.is_map:
             kind: GradientKind = move.kind  # pyright: ignore[reportAssignmentType]
-            if guide is not layer:
-                (strong,) = ridge_solutions(guide.design(Z), Y, w, np.array([LIFT * strength]))
-            change = step_direction(guide, strong, Z, Y, w, kind, layer)
+            if id(guide) not in known.gradients:
+                if not own:
+                    features = guide.design(Z)
+                    readouts = ridge_solutions(features, Y, w, np.array([LIFT * strength]))
+                known.gradients[id(guide)] = weight_gradient(guide, readouts[-1], Z, Y, w, features)
+            change = step_direction(guide, known.gradients[id(guide)], kind, layer)
             for step in move.steps:
                 moved = take_steps(layer, change, step, Z, Y, w, LIFT * strength, kind, move.repeats, guide)
-                yield Candidate(move, step, *moved.settled(Z, Y, w, alpha))
-    wanted = [move for move in tried if move.is_map]
-    _learn(guide, Z, Y, w, [move for move in wanted if (id(guide), move) not in known], effort, known)
-    for move in wanted:
-        one = known[id(guide), move]
-        yield Candidate(move, MAP_STEP, *one.applied(layer, MAP_STEP).settled(Z, Y, w, one.alpha))
+                found.append(Candidate(move, step, *moved.settled(Z, Y, w, alpha)))
+    return found
+
+
+def _maps_applied(
+    layer: Layer, Z: Array, Y: Array, w: Array, alpha: float, tried: list[Move], effort: Effort, known: Known
+) -> list[Candidate]:
+    """Every learned map; those of a network are learned once."""
+    guide, wanted = layer.leader(alpha)[0], [move for move in tried if move.is_map]
+    maps = known.maps
+    _learn(guide, Z, Y, w, [move for move in wanted if (id(guide), move) not in maps], effort, maps)
+    learned = [(move, maps[id(guide), move]) for move in wanted]
+    return together(
+        lambda one: Candidate(one[0], MAP_STEP, *one[1].applied(layer, MAP_STEP).settled(Z, Y, w, one[1].alpha)),
+        learned,
+    )
 
 
 def _learn(guide: Layer, Z: Array, Y: Array, w: Array, wanted: list[Move], effort: Effort, known: Maps) -> None:
     """The maps that are wanted, by the network, among those that are known."""
-    both: tuple[MapKind, MapKind] = ("full", "diagonal")
-    start = start_maps(guide, Z, Y, w, MAP_STEP, effort.neurons) if wanted else None
-    for of in both:
-        counts = [move.repeats for move in wanted if move.kind == of]
-        learned = learn_maps(start, Z, Y, w, MAP_STEP, of, max(counts)) if start and counts else ()
-        known.update({(id(guide), Move(of, count)): one for count, one in enumerate(learned, 1) if count in counts})
+    kinds: list[MapKind] = [kind for kind in ("full", "diagonal") if any(move.kind == kind for move in wanted)]
+    start = start_maps(guide, Z, Y, w, MAP_STEP, effort.neurons) if kinds else None
+
+    def learn(kind: MapKind) -> None:
+        counts = [move.repeats for move in wanted if move.kind == kind]
+        learned = learn_maps(start, Z, Y, w, MAP_STEP, kind, max(counts)) if start else ()
+        known.update({(id(guide), Move(kind, count)): one for count, one in enumerate(learned, 1) if count in counts})
+
+    together(learn, kinds)
 
 
 def split(n: int, generator: np.random.Generator) -> Array:
@@ -211,25 +238,27 @@ def fold_losses(
     effort: Effort,
     fold: Array,
     to_beat: Array | None = None,
-    known: tuple[Maps, ...] | None = None,
+    known: tuple[Known, ...] | None = None,
 ) -> Losses | None:
     """Squared errors of every move and size on held-out rows, one row per penalty; NaN where they were not measured.
 
-    None when the best of them is not below `to_beat` (n) in the first fold. `known` collects the maps of each fold.
+    None when the best of them is not below `to_beat` (n) in the first fold. `known` collects what was learned in each fold.
     """
     n = len(Z)
     judged = range(1 + sum(n <= enough for enough in ENOUGH_ROWS))
     losses: Losses = {}
-    surviving, known = tried, known or tuple({} for _ in judged)
+    surviving, known = tried, known or tuple(Known({}, {}) for _ in judged)
     for k in judged:
         out = fold == k
-        Zk, Yk, wk = Z[~out], Y[~out], w[~out]
-        for c in _candidates(layer, Zk, Yk, wk, alpha, surviving, effort, known[k]):
-            readouts = c.readouts or ridge_solutions(c.layer.design(Zk), Yk, wk, c.alpha * np.array(AROUND))
-            design = c.layer.design(Z[out])
-            held = losses.setdefault((c.move, c.step), np.full((len(AROUND), n), np.nan))
-            for j, (coefficients, intercept) in enumerate(readouts):
-                held[j, out] = np.square(Y[out] - intercept - design @ coefficients).mean(1)
+        rows = (Z[~out], Y[~out], w[~out])
+        measured = partial(_measured, rows=rows, out=(Z[out], Y[out]))
+        ways = (
+            partial(_steps_taken, layer, *rows, alpha, surviving, known[k]),
+            partial(_maps_applied, layer, *rows, alpha, surviving, effort, known[k]),
+        )
+        for found in together(lambda way: together(measured, way()), ways):  # noqa: B023
+            for of, held in found:
+                losses.setdefault(of, np.full((len(AROUND), n), np.nan))[:, out] = held
         if k == 0:
             seen = {move: min((losses[move, s][:, out] @ w[out]).min() for s in move.steps) for move in tried}
             surviving = sorted(tried, key=lambda move: seen[move])[:SURVIVORS]
@@ -237,6 +266,16 @@ def fold_losses(
             if to_beat is not None and best >= float(to_beat[out] @ w[out]):
                 return None
     return losses
+
+
+def _measured(
+    c: Candidate, rows: tuple[Array, Array, Array], out: tuple[Array, Array]
+) -> tuple[tuple[Move, float], Array]:
+    """Squared errors on the rows held `out`, one row per penalty, of readouts fitted to the others."""
+    Z, Y = out
+    readouts = c.readouts or ridge_solutions(c.layer.design(rows[0]), *rows[1:], c.alpha * np.array(AROUND))
+    design = c.layer.design(Z)
+    return (c.move, c.step), np.stack([np.square(Y - c0 - design @ C).mean(1) for C, c0 in readouts])
 
 
 def held_out_errors(tried: list[Move], losses: Losses, w: Array) -> dict[Move, HeldOut]:

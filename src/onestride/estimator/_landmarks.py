@@ -11,14 +11,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
-from scipy.linalg import cholesky, solve_triangular
-from scipy.linalg.blas import dtrmm  # pyright: ignore[reportAttributeAccessIssue]
+from scipy.linalg.lapack import dtrtri  # pyright: ignore[reportAttributeAccessIssue]
 
-from onestride._backend import namespace, on_host
+from onestride._backend import map_tiles, namespace, on_host
+from onestride._backend.threads import together
 from onestride._numerics import Array
 from onestride.estimator._layer import Layer
 from onestride.estimator._ridge import best_penalty, decompose
@@ -61,8 +61,8 @@ class Landmarks(Layer):
         """The same with the s, and a penalty, that leave-one-out chooses; the former penalty is of another s."""
         part, few = slice(None, None, -(-len(Z) // QUICK_ROWS)), self.first(QUICK_NEURONS)
         Z, Y, w = Z[part], Y[part], w[part]
-        tried = [(best_penalty(decompose(few.at_scale(s).design(Z), Y, w), _ALPHAS), s) for s in _SCALES]
-        (alpha, _), scale = min(tried, key=lambda one: one[0][1])
+        found = together(lambda s: best_penalty(decompose(few.at_scale(s).design(Z), Y, w), _ALPHAS), _SCALES)
+        (alpha, _), scale = min(zip(found, _SCALES, strict=True), key=lambda one: one[0][1])
         return self.at_scale(scale), alpha
 
     @cached_property
@@ -74,8 +74,7 @@ class Landmarks(Layer):
         V = A @ R
         K = _kernel(V, V)
         K.flat[:: len(K) + 1] = 1 + _ALIKE
-        L = cholesky(K, lower=True, overwrite_a=True, check_finite=False)
-        return R, V, np.sqrt(len(K)) * solve_triangular(L, np.eye(len(K)), lower=True, check_finite=False).T
+        return R, V, np.sqrt(len(K)) * dtrtri(np.linalg.cholesky(K).T)[0]
 
     def placed(self, put: Callable[[Array], Any]) -> Landmarks:
         """The same where `put` brings its arrays."""
@@ -88,9 +87,10 @@ class Landmarks(Layer):
         R, V, mixing = self._mapped
         if on_host(Z):
             features = np.empty((len(Z), self.width + self.skip * Z.shape[1]), Z.dtype)
-            features[:, : self.width] = dtrmm(
-                1.0, mixing.T, _kernel(Z @ R, V).T, lower=1, overwrite_b=1
-            ).T  # half of the work
+            K, block = _kernel(Z @ R, V), max(128, self.width // 8)
+            for start in range(0, self.width, block):  # mixing is triangular: little more than half of the work
+                stop = min(start + block, self.width)
+                features[:, start:stop] = K[:, :stop] @ mixing[:stop, start:stop]
             features[:, self.width :] = Z if self.skip else 0
             return features
         hidden = _kernel(Z @ R, V) @ mixing
@@ -110,12 +110,19 @@ class Landmarks(Layer):
 def _kernel(U: Any, V: Any) -> Any:
     """exp(−|u − v|²), n × N."""
     xp = namespace(U)
-    squares = 2 * (U @ V.T)
-    squares -= xp.sum(U * U, axis=1)[:, None]
-    squares -= xp.sum(V * V, axis=1)
-    if on_host(squares):
-        return np.exp(np.minimum(squares, 0.0, out=squares), out=squares)
-    return xp.exp(xp.where(squares < 0, squares, 0 * squares))
+    products, u, v = U @ (2 * V).T, xp.sum(U * U, axis=1)[:, None], xp.sum(V * V, axis=1)
+    if on_host(products):
+        return map_tiles(partial(_gaussian, v=v), products, u, out=products)
+    products -= u
+    products -= v
+    return xp.exp(xp.where(products < 0, products, 0 * products))
+
+
+def _gaussian(products: Array, u: Array, out: Array, v: Array) -> Array:
+    """exp(2uᵀv − |u|² − |v|²) of rows."""
+    np.subtract(products, u, out=out)
+    out -= v
+    return np.exp(np.minimum(out, 0.0, out=out), out=out)
 
 
 def draw_landmarks(Z: Array, count: int, skip: bool, generator: np.random.Generator) -> Landmarks:

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from scipy.linalg import eigh
 
-from onestride._backend import HOST, Backend, prefetched
+from onestride._backend import HOST, Backend, map_tiles, on_host, prefetched
 from onestride._numerics import Array
 from onestride.estimator._layer import Layer
 from onestride.estimator._ridge import Decomposition, Readout, decompose
@@ -42,9 +42,9 @@ def regression(
     gram -= total * mean[:, None] * mean
     eigenvalues, vectors = _eigh(gram, backend)
     rows = np.empty((len(shown), p))
-    for part in backend.tiles(len(shown), p):
-        features = backend.put(moved.design(backend.put(Z[shown[part]])), "float64") - m0 - mean
-        rows[part] = backend.get(features @ vectors) * np.sqrt(w[shown[part]])[:, None]
+    for part, made in _tiles(moved, Z[shown], p, backend):
+        root = backend.put(np.sqrt(w[shown[part]]), "float64")[:, None]
+        rows[part] = backend.get(_centred(backend.put(made, "float64"), m0 + mean, root) @ vectors)
     host = [backend.get(a) for a in (m0 + mean, vectors, vectors.T @ right)]
     return Decomposition(
         host[0], target_mean, w[shown], rows, Y[shown] - target_mean, eigenvalues, host[1], host[2], True, total
@@ -68,17 +68,29 @@ def tiled_outputs(layer: Layer, Z: Any, readout: Readout, backend: Backend = HOS
     return out
 
 
-def _tiles(
-    layer: Layer, Z: Any, p: int, backend: Backend, finish: Callable[[Any, slice], Any] = lambda made, rows: made
-) -> Iterator[tuple[slice, Any]]:
-    """Slices of rows and their features, finished; the next rows, on the host all of it, are made in threads meanwhile."""
+def _tiles(layer: Layer, Z: Any, p: int, backend: Backend) -> Iterator[tuple[slice, Any]]:
+    """Slices of rows and their features; the next rows are read in threads meanwhile."""
 
     def read(rows: slice) -> tuple[slice, Any]:
-        return rows, finish(layer.design(Z[rows]), rows) if backend.on_host else Z[rows]
+        return rows, Z[rows]
 
     tasks: Iterator[Callable[[], tuple[slice, Any]]] = (partial(read, rows) for rows in backend.tiles(len(Z), p))
-    for rows, made in prefetched(tasks):
-        yield rows, made if backend.on_host else finish(layer.design(backend.put(made)), rows)
+    for rows, some in prefetched(tasks):
+        yield rows, layer.design(backend.put(some))
+
+
+def _centred(features: Any, mean: Any, root: Any) -> Any:
+    """(f − mean)√w in place, by threads on the host."""
+    if not on_host(features):
+        features -= mean
+        features *= root
+        return features
+    work = partial(_shifted, mean=mean)
+    return map_tiles(work, features, root, out=features)
+
+
+def _shifted(features: Array, root: Array, out: Array, mean: Array) -> Array:
+    return np.multiply(np.subtract(features, mean, out=out), root, out=out)
 
 
 def _sums(layer: Layer, Z: Any, Y: Array, w: Array, p: int, backend: Backend) -> tuple[Any, Any, Any, Any]:
@@ -87,18 +99,11 @@ def _sums(layer: Layer, Z: Any, Y: Array, w: Array, p: int, backend: Backend) ->
     shift = backend.zeros(p, dtype="float64")
     m0 = backend.xp.mean(backend.put(layer.design(backend.put(Z[:FIRST_ROWS])), "float64"), axis=0)
 
-    def root(rows: slice) -> Any:
-        return backend.put(np.sqrt(w[rows]), "float64")[:, None]
-
-    def centred(made: Any, rows: slice) -> Any:
-        features = backend.put(made, "float64")
-        features -= m0
-        features *= root(rows)
-        return features
-
-    for rows, features in _tiles(layer, Z, p, backend, centred):
-        shift += (features.T @ root(rows))[:, 0]
-        right += features.T @ (root(rows) * backend.put(Y[rows], "float64"))
+    for rows, made in _tiles(layer, Z, p, backend):
+        root = backend.put(np.sqrt(w[rows]), "float64")[:, None]
+        features = _centred(backend.put(made, "float64"), m0, root)
+        shift += (features.T @ root)[:, 0]
+        right += features.T @ (root * backend.put(Y[rows], "float64"))
         backend.add_product(gram, features.T, features)
     return m0, shift, gram, right
 

@@ -18,7 +18,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from onestride._backend import HOST, Backend, namespace, on_host
+from onestride._backend import HOST, Backend, map_tiles, namespace, on_host
 from onestride._numerics import Array
 from onestride.estimator._ridge import Readout
 from onestride.functions import Function, activation
@@ -79,8 +79,8 @@ class Layer:
             features = np.empty((len(Z), N + self.skip * Z.shape[1]), Z.dtype)
             hidden, features[:, N:] = features[:, :N], Z if self.skip else 0
             np.matmul(Z, self.W.T, out=hidden)
-            hidden += self.bias
-            self.sigma(hidden, out=hidden)
+            bias, sigma = self.bias, self.sigma
+            map_tiles(lambda z, out: sigma(np.add(z, bias, out=out), out=out), hidden, out=hidden)
             return features
         hidden, xp = self.sigma(Z @ self.W.T + self.bias), namespace(Z)
         hidden = hidden if hidden.dtype == Z.dtype else xp.astype(hidden, Z.dtype)
@@ -136,23 +136,26 @@ def draw_layer(varies: Array, recipe: Recipe, generator: np.random.Generator, dt
     return Layer(W.astype(dtype), b.astype(dtype), recipe.activation, recipe.skip)
 
 
-def step_direction(
-    layer: Layer, readout: Readout, Z: Array, Y: Array, w: Array, kind: GradientKind, of: Layer | None = None
+def weight_gradient(
+    layer: Layer, readout: Readout, Z: Array, Y: Array, w: Array, features: Array | None = None
 ) -> Array:
-    """The direction of the step, ΔW (N × d), scaled to |ΔW| = |W|; zero when there is nothing to follow.
-
-    The shared map of one network may move the layer `of` another.
-
-    G = ⟨[(r cᵀ) ∘ σ'(Wz + b)] (z − a)ᵀ⟩ over rows; the shared map's gradient is WᵀG = ⟨r ∇f zᵀ⟩.
-    """
-    W, (c, c0) = layer.W, readout
-    residual = Y - layer.design(Z) @ c - c0
+    """G = ⟨[(r cᵀ) ∘ σ'(Wz + b)] (z − a)ᵀ⟩ over rows, N × d, up to a factor; with the features of the rows where they are known."""
+    c, c0 = readout
+    residual = Y - (layer.design(Z) if features is None else features) @ c - c0
     pull = layer.slopes(Z)
-    pull *= (residual * w[:, None]) @ c[: W.shape[0]].T
+    pull *= (residual * w[:, None]) @ c[: layer.W.shape[0]].T
     G = pull.T @ Z
     if layer.anchors is not None:
         G -= pull.sum(axis=0)[:, None] * layer.anchors
-    change = G
+    return G
+
+
+def step_direction(layer: Layer, G: Array, kind: GradientKind, of: Layer | None = None) -> Array:
+    """The direction of the step with that gradient, ΔW (N × d), scaled to |ΔW| = |W|; zero when there is nothing to follow.
+
+    The shared map of one network may move the layer `of` another; its gradient is WᵀG = ⟨r ∇f zᵀ⟩.
+    """
+    W, change = layer.W, G
     V = W if of is None else of.W
     if kind == "shared":
         change = (V @ W.T) @ G + (V @ G.T) @ W  # V(P + Pᵀ) with P = WᵀG, without a d × d matrix

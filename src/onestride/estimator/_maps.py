@@ -16,6 +16,7 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
+from onestride._backend.threads import together
 from onestride._numerics import Array
 from onestride.estimator._layer import Layer, stepped
 from onestride.estimator._ridge import Readout, best_penalty, decompose
@@ -56,9 +57,10 @@ class Narrow(NamedTuple):
 def start_maps(layer: Layer, Z: Array, Y: Array, w: Array, step: float, neurons: int) -> tuple[Layer, Narrow]:
     """The first `neurons` of the layer, and the same moved along the quadratic map."""
     narrow = layer.first(neurons)
-    path = decompose(narrow.design(Z), Y, w)
-    readout = path.readout(_LIFT * best_penalty(path, MAP_ALPHAS)[0])
-    quadratic = LearnedMap(_root(quadratic_map(Z, Y - narrow.outputs(Z, readout), w)), 1.0, 1.0)
+    features = narrow.design(Z)
+    path = decompose(features, Y, w)
+    c, c0 = path.readout(_LIFT * best_penalty(path, MAP_ALPHAS)[0])
+    quadratic = LearnedMap(_root(quadratic_map(Z, Y - (features @ c + c0), w)), 1.0, 1.0)
     return narrow, _refitted(narrow, quadratic, Z, Y, w, step, _FACTORS)
 
 
@@ -79,14 +81,15 @@ def _refitted(
     narrow: Layer, learned: LearnedMap, Z: Array, Y: Array, w: Array, step: float, factors: tuple[float, ...]
 ) -> Narrow:
     """Move along a map, then choose penalty and input scale by leave-one-out."""
-    stages = []
-    for factor in factors:
+
+    def fitted(factor: float) -> tuple[float, Narrow]:
         scaled = learned._replace(factor=learned.factor * factor)
         moved = scaled.applied(narrow, step)
         path = decompose(moved.design(Z), Y, w)
         alpha, error = best_penalty(path, MAP_ALPHAS)
-        stages.append((error, Narrow(scaled._replace(alpha=alpha), moved, path.readout(alpha), factor == 1.0)))
-    return min(stages, key=lambda stage: stage[0])[1]
+        return error, Narrow(scaled._replace(alpha=alpha), moved, path.readout(alpha), factor == 1.0)
+
+    return min(together(fitted, factors), key=lambda stage: stage[0])[1]
 
 
 def quadratic_map(Z: Array, residual: Array, w: Array) -> Array:

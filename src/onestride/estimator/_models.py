@@ -17,11 +17,12 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_feature_names_in, check_is_fitted, validate_data
 
 from onestride._backend import choose, require_memory
+from onestride._backend.threads import cores
 from onestride._errors import InputError
 from onestride._numerics import Array
 from onestride.estimator._categories import read_categories
 from onestride.estimator._checks import as_numpy, finite, read_recipe, read_weights
-from onestride.estimator._explain import Explanation, explain_fit, measure
+from onestride.estimator._explain import Explanation, explain_fit, measurable
 from onestride.estimator._judge import EFFORTS
 from onestride.estimator._large import LEFT_OUT_ROWS, tiled_outputs
 from onestride.estimator._layer import Recipe
@@ -103,7 +104,7 @@ class _OneStep(BaseEstimator):
             self._inputs = replace(self._inputs, ranks=None)
         Y, holds = fit.targets, recipe.pull and len(fit.targets) >= ENOUGH_FOR_A_RANGE
         self._range = TargetRange(Y.min(axis=0), Y.max(axis=0)) if holds else None
-        self._facts = measure(fit, len(Y), recipe)
+        self._measurable = measurable(fit, len(Y), recipe)
         self.step_size_, self.alpha_, self.input_scale_ = fit.step, fit.trained.alpha, fit.scale
         self.gradient_, self.steps_ = (fit.move.kind, fit.move.repeats) if fit.step else ("none", 0)
         self.held_out_, self.n_outlying_targets_ = fit.held_out, int(fit.outlying.sum())
@@ -122,7 +123,8 @@ class _OneStep(BaseEstimator):
         """A few n × p arrays of doubles for small tables; tiles, some rows and a few p × p arrays for large ones."""
         n, p = len(Z), recipe.width + Z.shape[1]
         rows = min(n, EFFORTS[self.effort].rows)
-        needed = 5.0 * rows * min(p, EFFORTS[self.effort].width + Z.shape[1]) + 3.0 * min(n, p) ** 2
+        judged = 5.0 + 2.0 * min(cores() - 1, 4)  # arrays; five candidates may be judged side by side
+        needed = judged * rows * min(p, EFFORTS[self.effort].width + Z.shape[1]) + 3.0 * min(n, p) ** 2
         shown = min(n, max(LEFT_OUT_ROWS, MOST_NUMBERS // p)) if recipe.keep_rows else LEFT_OUT_ROWS
         needed += 5.0 * n * p if n <= LEFT_OUT_ROWS or n < p else 4.0 * shown * p
         require_memory(8.0 * needed, f"width {recipe.width} on {n} distinct rows")
@@ -177,7 +179,7 @@ class _OneStep(BaseEstimator):
     def explain(self) -> Explanation:
         """What was measured, what theory predicts for a problem with these numbers, and why a step helps or does not."""
         check_is_fitted(self)
-        return explain_fit(self._facts)
+        return explain_fit(self._measurable.facts)
 
 
 class OneStepRegressor(RegressorMixin, _OneStep):

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from onestride._backend.threads import few_threads
+from onestride._backend.threads import few_threads, together
 from onestride._numerics import Array
 from onestride.estimator._bases import (
     Base,
@@ -35,13 +35,15 @@ from onestride.estimator._judge import HeldOut as HeldOut
 from onestride.estimator._judge import Move as Move
 from onestride.estimator._landmarks import draw_landmarks
 from onestride.estimator._large import LEFT_OUT_ROWS, regression, tiled_outputs
-from onestride.estimator._layer import Layer, Recipe, step_direction
+from onestride.estimator._layer import Layer, Recipe, step_direction, weight_gradient
 from onestride.estimator._ridge import Decomposition, Readout, best_penalty, decompose, ridge_solutions
 from onestride.estimator._table import narrowed
 from onestride.estimator._targets import pulled_by, pulled_in
 
 MOST_NUMBERS = 2 * 10**8  # of features that a logistic readout is fitted to; of more rows a part
-CHOICE_THREADS = 4  # of the linear algebra of choices, whose matrices are small: sixteen took seven times as long
+CHOICE_THREADS = (
+    4  # of a regression of the choice that is alone: its matrices are small, sixteen took seven times as long
+)
 QUIET_SECONDS = 10.0  # progress is told after this long
 SCALES = (0.25, 0.5, 1.0, 2.0, 4.0)  # input scales that leave-one-out chooses from
 
@@ -75,14 +77,14 @@ class Stage:
 class FittedNetwork:
     """The fit before and after the step (the same when ρ = 0), and what chose the step.
 
-    `untrained` and `seen` are before and after on the `sample`, `trained` is the fit to all rows, the same as `seen` where the sample is the
-    table. `targets` are those it was fitted to, `outlying` tells which of them were pulled in (n × outputs). `judged` has the held-out
+    `untrained` and `seen` are before and after on the `sample`, with regressions where the fit needed them; `trained` is the fit to all rows, the
+    same as `seen` where the sample is the table. `targets` are those it was fitted to, `outlying` tells which of them were pulled in (n × outputs). `judged` has the held-out
     errors of every move that was tried, `held_out` those of the one taken. `shown` are the rows of `trained.path` (None: all).
     """
 
     base: Base
-    untrained: Stage
-    seen: Stage
+    untrained: Layer | Stage
+    seen: Layer | Stage
     trained: Stage
     scale: float
     step: float
@@ -128,31 +130,36 @@ def fit_network(
     sample = replace(sample, Y=targets)
     tell(f"choice of the step on {len(sample.Z)} rows, {bases[0].layer.width} neurons")
     chosen, move, step, judged = _chosen(sample, bases, recipe, effort, generator)
-    base, scale = chosen.base, chosen.scale
+    base, scale, first = chosen.base, chosen.scale, bases[0]
     Z, sample = narrowed(Z, base.columns), replace(sample, Z=sample.Z[:, : base.columns])
-    path = chosen.path or decompose(chosen.layer.design(sample.Z), sample.Y, sample.w)
-    small = _stage(chosen.layer, path, recipe)
     unit, held_out = base.unit, judged.get(move, HeldOut())
     whole = sample.rows is None and recipe.width <= effort.width
+    small: Layer | Stage = chosen.layer
+    if small.leader(1.0)[0] is small or (
+        whole and not step
+    ):  # a layer that another leads moves without its own regression
+        small = _regressed(chosen.layer, sample, recipe, chosen.path)
     if whole:
-        layer, direction = _moved(small.layer, small, sample, move, step, effort, (Z, Y, w))
-        trained = _stage(layer, decompose(layer.design(sample.Z), sample.Y, w), recipe) if step else small
+        layer, direction = _moved(chosen.layer, small, sample, move, step, effort, (Z, Y, w))
+        trained = _regressed(layer, sample, recipe) if step else small
+        assert isinstance(trained, Stage)
         return FittedNetwork(
             base, small, trained, trained, scale, step, held_out, direction, sample.Y, outlying, move, judged, sample
         )
     if sample.rows is None:
         Y = sample.Y
     elif recipe.pull:
-        Y, outlying = pulled_by(
-            tiled_outputs(small.layer, Z, small.readout, recipe.backend), Y, w, small.path, recipe.alphas
+        assert first.path is not None
+        predicted = tiled_outputs(
+            first.layer, narrowed(Z, first.base.columns), first.path.readout(first.alpha), recipe.backend
         )
+        Y, outlying = pulled_by(predicted, Y, w, first.path, recipe.alphas)
     full = unit.at_scale(scale)
     tell(f"regression on {len(Z)} rows, {unit.width} neurons")
     layer, direction = _moved(full, small, sample, move, step, effort, (Z, Y, w))
     shown = None if sample.rows is None else _shown(sample.rows, len(Z), recipe, layer, generator)
     trained = _stage(layer, regression(layer, Z, Y, w, shown, recipe.backend), recipe)
-    narrow = layer.first(effort.width)
-    seen = _stage(narrow, decompose(narrow.design(sample.Z), sample.Y, sample.w), recipe) if step else small
+    seen = layer.first(effort.width) if step else small
     return FittedNetwork(
         base, small, seen, trained, scale, step, held_out, direction, Y, outlying, move, judged, sample, shown
     )
@@ -194,15 +201,20 @@ def _untrained(
     if outlying.any():
         Y = path.targets
         first = Scaled(base, first.layer, first.scale, path, *best_penalty(path, alphas))
-    rest = shortlist(base, scales, Z, Y, w, alphas) if len(names) > 1 else scales
-    rest = tuple(s for s in rest if s not in middle)
-    if rest:
-        first = min(first, scaled(base, rest, Z, Y, w, alphas, width), key=lambda one: one.left_out_error)
-    found = [first]
-    for name, part in zip(names[1:], generator.spawn(len(names) - 1), strict=True):
-        other = draw_base(name, Z, recipe, part)
-        found.append(roughly_scaled(other, scales, Z, Y, w, alphas, width))
-    return found, Y, outlying
+    parts = generator.spawn(len(names) - 1)
+
+    def settle(k: int) -> Scaled:
+        if k:
+            return roughly_scaled(draw_base(names[k], Z, recipe, parts[k - 1]), scales, Z, Y, w, alphas, width)
+        rest = shortlist(base, scales, Z, Y, w, alphas) if len(names) > 1 else scales
+        rest = tuple(s for s in rest if s not in middle)
+        return min(first, scaled(base, rest, Z, Y, w, alphas, width), key=_left_out) if rest else first
+
+    return together(settle, range(len(names))), Y, outlying
+
+
+def _left_out(one: Scaled) -> float:
+    return one.left_out_error
 
 
 def _pulled(path: Decomposition, Y: Array, recipe: Recipe) -> tuple[Decomposition, Array]:
@@ -216,6 +228,12 @@ def _pulled(path: Decomposition, Y: Array, recipe: Recipe) -> tuple[Decompositio
 
 def _stage(layer: Layer, path: Decomposition, recipe: Recipe) -> Stage:
     return Stage(layer, path, *best_penalty(path, recipe.alphas))
+
+
+@few_threads(CHOICE_THREADS)
+def _regressed(layer: Layer, sample: Sample, recipe: Recipe, path: Decomposition | None = None) -> Stage:
+    """The layer with its regression on the sample."""
+    return _stage(layer, path or decompose(layer.design(sample.Z), sample.Y, sample.w), recipe)
 
 
 @few_threads(CHOICE_THREADS)
@@ -238,9 +256,10 @@ def _chosen(
     return found or Choice(bases[0], asked, 0.0, {})
 
 
+@few_threads(CHOICE_THREADS)
 def _moved(
     layer: Layer,
-    small: Stage,
+    small: Layer | Stage,
     sample: Sample,
     move: Move,
     step: float,
@@ -252,21 +271,21 @@ def _moved(
     Maps and shared steps have d² numbers at most, which the sample and its network `small` give; where every neuron takes a step of its own,
     the regression on the `whole` table does.
     """
-    Z, Y, w, (guide, strength) = sample.Z, sample.Y, sample.w, small.layer.leader(small.alpha)
+    Z, Y, w = sample.Z, sample.Y, sample.w
+    guide, strength = small.layer.leader(small.alpha) if isinstance(small, Stage) else small.leader(1.0)
     if move.is_map and step:
-        with few_threads(CHOICE_THREADS):
-            learned = learned_map(guide, Z, Y, w, move, step, effort)
+        learned = learned_map(guide, Z, Y, w, move, step, effort)
         return learned.applied(layer, step).settled(Z, Y, w, strength)[0], _leading(learned.root)
     kind, alpha = "shared", LIFT * strength
     if move.kind == "neurons":
         kind = "neurons"
         if layer is not guide:
             guide, (Z, Y, w) = layer, (whole[0][:], *whole[1:])
-    if guide is small.layer:
+    if isinstance(small, Stage) and guide is small.layer:
         readout = small.path.readout(alpha)
     else:
         (readout,) = ridge_solutions(guide.design(Z), Y, w, np.array([alpha]))
-    change = step_direction(guide, readout, Z, Y, w, kind, layer)
+    change = step_direction(guide, weight_gradient(guide, readout, Z, Y, w), kind, layer)
     moved = take_steps(layer, change, step, Z, Y, w, alpha, kind, move.repeats, guide) if step else layer
     return moved.settled(sample.Z, sample.Y, sample.w, strength)[0] if step else moved, _leading(change)
 

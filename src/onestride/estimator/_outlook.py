@@ -14,7 +14,7 @@ import numpy as np
 
 from onestride._numerics import Array, Float
 from onestride.estimator._judge import EFFORTS, LIFT, Move, learned_map, take_steps
-from onestride.estimator._layer import Layer, step_direction
+from onestride.estimator._layer import Layer, step_direction, weight_gradient
 from onestride.estimator._ridge import ridge_solutions
 from onestride.theory.table.kernel_law import KernelLaw, kernel_law
 
@@ -84,7 +84,7 @@ def _pair(sample: Sample, step: float, fit: Array, shown: Array) -> tuple[Kernel
         return before, _law(moved.settled(Z, Y, w, strength)[0], sample.Z[shown], sample.Y[shown])
     kind = "neurons" if move.kind == "neurons" else "shared"
     (readout,) = ridge_solutions(guide.design(Z), Y, w, np.array([LIFT * strength]))
-    change = step_direction(guide, readout, Z, Y, w, kind, layer)
+    change = step_direction(guide, weight_gradient(guide, readout, Z, Y, w), kind, layer)
     trained = take_steps(layer, change, step, Z, Y, w, LIFT * strength, kind, move.repeats, guide)
     return before, _law(trained.settled(Z, Y, w, strength)[0], sample.Z[shown], sample.Y[shown])
 

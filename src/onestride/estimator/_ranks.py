@@ -7,10 +7,13 @@ equal; then standardised. Trees see a column only through its ranks; features of
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 from scipy.special import ndtri
 
+from onestride._backend.threads import cores, together
+from onestride._backend.tiles import THREAD_NUMBERS
 from onestride._numerics import Array
 
 KNOTS = 200
@@ -35,17 +38,36 @@ def raw_scores(knots: Array, V: Array) -> Array:
     """Φ⁻¹ of the share of rows below, column by column."""
     levels = ndtri((np.arange(len(knots)) + 0.5) / len(knots))
     out = np.empty(V.shape)
-    for j, q in enumerate(knots.T):
-        v = V[:, j]
-        out[:, j] = (np.interp(v, q, levels) - np.interp(-v, -q[::-1], -levels[::-1])) / 2
+
+    def score(columns: slice) -> None:
+        for o, v, q in zip(out.T[columns], V.T[columns], knots.T[columns], strict=True):
+            o[:] = (np.interp(v, q, levels) - np.interp(-v, -q[::-1], -levels[::-1])) / 2
+
+    together(score, parts(V))
     return out
+
+
+def quantiles(A: Array, levels: Array | tuple[float, ...], weights: Array) -> Array:
+    """Of every column by weight, levels × d: entries of the column, the one rule that weights as repetition."""
+
+    def some(columns: slice) -> Array:
+        return np.quantile(A[:, columns], levels, axis=0, weights=weights, method="inverted_cdf")
+
+    return np.concatenate(together(some, parts(A)), axis=1)
+
+
+def parts(A: Array) -> list[slice]:
+    """The columns in as many parts as threads are worth."""
+    count = max(1, min(cores(), A.shape[1], A.size // THREAD_NUMBERS))
+    edges = np.linspace(0, A.shape[1], count + 1).astype(int).tolist()
+    return [slice(start, stop) for start, stop in pairwise(edges)]
 
 
 def read_ranks(V: Array, Z: Array, trust: Array | float, weights: Array) -> Ranks:
     """Of scaled columns V, n × d, by weight; columns whose ranks say what the standardised Z say already are left out."""
     count = min(KNOTS, len(V))
     levels = (np.arange(count) + 0.5) / count
-    knots = np.quantile(V, levels, axis=0, weights=weights, method="inverted_cdf")
+    knots = quantiles(V, levels, weights)
     share = weights / weights.sum()
     R = raw_scores(knots, V) * trust
     mean = share @ R

@@ -12,8 +12,9 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
-from scipy.linalg import cho_factor, cho_solve, eigh
+from scipy.linalg import cho_solve
 
+from onestride._backend import map_tiles
 from onestride._numerics import Array
 
 
@@ -70,7 +71,7 @@ class Decomposition:
         shrink = 1 / (self.eigenvalues[:, None] + alphas)
         shrink = shrink if self.primal else shrink * alphas
         basis = self.rows if self.primal else self.vectors
-        kept = np.square(basis) @ shrink
+        kept = map_tiles(np.square, basis) @ shrink
         kept = 1 - share - kept if self.primal else kept - share
         n, outputs = self.centred.shape
         fitted = basis @ (self.projected[:, None, :] * shrink[:, :, None]).reshape(len(shrink), -1)
@@ -93,7 +94,7 @@ def decompose(features: Array, targets: Array, weights: Array) -> Decomposition:
     rows, mean, centred, target_mean = _centred(features, targets, weights)
     gram, right = _normal_equations(rows, centred, weights)
     primal = len(gram) == rows.shape[1]
-    eigenvalues, vectors = eigh(gram, driver="evd", overwrite_a=True, check_finite=False)
+    eigenvalues, vectors = np.linalg.eigh(gram)  # which threads can do side by side, SciPy's cannot
     eigenvalues, projected = np.maximum(eigenvalues, 0.0), vectors.T @ right
     rows = rows @ vectors if primal else rows
     return Decomposition(mean, target_mean, weights, rows, centred, eigenvalues, vectors, projected, primal)
@@ -108,7 +109,7 @@ def ridge_solutions(features: Array, targets: Array, weights: Array, alphas: Arr
     solutions = []
     for alpha in alphas:
         np.fill_diagonal(gram, diagonal + max(float(alpha), smallest))
-        solved = cho_solve(cho_factor(gram, check_finite=False), right, check_finite=False)
+        solved = cho_solve((np.linalg.cholesky(gram), True), right, check_finite=False)
         c = solved if len(solved) == rows.shape[1] else rows.T @ solved
         solutions.append(Readout(c, target_mean - mean @ c))
     return solutions

@@ -10,7 +10,7 @@ import numpy as np
 
 from onestride._numerics import Array
 from onestride.estimator._categories import Categories
-from onestride.estimator._ranks import Ranks, read_ranks
+from onestride.estimator._ranks import Ranks, quantiles, read_ranks
 
 FAR = 4.0  # a row further than this many training ranges outside the training range is reported
 MANY_ROWS = 200_000  # of more, some tell medians and ranges, and rows are standardised when they are asked for
@@ -148,7 +148,7 @@ def median_and_range(A: Array, weights: Array) -> tuple[Array, Array]:
     constant = ~np.isfinite(location_and_scale(A, weights)[1])
     rounding = _ROUNDING * np.finfo(A.dtype).eps * np.abs(A).max(axis=0).astype(np.float64)
     halves = A / 2.0
-    low, centre, high = np.quantile(halves, (0.05, 0.5, 0.95), axis=0, weights=weights, method=_QUANTILE)
+    low, centre, high = quantiles(halves, (0.05, 0.5, 0.95), weights)
     spread = (high - low) / _NORMAL_RANGES
     for j in np.flatnonzero(~constant):
         distance = np.abs(halves[:, j] - centre[j])
@@ -212,7 +212,7 @@ def read_missing(X: Array, weights: Array) -> Missing:
         there = ~gaps[:, j]
         medians[j] = np.quantile(X[there, j].astype(np.float64), 0.5, weights=weights[there], method=_QUANTILE)
     untouched = np.flatnonzero(~some)
-    medians[untouched] = np.quantile(X[:, untouched].astype(np.float64), 0.5, axis=0, weights=weights, method=_QUANTILE)
+    medians[untouched] = quantiles(X[:, untouched].astype(np.float64), (0.5,), weights)[0]
     return Missing(medians, told)
 
 
