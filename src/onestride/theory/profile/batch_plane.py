@@ -10,6 +10,7 @@ inputs that is G's law along the teacher for the e and along the bulk for others
 covariance they hang together with all others, and count to first order like them.
 """
 
+# pyright: reportConstantRedefinition=false
 from __future__ import annotations
 
 from dataclasses import dataclass, replace

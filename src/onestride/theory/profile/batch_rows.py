@@ -50,9 +50,9 @@ def batch_rows(problem: Problem, plane: Plane, *, seen: bool, groups: tuple[int,
     full, phi0, k = problem.gradient == "full", problem.d / problem.step_samples, problem.directions
     points = sobol_normals(k + 5)
     star, (noise, across, on_p, omega, beside) = points[:, :k], points[:, k:].T
-    y = labels_at(problem, star)
+    y: Array = labels_at(problem, star)
     y = y - y.mean() + problem.noise * noise
-    r, c1 = y, problem.sigma.coefficients[1]
+    r, c1 = y, float(problem.sigma.coefficients[1])
     if full:
         r = y - c1 * on_p - np.sqrt(max(direction(problem).output_power - c1**2, 0.0)) * omega
     unit = r / np.sqrt(np.mean(r**2))
