@@ -71,7 +71,7 @@ def test_mistakes_are_told_in_a_sentence(changes, sentence):
     ("changes", "sentence"),
     [
         ({"directions": 4}, "at most 3 of them, got directions=4"),
-        ({"fresh": False, "directions": 2}, "fresh=False"),
+        ({"fresh": False, "inputs": "elliptic"}, "fresh=False"),
     ],
 )
 def test_every_theory_names_the_failing_assumption(method, changes, sentence):

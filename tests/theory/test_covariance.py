@@ -14,8 +14,10 @@ from onestride.theory.profile.build import build_model
 from onestride.theory.profile.coupled import coupled_carrier, resolved
 from onestride.theory.profile.equations import newton, solve
 from onestride.theory.profile.errors import errors_at
+from onestride.theory.profile.gradient_noise import gradient_noise
 from onestride.theory.profile.lengths import length_rule, step_law
 from onestride.theory.profile.moves import one_step
+from onestride.theory.profile.neurons import learned_direction
 from onestride.theory.profile.quadratic_form import quadratic_form
 from tolerances import assert_agrees, assert_close
 
@@ -61,7 +63,7 @@ DOZEN = [
 
 @pytest.mark.parametrize("changes", DOZEN)
 def test_the_identity_gives_the_theory_of_isotropic_inputs(changes):
-    """Within 1 %; what is left is a step's noise along the learned direction, S, which `degrees` takes from M's eigenvectors."""
+    """Within 1 %."""
     p = problem(**changes)
     same = covariance.build(p.replace(inputs=Covariance((1.0,) * p.d)), nodes=21)
     for lam in (0.01, 0.3):
@@ -109,6 +111,9 @@ def test_m_moves_the_batchs_directions_as_it_does_in_drawn_batches(inputs):
     mean, spread = np.mean(found, 0), np.std(found, 0) / np.sqrt(60)
     assert k == 2
     assert (np.abs(mean - expected) < np.maximum(4 * spread, 0.04 * np.abs(expected))).all()
+    if p.law.isotropic:  # and of `degrees`
+        law = gradient_noise(p).learned_law(learned_direction(p, through_output=True).tilt)
+        assert law.weight @ law.power == pytest.approx(expected[2], rel=0.02)
 
 
 @pytest.mark.parametrize("d", [4, 40])

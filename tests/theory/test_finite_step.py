@@ -28,7 +28,7 @@ def relu_smoothed(t, v):
     return mean - resolve("relu", True).shift, below, square - mean**2 - v * below**2, s / 2 * density
 
 
-@pytest.mark.parametrize("v", [0.9, 0.9987, 1.5, 4.1, 100.0, 5e4])
+@pytest.mark.parametrize("v", [0.01, 0.3, 0.9, 0.9987, 1.5, 4.1, 100.0, 5e4])
 def test_smoothed_relu_matches_its_closed_form(v):
     t = np.sqrt(v) * np.linspace(-6, 6, 301)
     for got, exact in zip(smooth(resolve("relu", True), t, v), relu_smoothed(t, v), strict=True):

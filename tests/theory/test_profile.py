@@ -309,7 +309,8 @@ def test_laws_along_a_tilted_direction_match_drawn_matrices(tilt):
 def test_weights_along_the_learned_direction_spread_as_those_of_a_drawn_step():
     """Var(θ_j | a_j)·d after a literal step of √n, a = ±1/√N, n = 1000, d = 500, 8 draws: floor 6 %, k = 5.
 
-    The step moves rows by 2c₂ηa_j M w_j and M is large along β: the variance is 5.1 and 1.2 times what it was, by sign.
+    The step moves rows by 2c₂ηa_j M w_j and M is large along β: the variance is 5.0 and 1.1 times what it was, by sign
+    (150 batches by their moments: 4.95 ± 0.08 and 1.10 ± 0.02).
     Two checks, 7 degrees of freedom: false-alarm rate below 0.4 % beyond the floor; seeds are fixed.
     """
     assert false_alarm_rate(8, checks=2, k=K) < 0.004
@@ -328,7 +329,7 @@ def test_weights_along_the_learned_direction_spread_as_those_of_a_drawn_step():
         chosen = s == model.A
         weight, theta = model.weight[chosen] / model.weight[chosen].sum(), model.theta[chosen]
         expected = d * (weight @ theta**2 - (weight @ theta) ** 2)
-        assert expected > 1.15
+        assert expected > 1.05
         assert_agrees(expected, np.array(drawn)[:, i], floor=0.06)
 
 

@@ -7,6 +7,7 @@ import onestride as one
 from onestride.result import Status
 from onestride.theory.direction import direction
 from onestride.theory.profile import degrees, same_batch
+from onestride.theory.profile.batch_plane import plane_of
 from onestride.theory.profile.batch_rows import batch_rows
 from onestride.theory.profile.equations import solve
 from onestride.theory.profile.errors import errors_at
@@ -27,7 +28,7 @@ def test_a_row_carries_its_own_share_of_the_gradient(gradient):
     """E[z r] = (t̂·β⋆) c⋆₁ − (t̂·p) c₁ + √φ₀ (t̂·ν) √E r², and all of x·ν̂ is in z and in the plane off it."""
     p = make(gradient=gradient)
     learned, power = learned_direction(p), direction(p).residual_power
-    rows = batch_rows(p, learned, seen=True, groups=(21, 13))
+    rows = batch_rows(p, plane_of(p, 31), seen=True, groups=(21, 13))
     tilt = learned.tilt if gradient == "full" else 0.0
     along = np.sqrt(1 - learned.overlap**2 - tilt**2)
     known = learned.overlap * 1.0 - tilt * p.sigma.coefficients[1] + np.sqrt(p.phi * power) * along
@@ -60,8 +61,25 @@ def test_without_a_step_nothing_is_seen():
     assert one.predict(p).test_error == one.predict(p.replace(fresh=True)).test_error
 
 
+def test_a_nearly_isotropic_covariance_has_the_ratio_of_isotropic_inputs():
+    """Within 2 %: weights along the learned direction count to first order here, and M's law there and along the teacher is that of others."""
+    lam, near = np.array([0.01, 1.0]), one.Covariance(tuple(1 + 1e-3 * np.linspace(-1, 1, 400)))
+    for gradient in ("labels", "full"):
+        p = make(n=800, d=400, N=1200, gradient=gradient, activation="tanh")
+        found, known = same_batch.ratio(p.replace(inputs=near), lam), same_batch.ratio(p, lam)
+        assert np.abs(1 - known).max() > 0.1
+        assert found == pytest.approx(known, rel=0.02)
+
+
+def test_directions_that_labels_do_not_depend_on_change_nothing():
+    p, lam = make(gradient="full"), np.array([0.01, 1.0])
+    more = p.replace(teacher=lambda z: z[..., 0] + 0.5 * (z[..., 0] ** 2 - 1), directions=2)
+    assert same_batch.ratio(more, lam) == pytest.approx(same_batch.ratio(p, lam), rel=0.01)
+
+
 # two problems of an independent simulator at λ = 0.1: ridge objective, training and test error, known within 1 %; fitted on fresh samples
-# the first would have an objective of 0.37, the second of 0.094
+# the first would have an objective of 0.37, the second of 0.094. Two more by
+# ours, 48 seeds, known within 3 %: on fresh samples the objectives would be 0.0432 and 0.268
 SIMULATED = [
     (
         {"n": 1447, "d": 636, "N": 855, "activation": "elu", "noise": 0.0, "step": one.Step(constant=1, exponent=0.3)},
@@ -71,6 +89,15 @@ SIMULATED = [
         {"n": 1272, "d": 712, "N": 1881, "teacher": [0, 1], "noise": 0.0, "gradient": "full", "step": one.Step(constant=2, exponent=0.1)},
         [0.0518, 0.0149, 0.2806],
     ),
+    (
+        {"n": 379, "d": 94, "N": 758, "teacher": [0, 1], "noise": 0.2, "inputs": "power", "step": one.Step(constant=2, exponent=0.3)},
+        [0.0354, 0.0114, 0.1156],
+    ),
+    (
+        {"n": 307, "d": 276, "N": 614, "activation": "silu", "noise": 0.2, "gradient": "full", "readout": "gaussian", "directions": 2,
+         "step": one.Step(constant=0.5, exponent=0.3)},
+        [0.1412, 0.0521, 1.15],
+    ),
 ]  # fmt: skip
 
 
@@ -78,10 +105,12 @@ SIMULATED = [
 def test_agrees_with_simulation(changes, simulated):
     """Within three standard errors or 2 %."""
     found = one.predict(make(**changes), throw=False)
-    linear = changes.get("teacher") == [0, 1]  # without noise: marked, as others of the kind are off by up to 14 %
+    linear = (
+        changes.get("teacher") == [0, 1] and not changes["noise"]
+    )  # marked, as others of the kind are off by up to 14 %
     assert found.status is (Status.INACCURATE if linear else Status.SOLVED)
     assert [found.train_loss, found.train_mse, found.test_error] == pytest.approx(
-        simulated, rel=0.06 if linear else 0.032
+        simulated, rel=0.06 if linear or changes["n"] < 1000 else 0.032
     )
 
 
@@ -89,9 +118,8 @@ def test_agrees_with_simulation(changes, simulated):
     ("changes", "sentence"),
     [
         ({"steps": 2, "batch": "reused"}, "is derived for one step, got steps=2"),
-        ({"directions": 2}, "needs a teacher of one direction, got directions=2"),
-        ({"inputs": "ar1"}, "needs inputs with identity covariance"),
-        ({"readout": "constant"}, "needs a random readout, got readout='constant'"),
+        ({"inputs": "elliptic"}, "needs inputs without random lengths"),
+        ({"readout": "constant"}, "needs a random readout or an odd activation, got readout='constant'"),
     ],
 )
 def test_what_is_not_described_is_told(changes, sentence):

@@ -10,6 +10,7 @@ from onestride.teachers import MOST_DIRECTIONS
 
 SMALLEST_SIZE = 10
 LARGEST_SIZE = 10**18
+_ROUNDING = 1e-9  # of the Hermite coefficients of an activation
 LARGEST = 1e60  # of λ, E σ², E σ⋆² and the noise, and one over the least of λ: their products must stay finite numbers
 
 
@@ -65,15 +66,21 @@ def _on_the_same_batch(problem: Problem, *, described: bool) -> str | None:
         )
     what = "the theory of a readout fitted on the samples of the step (fresh=False)"
     if problem.steps > 1:
-        return f"{what} is derived for one step, got steps={problem.steps}"
-    if problem.directions > 1:
-        return f"{what} needs a teacher of one direction, got directions={problem.directions}"
-    if problem.readout == "constant":
+        return f"{what} is derived for one step, got steps={problem.steps}: later steps see residuals that the rows already carry"
+    if problem.law.freedom is not None:
+        return f"{what} needs inputs without random lengths, got inputs={problem.inputs!r}: a long row carries more of its own residual"
+    if problem.readout == "constant" and not odd(problem):
         return (
-            f"{what} needs a random readout, got readout='constant': the moves of all neurons along the batch's own second moments then add "
-            "up, and how these hang together with its rows is not described"
+            f"{what} needs a random readout or an odd activation, got readout='constant' with activation {problem.sigma.name!r}: the moves of "
+            "all neurons along the batch's own second moments then add up to an output that hides in the length of a row, which is described "
+            "to 10 % only"
         )
-    return needs_identity(problem, what)
+    return None
+
+
+def odd(problem: Problem) -> bool:
+    """Whether σ is odd: turning neurons round with the signs of their readouts then changes nothing."""
+    return bool(np.abs(problem.sigma.coefficients[::2]).max() < _ROUNDING)
 
 
 def needs_identity(problem: Problem, what: str) -> str | None:

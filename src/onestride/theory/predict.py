@@ -47,7 +47,7 @@ def predict(problem: Problem, *, method: Method = "auto", level: Level | None = 
     >>> problem = one.Problem(n=200, d=100, N=150, teacher=[0, 1, 0.7071], noise=0.5, step=one.Step(exponent=0.3))
     >>> p = one.predict(problem)
     >>> print(f"{p.test_error:.3f}, {p.untrained.test_error:.3f} without the step: {p.status.value}")
-    1.874, 2.191 without the step: solved
+    1.875, 2.191 without the step: solved
     """
     expect(problem)
     grid = predict_grid(problem, [problem.step.exponent], [problem.ridge], method=method, level=level)

@@ -26,6 +26,8 @@ problems of other inputs; that of degrees is where a block of dimension B_l visi
     amplified  several steps that move neurons by more than their length, and make their first weights along β⋆ grow by more than 0.15 of
                it; or three steps and more of such size on one batch
     luck       several steps whose moves along β⋆ nearly cancel: what batches add to them by chance is above 0.3 of what is left
+    shrunk     several steps that leave the rest of the weights of more than a tenth of the neurons below half of its variance, as saturating
+               neurons do (tanh, n = 8d = 4,000, ten steps of √n on labels z⋆: test error 10 % low; two steps, above half: 0.3 %)
     travelled  several steps on inputs that are not isotropic: neurons moved by more than 1.5 of their length; first weights along the
                largest eigenvector changed by more than 0.4 of themselves; or a literal gradient with c₁²η above 3 times its bound
     further    several steps with several directions or a covariance: weights above 0.25 along directions beyond those resolved

@@ -1,4 +1,4 @@
-"""Where several steps are known to be off by more than 5 %: growth, chance, luck, amplified, travelled and further of `reliability`."""
+"""Where several steps are known to be off by more than 5 %: growth, chance, luck, shrunk, amplified, travelled and further of `reliability`."""
 
 from __future__ import annotations
 
@@ -16,6 +16,10 @@ from onestride.theory.profile.travel import stable, travel
 _AMPLIFIED = 0.15
 _FAR_BY_STEPS, _TURNED, _BEYOND = 1.5, 0.4, 3.0
 _LUCK = 0.3
+_SMALLEST, _SHRUNK = (
+    0.5,
+    0.1,
+)  # variance of a neuron's rest from which on it is followed (`one_neuron`), and neurons below it
 _FIRST_ORDER = 0.25  # first order is off by 0.2 % at 0.05, and by the square of that
 _CHANCE = 5.0  # of the standard deviations of c⋆₁ in a batch: their square is 4 % of its own then
 _GROWTH = {"fresh": 30.0, "reused": 6.0}
@@ -41,6 +45,12 @@ def by_steps(problem: Problem) -> str | None:
             "differs from draw to draw"
         )
     end = path.end
+    shrunk = float(end.weight @ (end.v < _SMALLEST))
+    if shrunk > _SHRUNK:
+        return (
+            f"the steps saturate {shrunk:.0%} of the neurons and leave less than {_SMALLEST:g} of the variance of their other weights: what is "
+            "left of these is a small difference, which is described on average"
+        )
     length = float(np.sqrt(end.weight @ (end.L**2).sum(1)))
     amplified = float(np.linalg.norm(changed(path, problem.d), 2))
     if length > 1 and amplified > _AMPLIFIED:

@@ -18,6 +18,7 @@ In the order of the formulas:
     leading         the directions that lead the neurons' weights after them
     schedule        the builder for several steps, every degree
     schedule_memory what they leave in its mean features
+    batch_plane     the directions by which a sample of the step is known
     batch_rows      the samples of the step as rows of the ridge regression
     same_batch      what it changes to fit the readout on them
     lengths         averages over random lengths of the inputs

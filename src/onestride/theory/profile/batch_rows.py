@@ -21,8 +21,9 @@ import numpy as np
 from onestride._numerics import Array, Float
 from onestride.problem import Problem
 from onestride.theory.direction import direction
+from onestride.theory.profile.batch_plane import Plane
 from onestride.theory.profile.memory import Kinds
-from onestride.theory.profile.neurons import LearnedDirection
+from onestride.theory.profile.one_neuron import labels_at
 from onestride.theory.profile.same_samples import ROWS, sobol_normals
 
 _EVERYWHERE = 0.4  # groups have equal shares of E(0.4 + r²/E r²): the tails carry the power of the labels
@@ -31,7 +32,7 @@ _GRID, _REACH = 120, 7.5  # nodes of a neuron's pre-activation; none at 0, where
 
 class GroupedRows(NamedTuple):
     """Groups of rows. plane: coordinates δ of the plane off t̂ as (m_δ, L_δ1, …), `output` the same of ω, label that of y; tail: the
-    variance of y that ξ does not tell. unit: r̂, 0 on rows that the step has not seen. on_output: p in the plane.
+    variance of y that ξ does not tell. unit: r̂, 0 on rows that the step has not seen.
     """
 
     w: Float[Array, "i"]
@@ -42,35 +43,27 @@ class GroupedRows(NamedTuple):
     output: Float[Array, "i c"]
     label: Float[Array, "i c"]
     tail: Float[Array, "i"]
-    on_output: Float[Array, "e"]
 
 
-def batch_rows(problem: Problem, learned: LearnedDirection, *, seen: bool, groups: tuple[int, int]) -> GroupedRows:
+def batch_rows(problem: Problem, plane: Plane, *, seen: bool, groups: tuple[int, int]) -> GroupedRows:
     """The rows of the batch in groups of z and of r; as they were if the step had not seen them with `seen` False."""
-    full, phi0 = problem.gradient == "full", problem.d / problem.step_samples
-    points = sobol_normals(5)
-    star, noise, across, on_p, omega = (points[:, at] for at in range(5))
-    y: Array = problem.target(star)
+    full, phi0, k = problem.gradient == "full", problem.d / problem.step_samples, problem.directions
+    points = sobol_normals(k + 5)
+    star, (noise, across, on_p, omega, beside) = points[:, :k], points[:, k:].T
+    y: Array = labels_at(problem, star)
     y = y - y.mean() + problem.noise * noise
-    r, c1 = y, problem.sigma.coefficients[1]
+    r, c1 = y, float(problem.sigma.coefficients[1])
     if full:
         r = y - c1 * on_p - np.sqrt(max(direction(problem).output_power - c1**2, 0.0)) * omega
     unit = r / np.sqrt(np.mean(r**2))
-    x = np.stack([star, on_p, across + (np.sqrt(phi0) * unit if seen else 0.0)])
-    tilt = learned.tilt if full else 0.0
-    t = np.array([learned.overlap, tilt, np.sqrt(max(1 - learned.overlap**2 - tilt**2, 0.0))])
-    e = np.array([1.0, 0.0, 0.0]) - t[0] * t
-    e = e / np.linalg.norm(e) if t[0] ** 2 < 1 - 1e-9 else np.array([0.0, 0.0, 1.0])
-    axes = np.stack([e, np.cross(t, e)]) if full else e[None]
-    plane = axes @ x
-    z = t @ x
+    z, *known = plane.axes @ np.stack([*star.T, on_p, across + (np.sqrt(phi0) * unit if seen else 0.0), beside])
     by_z = _cut(z, groups[0])
     group = by_z * groups[1]
     for at in range(groups[0]):
         chosen = np.flatnonzero(by_z == at)
         group[chosen] += _cut(r[chosen], groups[1])
-    rows = _grouped(group, z, r, unit if seen else 0 * unit, [*plane, *([omega] if full else [])], y)
-    return rows._replace(on_output=axes[:, 1])
+    rows = _grouped(group, z, r, unit if seen else 0 * unit, [*known, *([omega] if full else [])], y)
+    return _with_output(rows) if full else rows
 
 
 def _cut(x: Array, count: int) -> Array:
@@ -95,21 +88,14 @@ def _grouped(group: Array, z: Array, r: Array, unit: Array, known: list[Array], 
     square = np.stack([np.stack([mean(a * b) for b in known], 1) for a in known], 1)
     L = np.linalg.cholesky(square - m[:, :, None] * m[:, None, :] + 1e-12 * np.eye(len(known)))
     blocks = np.concatenate([m[:, :, None], L], 2).transpose(1, 0, 2)
-    coordinates, label = blocks[:-1, :, :-1], blocks[-1]
-    full = len(known) == 4
-    output = coordinates[2] if full else np.zeros_like(coordinates[0])
-    plane = coordinates[:2] if full else coordinates
-    return GroupedRows(
-        count / ROWS,
-        mean(z),
-        mean(r),
-        mean(unit),
-        plane,
-        output,
-        label[:, :-1],
-        label[:, -1] ** 2,
-        np.zeros(len(plane)),
-    )
+    plane, label = blocks[:-1, :, :-1], blocks[-1]
+    sizes = (count / ROWS, mean(z), mean(r), mean(unit))
+    return GroupedRows(*sizes, plane, np.zeros_like(plane[0]), label[:, :-1], label[:, -1] ** 2)
+
+
+def _with_output(rows: GroupedRows) -> GroupedRows:
+    """The last of what is known of a row is ω."""
+    return rows._replace(plane=rows.plane[:-1], output=rows.plane[-1])
 
 
 def with_test_rows(rows: GroupedRows, z: Array, w: Array, h: list[Array], noise: float) -> GroupedRows:
@@ -121,10 +107,10 @@ def with_test_rows(rows: GroupedRows, z: Array, w: Array, h: list[Array], noise:
         plane[at, :, 1 + at] = 1.0
     if c > 1 + e:
         output[:, -1] = 1.0
-    label[:, 0], label[:, 1] = h[0], h[1][:, 0]
-    more = GroupedRows(w, z, none, none, plane, output, label, h[-1] + noise**2, rows.on_output)
+    label[:, 0], label[:, 1 : 1 + h[1].shape[1]] = h[0], h[1]
+    more = GroupedRows(w, z, none, none, plane, output, label, h[-1] + noise**2)
     both = (np.concatenate([a, b], axis=a.ndim - 2 if a.ndim > 1 else 0) for a, b in zip(rows, more, strict=True))
-    return GroupedRows(*both)._replace(on_output=rows.on_output)
+    return GroupedRows(*both)
 
 
 def own_share(

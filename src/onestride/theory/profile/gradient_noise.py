@@ -14,14 +14,15 @@ For a teacher of k directions, turned so that E[g u] = (C, 0, …), r depends on
 a matrix, g(x) = (A₁₁ − x)⁻¹ too, and what the unlearned directions e, u₂ … u_k see is a matrix-valued law.
 
 The higher orders have covariance ∝ S = (1/n) Xᵀ diag(r²) X, which is large where M is large: along an eigenvector of M
-with eigenvalue x its mean is Im[m E r²/(1 + φ₀ r m)]/Im m.
+with eigenvalue x its mean is Im[m E r²/(1 + φ₀ r m)]/Im m. A direction in the plane of β⋆ and of the noise ν hangs together with S beyond
+that, as x·ν̂ = N(0, 1) + √φ₀ r/√E r²: there S_p is scaled to its mean, E r²(t̂·x)².
 """
 
 # pyright: reportMissingTypeStubs=false, reportConstantRedefinition=false
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from typing import NamedTuple
 
@@ -83,6 +84,7 @@ class GradientNoise:
     sd: float
     power: float
     overlap: float
+    square: Float[Array, "m m"]  # E r²xxᵀ, x along u_1 … u_k and ν̂
 
     @cached_property
     def reach(self) -> float:
@@ -113,12 +115,26 @@ class GradientNoise:
         seen[:, 0, :] -= rho * straight * self.cross
         seen[:, :, 0] -= rho * straight * self.cross
         seen[:, 0, 0] += rho**2 * straight * (straight * self.beta + tilt**2 * self.bulk)
-        return _bins(self.x, np.imag(_rescaled(seen, 1 - rho**2 * straight)), self.local_power, self.sd)
+        law = _bins(self.x, np.imag(_rescaled(seen, 1 - rho**2 * straight)), self.local_power, self.sd)
+        e = np.eye(len(self.square))[:-1]
+        e[0] -= rho * straight * self._beta
+        off = e[0] @ self.square @ e[0] + rho**2 * straight * tilt**2 * self.power
+        each = np.append(off / (1 - rho**2 * straight), np.diag(self.square)[1:-1])
+        return _of_mean(law, float(each.mean()))
 
     def learned_law(self, tilt: float) -> SpectralNodes:
         """The law seen by the learned direction t̂ itself."""
         seen = np.imag((1 - tilt**2) * self.beta + tilt**2 * self.bulk)
-        return _bins(self.x, seen[:, None, None], self.local_power, self.sd)
+        law = _bins(self.x, seen[:, None, None], self.local_power, self.sd)
+        along = self._beta @ self.square @ self._beta
+        return _of_mean(law, float((1 - tilt**2) * along + tilt**2 * self.power))
+
+    @property
+    def _beta(self) -> Float[Array, "m"]:
+        """β̂ on u_1 … u_k and ν̂."""
+        beta = np.zeros(len(self.square))
+        beta[0], beta[-1] = self.overlap, np.sqrt(1 - self.overlap**2)
+        return beta
 
     def coupling(self, tilt: float, overlap: float) -> Float[Array, "2 k"]:
         """t̂ᵀMe and t̂ᵀM²e for e = (β⋆ − ϱt̂)/√(1 − ϱ²) and u₂ … u_k, ϱ the overlap of t̂."""
@@ -128,6 +144,12 @@ class GradientNoise:
         transform[:, 0] /= np.sqrt(1 - overlap**2)
         density = np.imag(transform) * np.gradient(self.x)[:, None] / np.pi
         return np.stack([self.x @ density, self.x**2 @ density])
+
+
+def _of_mean(law: SpectralNodes, power: float) -> SpectralNodes:
+    """The law with S of this mean."""
+    mean = float(law.weight @ law.power)
+    return replace(law, power=law.power * (power / mean)) if mean > 0 else law
 
 
 def _rescaled(law: Array, length2: float) -> Array:
@@ -269,7 +291,16 @@ def noise_of(law: ResidualLaw, power: float, taught: float, phi: float) -> Gradi
         sd=sd,
         power=power,
         overlap=float(taught / length),
+        square=_square(law, power, phi),
     )
+
+
+def _square(law: ResidualLaw, power: float, phi: float) -> Float[Array, "m m"]:
+    """E r²xxᵀ on u and ν̂, x·ν̂ = N(0, 1) + √φ₀ r/√E r²: r u over a node's r is its mean u."""
+    w, r = law.weight, law.r
+    cross = np.sqrt(phi / power) * ((w * r**2) @ law.ru) if power > 0 else 0 * law.ru[0]
+    own = power + (phi / power * float((w * r**2) @ law.rr) if power > 0 else 0.0)
+    return np.block([[np.tensordot(w * r, law.ruu, 1), cross[:, None]], [cross, np.array(own)]])
 
 
 def _star(x: Array, A11: Array, sd: float) -> Complex[Array, "x k k"]:

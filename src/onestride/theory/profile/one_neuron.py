@@ -43,7 +43,7 @@ from onestride.theory.profile.gradient_noise import (
 )
 from onestride.theory.profile.lengths import length_rule
 from onestride.theory.profile.neurons import normal_rule, readout_rule
-from onestride.theory.profile.smoothing import smooth
+from onestride.theory.profile.smoothing import SMALLEST, smooth
 
 _FEWEST = 5  # nodes of A that make a law of them; a readout of ±1 has two
 _NOISES = 3  # directions of noise that are followed
@@ -224,7 +224,7 @@ def luck(problem: Problem, state: State, chance: float) -> float:
 
 def respond(problem: Problem, state: State, u: Float[Array, "u dirs"], length: float = 1.0) -> Response:
     """σ(ℓ·) and its derivatives averaged over the rest of the weights, which sees u with variance v (1 + o(u))."""
-    t, v = state.L @ u.T, np.maximum(state.v, 0.5)
+    t, v = state.L @ u.T, np.maximum(state.v, SMALLEST)
     mu, k, k2, e, twisted = _on_lines(_at_length(problem.sigma, length), t, v)
     taught = u[:, : state.taught]
     spread = (u**2).sum(1) - u.shape[1] if state.kappa is None else (u**2 - 1) @ state.kappa
@@ -237,7 +237,7 @@ def respond(problem: Problem, state: State, u: Float[Array, "u dirs"], length: f
 
 def put_out(problem: Problem, state: State, seen: Response) -> tuple[Array, Array, Array]:
     """F(u), the variance of the output around it, and g."""
-    A, weight, v = state.A, state.weight, np.maximum(state.v, 0.5)
+    A, weight, v = state.A, state.weight, np.maximum(state.v, SMALLEST)
     longer, varies = np.sqrt(problem.N) * ((weight * A) @ seen.e), 2 * second_moment(problem) / problem.d
     spread = (weight * A**2) @ (seen.k2 + v[:, None] * seen.k**2) - ((weight * A**2 * state.b) @ seen.k) ** 2
     return np.sqrt(problem.N) * ((weight * A) @ seen.mu), np.maximum(spread, 0.0) + longer**2 * varies, longer

@@ -24,7 +24,6 @@ z² along a t̂ that the rows have made, without what the other functions of deg
 # pyright: reportConstantRedefinition=false, reportMissingTypeStubs=false
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -34,13 +33,12 @@ from onestride._numerics import Array, Float, Inexact, solve
 from onestride.problem import Problem, Step
 from onestride.theory.bulk import bulk_of
 from onestride.theory.direction import direction
+from onestride.theory.profile.batch_plane import Plane, plane_of, sectors_of
 from onestride.theory.profile.batch_rows import GroupedRows, batch_rows, own_share, with_test_rows
-from onestride.theory.profile.degrees import higher_sectors, kinds_of, linear_sector
 from onestride.theory.profile.equations import Solution, block, newton
 from onestride.theory.profile.harmonics import degrees_resolved, resolve
-from onestride.theory.profile.neurons import learned_direction, normal_rule, resolution
+from onestride.theory.profile.neurons import normal_rule, resolution
 from onestride.theory.profile.sectors import Means, Model, Sector, split_teacher
-from onestride.theory.profile.strength import strength
 
 _NODES = 31  # of z on the rows of the second kind, and of A
 _GROUPS = (21, 9)  # of z and of r, of the samples of the step and of fresh ones alike
@@ -53,8 +51,8 @@ _STEP = 1e-30  # imaginary, for derivatives
 
 
 class Batch(NamedTuple):
-    """The model on the rows of both kinds, these rows, κ, what xᵀMx/d adds to mean features, which rows are of the first kind,
-    and p in the plane off t̂ where t is not all of Wᵀa.
+    """The model on the rows of both kinds, these rows, κ, what xᵀMx/d adds to mean features, which rows are of the first kind, the
+    directions they are known by, and p along these (off u) where t is not all of Wᵀa.
     """
 
     model: Model
@@ -62,6 +60,7 @@ class Batch(NamedTuple):
     kappa: Float[Array, "k i"]
     remembered: Float[Array, "k i"]
     fitted: Array
+    plane: Plane
     output: Float[Array, "e"]
 
 
@@ -69,6 +68,8 @@ def ratio(problem: Problem, lam: Float[Array, "lam"]) -> Float[Array, "3 lam"]:
     """Ridge objective, training and test error on the samples of the step over those on fresh ones; NaN where not solved."""
     if direction(problem).residual_power == 0 or problem.eta == 0:
         return np.ones((3, lam.size))
+    if problem.readout == "constant":  # of an odd activation: the same with neurons turned round
+        problem = problem.replace(readout="rademacher")
     with np.errstate(all="ignore"):
         after, before = (
             _errors(_build(problem, seen=True, moved=moved), lam)
@@ -79,35 +80,34 @@ def ratio(problem: Problem, lam: Float[Array, "lam"]) -> Float[Array, "3 lam"]:
 
 
 def _build(problem: Problem, *, seen: bool, moved: bool = True) -> Batch:
-    D = problem.d - 1
+    plane = plane_of(problem, _NODES)
+    D, learned, k = plane.D, plane.learned, problem.directions
     L = degrees_resolved(D, max(problem.n, problem.N), most=_DEGREES, factor=_NOISE)
-    learned = learned_direction(problem)
-    law = strength(problem, "full", learned)
     z, w = normal_rule(*resolution(learned.amplitude, _NODES))
     z, w = z[w > 1e-9], w[w > 1e-9] / w[w > 1e-9].sum()
-    teacher = split_teacher(problem.target, learned.overlap, z, np.full(z.size, np.sqrt(D)), w, D, 1)
-    rows = batch_rows(problem, learned, seen=seen, groups=_GROUPS)
+    teacher = split_teacher(problem.target, learned.overlap, z, np.full(z.size, np.sqrt(D)), w, D, 1, plane.sight(z))
+    rows = batch_rows(problem, plane, seen=seen, groups=_GROUPS)
     fitted = np.arange(rows.w.size + z.size) < rows.w.size
     rows = with_test_rows(rows, z, w, teacher, problem.noise)
-    if not moved:  # w_j = a_j p + …, of which t̂ has its cosine with p
-        problem, law = problem.replace(step=Step.none()), None
-        learned = replace(learned, amplitude=learned.tilt / np.sqrt(problem.N))
-    kinds = kinds_of(problem, learned, law, _NODES)
+    if not moved:
+        plane = plane_of(problem, _NODES, moved=False)
+        problem = problem.replace(step=Step.none())
+    kinds = plane.kinds
     parts = resolve(problem.sigma, kinds.theta[:, None] * rows.z, np.sqrt(kinds.v * D)[:, None], D, L)
     kappa = np.zeros_like(parts[0])
     if seen or problem.gradient == "full":
         added, kappa = own_share(problem, kinds, rows.z, np.where(fitted & seen, rows.r, 0.0))
         parts[0] += added
-    none = np.zeros((rows.z.size, 1))
-    higher = higher_sectors(problem, D, parts, [none] * (L + 1), kinds)
-    sectors = (linear_sector(D, parts[1], none, kinds), *higher)
     means = Means(((1.0, parts[0]),), (), rows.label[:, 0])
     each, radius = (kinds.A, kinds.theta, kinds.weight, kinds.v), np.full(rows.z.size, np.sqrt(D))
-    model = Model(problem, "degrees", learned, D, rows.z, radius, rows.w, *each, sectors, parts[-2], means, rows.tail)
+    sectors = sectors_of(problem, plane, parts)
+    model = Model(
+        problem, "degrees", plane.learned, D, rows.z, radius, rows.w, *each, sectors, parts[-2], means, rows.tail
+    )
     tau, power = problem.eta * kinds.A / np.sqrt(problem.N), direction(problem).residual_power
     bent = 4 * problem.sigma.coefficients[2] * tau * kinds.aside / kinds.v * np.sqrt(2 * power / problem.n)
-    output = np.zeros(len(rows.plane)) if moved else rows.on_output
-    return Batch(model, rows, kappa, parts[-1] * bent[:, None], fitted, output)
+    output = plane.axes[1:, k] * (not moved)
+    return Batch(model, rows, kappa, parts[-1] * bent[:, None], fitted, plane, output)
 
 
 def _errors(batch: Batch, lam: Float[Array, "lam"]) -> Float[Array, "3 lam"]:
@@ -157,9 +157,7 @@ def quadratic_form(batch: Batch, rho: Inexact[Array, "i"], q: Inexact[Array, "k"
     model, rows, problem = batch.model, batch.rows, batch.model.problem
     D, linear, N = model.w * rho, model.sectors[0], problem.N
     nothing = np.zeros((D.size, 1))
-    one, form = np.eye(rows.label.shape[1] + 1)[
-        [0, -1]
-    ]  # the blocks of functions of the row, and of those times xᵀMx/d
+    one, form = np.eye(rows.label.shape[1] + 1)[[0, -1]]  # the blocks of functions of the row, of those times xᵀMx/d
     B = [_on(model.means.cases[0][1], np.tile(one, (D.size, 1))) + _on(batch.remembered, np.tile(form, (D.size, 1)))]
     S = [np.diag(N * model.weight * q)]
     if problem.gradient == "full":
@@ -168,13 +166,16 @@ def quadratic_form(batch: Batch, rho: Inexact[Array, "i"], q: Inexact[Array, "k"
         for x, on_output in zip(rows.plane, batch.output, strict=True):
             B[0] = B[0] + _on(linear.K / np.sqrt(model.v)[:, None] * with_a * on_output, np.append(x, nothing, axis=1))
         S[0] = _without_a(batch, D, S[0], with_a)
-    known = [(linear, np.append(x, nothing, axis=1), at == 0) for at, x in enumerate(rows.plane)]
+    coordinates = [np.append(x, nothing, axis=1) for x in rows.plane]
+    if batch.plane.turned:
+        coordinates = [np.outer(rows.z, one), *coordinates]
+    B += [_on(linear.factors[1], coordinate) for coordinate in coordinates]
+    S.append(_hanging_together(batch, D, q))
     if len(model.sectors) > 1:
         seen = np.sqrt(model.sectors[1].dim / problem.n) * rows.unit
-        known.append((model.sectors[1], np.outer(seen, one) + form, False))
-    for sector, coordinate, along_e in known:
-        B.append(_on(sector.factors[1], coordinate))
-        S.append(_dressed(model, sector, D, q, along_e=along_e)[1])
+        B.append(_on(model.sectors[1].factors[1], np.outer(seen, one) + form))
+        V, P = _dressed(model, model.sectors[1], D, q)
+        S.append(V @ solve(np.eye(P.shape[0]) - P @ V, np.eye(P.shape[0])))
     for sector in model.sectors[:2] if rows.unit.any() else ():
         B.append(_on(sector.factors[1], np.outer(rows.unit, one)))
         S.append(-(sector.dim / problem.n) * _dressed(model, sector, D, q)[0])
@@ -186,16 +187,24 @@ def quadratic_form(batch: Batch, rho: Inexact[Array, "i"], q: Inexact[Array, "k"
 
 
 def _dressed(
-    model: Model, sector: Sector, D: Inexact[Array, "i"], q: Inexact[Array, "k"], *, along_e: bool = False
+    model: Model, sector: Sector, D: Inexact[Array, "i"], q: Inexact[Array, "k"]
 ) -> tuple[Inexact[Array, "r r"], Inexact[Array, "r r"]]:
-    """V and W of a sector in the few columns of its K: Σ_p π_p C T, and C T (1 − P C T)⁻¹ of that; on the teacher's law with `along_e`."""
+    """V = Σ_p π_p C T of a sector in the few columns of its K, and P."""
     Y = sector.factors[1]
     P = (Y * D) @ Y.T
-    law, share = sector.strength, sector.share
-    if along_e:
-        law, share = sector.teacher_strength, sector.teacher_frame[:, 0, 0] ** 2
-    V = np.sum([p * block(model, sector, P, q, g).CT for g, p in zip(law.T, share, strict=True)], axis=0)
-    return V, V @ solve(np.eye(P.shape[0]) - P @ V, np.eye(P.shape[0]))
+    return np.tensordot(sector.share, block(model, sector, P, q, sector.strength.T).CT, 1), P
+
+
+def _hanging_together(batch: Batch, D: Inexact[Array, "i"], q: Inexact[Array, "k"]) -> Inexact[Array, "ar ar"]:
+    """W = V(1 − PV)⁻¹ of the directions that rows are known by, V_ab = Σ_p mass_abp C T in sector 1."""
+    model, linear, mass = batch.model, batch.model.sectors[0], batch.plane.mass
+    Y = linear.factors[1]
+    P = (Y * D) @ Y.T
+    law = np.concatenate([linear.strength, linear.teacher_strength], axis=1)
+    CT = block(model, linear, P, q, law.T).CT
+    size = len(mass) * len(P)
+    V = np.tensordot(mass, CT, 1).transpose(0, 2, 1, 3).reshape(size, size)
+    return V @ solve(np.eye(size) - np.kron(np.eye(len(mass)), P) @ V, np.eye(size))
 
 
 def _on(functions: Float[Array, "r i"], coordinate: Float[Array, "i c"]) -> Float[Array, "r ci"]:

@@ -5,7 +5,7 @@
 Smoothing is a semigroup: noise of variance v is noise of variance v₀ followed by v − v₀. So f is integrated once, with
 its own quadrature rule, at variance v₀ on a uniform grid x_j; there it is an entire function, and the second smoothing
 is a short sum of Gaussian weights that the trapezoid rule makes exact to rounding. Coarser grids, v₀ = 4^j·0.4, are
-made from finer ones the same way, for large v. No derivative of f is needed.
+made from finer ones the same way, for large v; for v below ½ there are finer ones, j < 0, each integrated. No derivative of f is needed.
 """
 
 # pyright: reportMissingTypeStubs=false
@@ -24,6 +24,7 @@ _BASE = 0.4  # v₀ of the finest grid
 _SPACING = 0.36  # its step: aliasing is below 1e-14 for v ≥ 1
 _WINDOW = 8.6  # Gaussian weights beyond this many standard deviations are dropped
 _NEAR = 30.0  # the function's own rule reaches 42; further out it is taken to be smooth
+SMALLEST = 0.01  # variance
 LARGEST_REACH = 2.0**15  # pre-activations beyond this are refused
 
 
@@ -48,7 +49,7 @@ class _Table(NamedTuple):
 
 
 def smooth(f: Function, t: Array, v: Array | float) -> Smoothed:
-    """μ, k, k₂, e of f at means t and variances v ≥ 0.5 (broadcast together)."""
+    """μ, k, k₂, e of f at means t and variances v ≥ SMALLEST (broadcast together)."""
     t, v = (np.ascontiguousarray(x, float) for x in np.broadcast_arrays(t, v))
     out = np.empty((4, t.size))
     flat_t, flat_v = t.ravel(), v.ravel()
@@ -57,7 +58,7 @@ def smooth(f: Function, t: Array, v: Array | float) -> Smoothed:
     reach = np.abs(flat_t).max() + (_WINDOW + 12) * np.sqrt(max(flat_v.max(), 1.0))
     if not reach <= LARGEST_REACH:
         return Smoothed(*np.full((4, *t.shape), np.nan))
-    level = np.floor(np.log(np.maximum(flat_v, 1.0)) / np.log(4.0) + 1e-12).astype(int)
+    level = np.floor(np.log(np.where(flat_v < 0.5, flat_v, np.maximum(flat_v, 1.0))) / np.log(4.0) + 1e-12).astype(int)
     log_reach = int(np.ceil(np.log2(max(reach, 64.0))))
     with np.errstate(over="ignore", invalid="ignore"):  # an overflowing activation ends as NaN, which callers report
         for j in np.unique(level):
@@ -98,18 +99,18 @@ def _from_table(table: _Table, t: Array, v: Array) -> Smoothed:
 
 @lru_cache(maxsize=128)
 def _table(f: Function, level: int, log_reach: int) -> _Table:
-    """Level `level`: v₀ = 0.4·4^level. It reaches 2^log_reach, less what the windows of the coarser levels need."""
+    """Level `level`: v₀ = 0.4·4^level, integrated for level ≤ 0. It reaches 2^log_reach, less what the windows of the coarser levels need."""
     step = _SPACING * 2.0**level
     half = int(np.ceil((2.0**log_reach - 12 * 2.0**level) / step)) + 1
     x = step * np.arange(-half, half + 1)
-    if level == 0:
+    v = _BASE * 4.0**level
+    if level <= 0:
         near = np.abs(x) <= _NEAR
         mu, k, k2 = np.empty((3, x.size))
-        mu[near], k[near], k2[near] = smooth_directly(f, x[near], _BASE)[:3]
-        mu[~near], k[~near], k2[~near] = _gauss_hermite(f, x[~near], _BASE)[:3]
-        return _Table(_BASE, step, half, mu, k, k2)
+        mu[near], k[near], k2[near] = smooth_directly(f, x[near], v)[:3]
+        mu[~near], k[~near], k2[~near] = _gauss_hermite(f, x[~near], v)[:3]
+        return _Table(v, step, half, mu, k, k2)
     finer = _table(f, level - 1, log_reach)
-    v = _BASE * 4.0**level
     parts = [_from_table(finer, part, np.full(part.size, v)) for part in np.array_split(x, x.size // 20_000 + 1)]
     mu, k, k2, _ = (np.concatenate(column) for column in zip(*parts, strict=True))
     return _Table(v, step, half, mu, k, k2)
