@@ -131,10 +131,9 @@ def _side(members: list[_Point], at: Problem, level: str, nodes: int) -> list[_P
     return out if alike else None
 
 
-def _sizes(model: Model) -> tuple[object, ...]:
-    """Rows, neurons, and the columns that sectors and means are cut to."""
-    columns = tuple(sector.factors[1].shape for sector in model.sectors)
-    return model.w.size, model.theta.size, columns, tuple(b.shape for _, b in model.means.cases)
+def _sizes(model: Model) -> tuple[int, int]:
+    """Rows and neurons; columns of sectors and means come and go without a jump (`sectors.columns`)."""
+    return model.w.size, model.theta.size
 
 
 def _by_errors(move: Move, level: str, nodes: int) -> float:
