@@ -54,16 +54,14 @@ from onestride.theory.profile.lengths import length_rule
 from onestride.theory.profile.moves import Moves, one_step
 from onestride.theory.profile.neurons import LearnedDirection, normal_rule, resolution
 from onestride.theory.profile.sectors import (
-    COARSE,
     Coupled,
     Means,
     Model,
     Sector,
-    columns,
-    in_columns,
+    cut,
+    in_few_columns,
     split,
     split_teacher,
-    with_factors,
 )
 from onestride.theory.profile.several import Sight
 from onestride.theory.profile.travel import travel
@@ -310,21 +308,24 @@ class Builder:
         teacher = _split(problem, seen, length, w, sphere, L)
         few, along = self.nodes_off(_HIGHER), np.stack([at.frame.dot(e, e) for e in at.teacher.e])
         factors, each = self.strengths(few, None)[0], seen_by(along, at.sigma, few)
-        stretched, seen_of_one = Stretched(kinds.weight, stretch), columns(parts[1], w, kinds.weight, least=COARSE)
-        higher, rest = list[Sector](), parts[-2]
-        for l in range(2, L + 1):
-            sector = higher_sector(l, D, parts[l], teacher[l], factors, few, each, stretched)
-            sector, left = in_columns(sector, columns(sector.K, w, kinds.weight, seen_of_one.largest, least=COARSE))
-            higher.append(sector)
-            rest = rest + left
+        columns = in_few_columns(parts[1], w)
+        largest = float(np.linalg.norm(columns[0][:, 0]))
+        higher = [
+            cut(
+                higher_sector(l, D, parts[l], teacher[l], factors, few, each, Stretched(kinds.weight, stretch)),
+                w,
+                largest,
+            )
+            for l in range(2, L + 1)
+        ]
         second = None
         if L > 1 and problem.directions == 1:
             across = Across.of(at, self.moves, kinds)
             strength = higher[0].teacher_strength * ((across.own / across.whole) ** 2)[:, None]
-            higher[0] = with_factors(replace(higher[0], teacher_strength=strength), *higher[0].factors)
+            higher[0] = cut(replace(higher[0], teacher_strength=strength), w, largest)
             second = Second(*higher[0].factors, higher[0].dim, teacher[2][:, 0], across)
         means, carried, bases, less = moved_means(
-            problem, at, self.moves, kinds, parts, (teacher[0], teacher[1]), w, seen_of_one[:2], second
+            problem, at, self.moves, kinds, parts, (teacher[0], teacher[1]), w, columns, second
         )
         nodes, every = self.nodes_off(_EIGENVALUES), [*at.rows, *carried.values()]
         again = np.array([0] * len(at.rows) + [name.startswith(AGAIN) for name in carried])
@@ -338,14 +339,12 @@ class Builder:
             coupled = Coupled(len(at.rows), self.on_nodes(mass, again, nodes, x), norm, bases, less, second is not None)
             frames = np.sqrt(share)[:, None, None] * np.eye(problem.directions)  # `coupled` knows better
             linear = _sector(float(D), parts[1], strength, share, teacher[1], frames)
-            linear, left = in_columns(linear, seen_of_one)
-            return replace(
-                model, sectors=(linear, *higher), rest=rest + left, means=replace(means, coupled=coupled), adapted=None
-            )
+            linear.__dict__["factors"] = columns
+            return replace(model, sectors=(linear, *higher), means=replace(means, coupled=coupled), adapted=None)
 
         learned, shown = LearnedDirection(self.amplitude, seen.overlap, True, 0.0), (kinds.A, kinds.theta[:, 0])
         fields = (problem, "degrees", learned, sphere, seen.z, length, w, *shown, kinds.weight, kinds.v)
-        model = Model(*fields, tuple(higher), rest, means, teacher[-1], sight=seen.sight)
+        model = Model(*fields, tuple(higher), parts[-2], means, teacher[-1], sight=seen.sight)
         return replace(adapted(1.0), adapted=adapted)
 
 

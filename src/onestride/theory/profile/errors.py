@@ -61,8 +61,8 @@ def errors(
             continue
         found = _walk(model, lam, trail)
         if checked and model.learned.amplitude > STRONG and np.isfinite(found[0]).any():
-            # quadrature is what can fail now: compare with more nodes, or with fewer where two coordinates take many
-            factor = 1.5 if stepped.steps == 1 and not _has_a_spike(stepped) else 0.75
+            # quadrature is what can fail now: compare with more nodes, or with fewer where two directions take many
+            factor = 1.5 if stepped.steps == 1 else 0.75
             other = _walk(build_model(stepped, level, nodes=round(factor * nodes)), lam)
             found, coarse = (other, found) if factor > 1 else (found, other)
             change = relative_gap(found[0], coarse[0]).max(0)
@@ -78,11 +78,6 @@ def errors(
         failed = message[i] != Status.SOLVED.value
         status[i, failed], values[:, i, failed] = Status.NOT_CONVERGED, np.nan
     return Errors(values[0], values[1], values[2], residual, iterations, status, message)
-
-
-def _has_a_spike(problem: Problem) -> bool:
-    """Whether a spike of the inputs' covariance is a coordinate of its own."""
-    return not problem.law.isotropic and sigma_of(problem).spike is not None
 
 
 def _guess(last: dict[float, Solution], lam: float, above: Solution | None, model: Model) -> Guess | None:

@@ -26,10 +26,9 @@ from onestride.theory.profile.harmonics import resolve
 from onestride.theory.profile.neurons import LearnedDirection
 from onestride.theory.profile.several import Sight, resolve_several, sight_along
 
-_SEEN = (
-    1e-5  # those of K that samples and neurons see, over the largest of sector 1: errors change by 1e-5, at most 1e-4
-)
-COARSE = 1e-4  # the same where rows have several coordinates, or sectors many strengths
+_COLUMNS = 1e-4  # singular values of K and b that samples see, over the largest, where inputs have a covariance
+_SEEN = 1e-5  # those of K that samples and neurons see, over the largest of sector 1: errors change by at most 1e-4
+COARSE = 1e-4  # the same after several steps, with two coordinates of the rows
 _MEANT = 1e-6  # those of the means, over the largest of all blocks
 _FADING = 4.0  # columns fade in from there to so many times that
 _NEGLIGIBLE = 1e-6  # singular values of K below this share of the largest: errors change by 3e-7
@@ -89,6 +88,24 @@ class Sector:
     def mean_strength(self) -> Float[Array, "k"]:
         """Σ_p π_p g_kp."""
         return self.strength @ self.share
+
+
+def in_few_columns(
+    part: Float[Array, "k i"], w: Float[Array, "i"], largest: float = 0.0
+) -> tuple[Float[Array, "k r"], Float[Array, "r i"]]:
+    """Part = X Y with few columns, to `_COLUMNS` of the largest singular value, its own or the one given, in the norm of the samples."""
+    if not np.isfinite(part).all():  # the model will say why
+        return part, np.eye(part.shape[1])
+    root = np.sqrt(w)
+    left, values, right = np.linalg.svd(part * root, full_matrices=False)
+    kept = values > _COLUMNS * max(values[0], largest)
+    kept[0] = True
+    return left[:, kept] * values[kept], right[kept] / root
+
+
+def cut(sector: Sector, w: Float[Array, "i"], largest: float = 0.0) -> Sector:
+    """The sector with K in as few columns as the samples see (inputs with a covariance)."""
+    return with_factors(sector, *in_few_columns(sector.K, w, largest))
 
 
 class Columns(NamedTuple):

@@ -131,9 +131,13 @@ def _side(members: list[_Point], at: Problem, level: str, nodes: int) -> list[_P
     return out if alike else None
 
 
-def _sizes(model: Model) -> tuple[int, int]:
-    """Rows and neurons; columns of sectors and means come and go without a jump (`sectors.columns`)."""
-    return model.w.size, model.theta.size
+def _sizes(model: Model) -> tuple[object, ...]:
+    """Rows and neurons, and where inputs have a covariance the columns that are cut; elsewhere they fade (`sectors.columns`)."""
+    sizes = model.w.size, model.theta.size
+    if model.means.coupled is None:
+        return sizes
+    columns = tuple(sector.factors[1].shape for sector in model.sectors)
+    return *sizes, columns, tuple(b.shape for _, b in model.means.cases)
 
 
 def _by_errors(move: Move, level: str, nodes: int) -> float:
