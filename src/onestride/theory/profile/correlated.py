@@ -47,7 +47,6 @@ from onestride.theory.profile.one_neuron import (
     Seen,
     State,
     by_chance,
-    leading_rows,
     look,
     lost,
     luck,
@@ -162,7 +161,7 @@ def _advance(
     wr, answer = seen.w * seen.power, seen.response
     root = np.sqrt(phi0 * wr)
     shared = tau[:, None] * answer.k * root
-    turn = leading_rows(np.sqrt(state.weight)[:, None] * shared, _NEW)
+    turn = np.linalg.svd(np.sqrt(state.weight)[:, None] * shared, full_matrices=False)[2][:_NEW]
     held, first = shared @ turn.T, k + 1 + _NEW * step
     made = np.zeros((len(turn), *walk.shared.shape))
     made[np.arange(len(turn)), first + np.arange(len(turn))] = np.sqrt(lam)

@@ -123,10 +123,10 @@ class Bend(NamedTuple):
         share, bent = seen.w * seen.power, seen.response.bent
         root = np.sqrt(share / max(float(share.sum()), 1e-300))
         over = np.sqrt(state.weight) * state.A
-        (line,) = leading_rows(over[:, None] * bent * root, 1)
-        if not line.any():
+        left, values, _ = np.linalg.svd(over[:, None] * bent * root, full_matrices=False)
+        if not values[0] > 1e-9:
             return cls(np.zeros_like(state.A), np.ones_like(root))
-        psi = line / np.where(root > 0, root, 1.0)
+        psi = (over * left[:, 0]) @ bent / values[0]
         psi *= np.sign(root**2 @ psi) or 1.0
         return cls(bent @ (root**2 * psi), psi)
 
@@ -305,7 +305,7 @@ def advance(problem: Problem, state: State, seen: Seen, bend: Bend, eta: float, 
     # the directions of noise, old and new (one for each node u), turned so that the first hold most
     k = state.taught
     noises = np.concatenate([after.L[:, k:], tau[:, None] * shared], axis=1)
-    turn = leading_rows(np.sqrt(state.weight)[:, None] * noises, _NOISES)
+    turn = np.linalg.svd(np.sqrt(state.weight)[:, None] * noises, full_matrices=False)[2][:_NOISES]
     old, new = turn[:, : state.L.shape[1] - k], turn[:, state.L.shape[1] - k :]
     L = np.concatenate([after.L[:, :k], noises @ turn.T], axis=1)
     own, known = first * tau[:, None] * seen.response.twisted * root, eta * bend.common(state) * root * bend.psi
@@ -329,14 +329,6 @@ def _coordinates(strength: Float[Array, "dirs"], k: int) -> tuple[Float[Array, "
         w = np.outer(w, share).ravel()
     kept = w > (1e-12 if k == 1 else _LEAST)
     return u[kept], w[kept] / w[kept].sum()
-
-
-def leading_rows(M: Float[Array, "a u"], most: int) -> Float[Array, "r u"]:
-    """Right singular vectors of the largest singular values of a matrix of few rows and very many columns; 0 for those that are 0."""
-    squares, U = np.linalg.eigh(M @ M.T)
-    values = np.sqrt(np.maximum(squares[: -most - 1 : -1], 0.0))
-    seen = values > max(1e-9, 1e-8 * values[0])
-    return (U[:, : -most - 1 : -1].T @ M) * (seen / np.where(seen, values, 1.0))[:, None]
 
 
 def _hermite(count: int) -> tuple[Array, Array]:
