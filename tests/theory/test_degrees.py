@@ -13,7 +13,7 @@ import onestride as one
 from onestride import Problem, Step
 from onestride.functions import activation as function
 from onestride.theory.direction import direction
-from onestride.theory.profile import degrees, harmonics, memory
+from onestride.theory.profile import degrees, harmonics, memory, sectors
 from onestride.theory.profile.build import build_model
 from onestride.theory.profile.equations import residual_and_jacobian, solve
 from onestride.theory.profile.errors import errors_at
@@ -699,7 +699,7 @@ def test_neurons_that_move_alike_tell_what_pulls_them():
 
 @pytest.mark.parametrize("teacher", [{"teacher": (0, 1, 0.5)}, {"teacher": (0, 1, 0.5), "directions": 2, "mix": "sum"}])
 def test_few_columns_hold_the_whole_special_sector(teacher):
-    """M, h and what the means leave of the teacher, D̃⁻¹x = h − Mx, are those on all rows."""
+    """M (to what fades, 4e-6 of the means, as samples see it), h and what the means leave of the teacher, D̃⁻¹x = h − Mx, are those on all rows."""
     model = build_model(Problem(n=90, d=30, N=60, noise=0.5, step=Step(constant=1, exponent=0.4), **teacher))
     at, few, size = solve(model, 0.03), model.few, model.w.size
     assert few.blocks[-1].stop < model.means.cases[0][1].shape[1] / 3
@@ -708,13 +708,42 @@ def test_few_columns_hold_the_whole_special_sector(teacher):
         B[block, j * size : (j + 1) * size] = rows
     np.testing.assert_allclose(few.h @ B[: few.h.size, : model.means.h.size], model.means.h, atol=1e-10)
     wide, known = carrier(model, at.rho, at.q)
+    root = np.sqrt(np.tile(model.w, len(few.bases)))
     for (_, b), (_, seen) in zip(model.means.cases, few.cases, strict=True):
         M, full = special_gram(model, seen, at.rho, at.q, few).M, special_gram(model, b, at.rho, at.q).M
-        np.testing.assert_allclose(B.T @ M @ B, full, atol=1e-9 * np.abs(full).max())
+        gap, whole = (np.linalg.norm(root[:, None] * part * root, 2) for part in (B.T @ M @ B - full, full))
+        assert gap < 1e-5 * whole
         x = special_answer(model, M, wide, known)
         left, _ = left_by_means(model, M, x)
         plain = (model.w * at.rho * left).ravel()  # x on functions of the row
         np.testing.assert_allclose(B[: few.h.size, : plain.size] @ plain, x[: few.h.size], atol=1e-8 * np.abs(x).max())
+
+
+def test_columns_that_are_hardly_seen_may_be_noise(monkeypatch):
+    """Errors with every column of K and b are the same to 5e-5; half of the columns of K do."""
+    sizes = {
+        "n": 500,
+        "d": 16,
+        "N": 400,
+        "activation": "elu",
+        "teacher": [0, 1, 0.7071],
+        "noise": 0.3,
+    }
+    p = one.Problem(**sizes, step=one.Step(constant=2, exponent=0.5))
+    few = degrees.build(p, nodes=15)
+    monkeypatch.setattr(degrees, "all_in_columns", lambda sectors, rest, w, weight: (sectors, rest))
+    monkeypatch.setattr(sectors, "_MEANT", 1e-8)
+    every = degrees.build(p, nodes=15)
+    counts = [sum(len(sector.factors[1]) for sector in model.sectors) for model in (few, every)]
+    assert counts[0] < counts[1] / 2
+    errors = [errors_at(model, solve(model, 0.01)) for model in (few, every)]
+    np.testing.assert_allclose(*errors, rtol=5e-5)
+
+
+def test_nodes_on_a_circle():
+    """√2 cos φ has the moments 1 and 3/2."""
+    g, p = sphere_rule(2, 5)
+    np.testing.assert_allclose([p @ g**2, p @ g**4], [1.0, 1.5])
 
 
 @pytest.mark.parametrize("constant", [0.5, 1.0])

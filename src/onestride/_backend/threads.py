@@ -73,7 +73,7 @@ def together(work: Callable[[A], B], items: Iterable[A]) -> list[B]:
 
     NumPy lets them run so, LAPACK and BLAS as SciPy calls them do not. Each is in the context of the caller, as to NumPy's warnings.
     """
-    tasks = [partial(copy_context().run, work, item) for item in items]
+    tasks: list[Callable[[], B]] = [partial(copy_context().run, partial(work, item)) for item in items]
     available = cores()
     workers = min(available, len(tasks))
     if workers < 2:

@@ -58,12 +58,13 @@ from onestride.theory.profile.sectors import (
     Means,
     Model,
     Sector,
-    in_columns,
+    cut,
     in_few_columns,
     split,
     split_teacher,
 )
 from onestride.theory.profile.several import Sight
+from onestride.theory.profile.travel import travel
 
 # 20 in the place of 10, 12 of 7, 24 of 12 or 5 of 3 move errors by 0.13 % at most (ar1 and power, n = 1,200, d = 600)
 _EIGENVALUES = 10  # bins of log λ in sector 1
@@ -88,7 +89,12 @@ def build(problem: Problem, *, nodes: int = 31, min_weight: float = 1e-7) -> Mod
             moves = one_step(problem, at, nodes)
         else:
             # a drawn teacher with which descent diverges has the one of mean energies in its place, with which it does not
-            courses = (travel_correlated(problem, nodes, given) for given in (one, sigma))
+            courses = (
+                travel(problem, nodes)  # kept
+                if given is sigma and not problem.law.isotropic
+                else travel_correlated(problem, nodes, given)
+                for given in (one, sigma)
+            )
             course = next((c for c in courses if isinstance(c, Course) and c.residual is not None), None)
             if course is None:
                 return build_untrained(problem, sigma)
@@ -307,7 +313,7 @@ class Builder:
         columns = in_few_columns(parts[1], w)
         largest = float(np.linalg.norm(columns[0][:, 0]))
         higher = [
-            in_columns(
+            cut(
                 higher_sector(l, D, parts[l], teacher[l], factors, few, each, Stretched(kinds.weight, stretch)),
                 w,
                 largest,
@@ -318,7 +324,7 @@ class Builder:
         if L > 1 and problem.directions == 1:
             across = Across.of(at, self.moves, kinds)
             strength = higher[0].teacher_strength * ((across.own / across.whole) ** 2)[:, None]
-            higher[0] = in_columns(replace(higher[0], teacher_strength=strength), w, largest)
+            higher[0] = cut(replace(higher[0], teacher_strength=strength), w, largest)
             second = Second(*higher[0].factors, higher[0].dim, teacher[2][:, 0], across)
         means, carried, bases, less = moved_means(
             problem, at, self.moves, kinds, parts, (teacher[0], teacher[1]), w, columns, second

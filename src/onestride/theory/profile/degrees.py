@@ -26,7 +26,7 @@ from onestride.theory.profile.gradient_noise import SpectralNodes
 from onestride.theory.profile.harmonics import degrees_resolved, multiplicity, radius_rule, resolve, sphere_rule
 from onestride.theory.profile.memory import Kinds, cubic, pull, quartic, remembered
 from onestride.theory.profile.neurons import LearnedDirection, learned_direction, normal_rule, readout_rule, resolution
-from onestride.theory.profile.sectors import Means, Model, Sector, split_teacher
+from onestride.theory.profile.sectors import Means, Model, Sector, all_in_columns, split_teacher
 from onestride.theory.profile.strength import Strength, strength
 
 _OFFSETS = 5  # nodes of ω
@@ -67,8 +67,9 @@ def build(
     else:
         means = Means(((1.0, parts[0]),), (), teacher[0])
     sectors = (linear, *higher_sectors(problem, D, parts, teacher, neurons))
+    sectors, rest = all_in_columns(sectors, parts[-2], w, neurons.weight)
     kinds = (neurons.A, neurons.theta, neurons.weight, neurons.v)
-    return Model(problem, "degrees", learned, D, z, r, w, *kinds, sectors, parts[-2], means, teacher[-1])
+    return Model(problem, "degrees", learned, D, z, r, w, *kinds, sectors, rest, means, teacher[-1])
 
 
 def build_untrained(problem: Problem, *, radii: int | None = None, degrees: int | None = None) -> Model:

@@ -11,8 +11,8 @@ K is a product of few columns and rows, K = X Y. With C = (N/B) Xᵀ diag(w q g)
 V = Yᵀ C T Y, K E = X T Y and K U Kᵀ = X T P Xᵀ with T = (I + P C)⁻¹.
 
 Newton's method in (log ρ, log q) with a capped step, after half-steps of the fixed-point map while far away; the rows of
-residual and Jacobian are scaled by ρ_i and q_k. With few columns the Jacobian costs twenty times as much as the residual: at λ > 0
-it is kept while steps with it still divide the residual by ten, by more where it costs less. Elsewhere every step takes its own.
+residual and Jacobian are scaled by ρ_i and q_k. The Jacobian costs several residuals: at λ > 0 steps after one of Newton's are
+Broyden's, while each leaves less than a third of the residual before. Elsewhere every step takes its own Jacobian.
 """
 
 # pyright: reportConstantRedefinition=false
@@ -20,6 +20,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -32,7 +33,7 @@ from onestride.theory.profile.sectors import Model, Sector
 TOLERANCE = 1e-10  # on the scaled residual
 ROUNDING = 1e-13  # where Newton's method ends by itself
 MOST_STEPS = 300  # of Newton's method on the way to one λ; a continuation that needs more has gone astray
-_WORTH = 0.1  # of the residual before: what a step with the last Jacobian must reach to be worth another
+_WORTH = 0.3  # of the residual before: what a step with the last Jacobian must reach to be worth another
 _LARGE = 350  # rows and neurons from which on half of them must do
 
 
@@ -166,7 +167,7 @@ def newton(
     """Newton's method from (ρ, q) at λ (a number, or one per row); `residual` is that of the start, if somebody has it."""
     size, best, taken, factors, jacobian = rho.size, np.inf, 0, None, None
     positive = not np.iscomplexobj(lam) and bool(np.min(lam) > 0)
-    evaluate, worth = _residual if positive else residual_and_jacobian, _worth(model)
+    evaluate, past = _residual if positive else residual_and_jacobian, list[Array]()
     if residual is None:
         residual, jacobian = evaluate(model, lam, rho, q)
     while taken < steps:
@@ -181,15 +182,19 @@ def newton(
             if factors is None:
                 if jacobian is None:
                     residual, jacobian = residual_and_jacobian(model, lam, rho, q)
-                factors = _lu(jacobian)
-            step = _lu_solve(factors, -residual)
+                factors, past = _lu(jacobian), []
+            step = _broyden(_lu_solve(factors, -residual), past)
             if not np.isfinite(step).all():
                 break
-            step *= min(1.0, cap / max(float(np.abs(step).max()), 1e-300))
+            whole = min(1.0, cap / max(float(np.abs(step).max()), 1e-300))
+            step *= whole
+            past.append(step)
+            if whole < 1:
+                factors = None
         taken += 1
         rho, q = rho * np.exp(step[:size]), q * np.exp(step[size:])
         residual, jacobian = evaluate(model, lam, rho, q)
-        if not (positive and np.abs(residual).max() < worth * error):
+        if not (positive and np.abs(residual).max() < _WORTH * error):
             factors = None
     if jacobian is None:
         residual, jacobian = residual_and_jacobian(model, lam, rho, q)
@@ -204,11 +209,11 @@ def _residual(
     return residual_only(model, lam, rho, q), None
 
 
-def _worth(model: Model) -> float:
-    """What a step with the last Jacobian must leave of the residual to be worth another, by what a new one costs."""
-    i, k, r = model.w.size, model.theta.shape[0], max(1, *(len(sector.factors[1]) for sector in model.sectors), 1)
-    times = (i * i + i * k + k * k) / (r * (i + k + 5 * r))  # that of the residual
-    return float(_WORTH ** max(20 / times, 1.0))
+def _broyden(step: Inexact[Array, "m"], past: list[Inexact[Array, "m"]]) -> Inexact[Array, "m"]:
+    """Broyden's step: that of the last Jacobian, corrected by what the steps since it have shown (Kelley 1995, section 7.3)."""
+    for before, after in pairwise(past):
+        step = step + after * ((before @ step) / (before @ before))
+    return step / (1 - (past[-1] @ step) / (past[-1] @ past[-1])) if past else step
 
 
 def solve(

@@ -66,7 +66,8 @@ def sphere_rule(D: float, count: int) -> tuple[Float[Array, "u"], Float[Array, "
 def _recurrence(D: float, count: int) -> Float[Array, "l"]:
     """c_1 … c_{count−1} of g P_l = c_{l+1} P_{l+1} + c_l P_{l−1}, g = √D u: √l for D → ∞."""
     l = np.arange(1, count)
-    return np.sqrt(l * (D / (2 * l + D - 2)) * ((l + D - 3) / (2 * l + D - 4)))
+    last = np.divide(l + D - 3, 2 * l + D - 4, out=np.ones(l.size), where=l > 1)  # 0/0 on a circle
+    return np.sqrt(l * (D / (2 * l + D - 2)) * last)
 
 
 def gegenbauer(g: Array, D: float, L: int) -> Float[Array, "degrees *shape"]:

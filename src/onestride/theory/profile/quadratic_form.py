@@ -171,7 +171,8 @@ def _sector_form(
     """Σ_v p_v Σ_t hᵀU_t h_v, and the derivatives of Σ_v p_v Σ_t h_vᵀU_t h_v, which are bᵀ dD b − Σ_k (N/B) w_k dq_k g_k (K x)_k²."""
     found = answers(model, sector, left, solution.rho, solution.q)
     Y = np.einsum("v,tic,tvic->", probability, sector.h @ found.frame.mT, found.x)
-    Kx = sector.K @ found.x
+    X, columns = sector.factors
+    Kx = X @ (columns @ found.x)
     rows = np.einsum("v,tvic,tvic->i", probability, found.b, found.b)
     neurons = np.einsum("v,tk,tvkc,tvkc->k", probability, found.strength, Kx, Kx) * (model.problem.N / sector.dim)
     return Y, [(model.w * d_rho) @ rows - (model.weight * d_q) @ neurons for d_rho, d_q in tangents]

@@ -34,7 +34,7 @@ from onestride.theory.profile.memory import Kinds
 from onestride.theory.profile.neurons import LearnedDirection, normal_rule, resolution
 from onestride.theory.profile.one_neuron import Path
 from onestride.theory.profile.schedule_memory import Movement, remembered
-from onestride.theory.profile.sectors import Model, in_columns, split_teacher
+from onestride.theory.profile.sectors import COARSE, Model, all_in_columns, split_teacher
 from onestride.theory.profile.several import Sight
 from onestride.theory.profile.travel import travel
 
@@ -142,13 +142,12 @@ def build(problem: Problem, *, nodes: int = 31, min_weight: float = 1e-7) -> Mod
     means, linear = remembered(
         problem, movement, neurons, parts, teacher, linear_sector(D, parts[1], teacher[1], neurons)
     )
-    largest = float(np.linalg.norm(linear.K * np.sqrt(rows.w), 2)) if np.isfinite(linear.K).all() else 0.0
-    higher = higher_sectors(problem, D, parts, teacher, neurons)
-    sectors = tuple(in_columns(sector, rows.w, largest) for sector in (linear, *higher))
+    sectors = (linear, *higher_sectors(problem, D, parts, teacher, neurons))
+    sectors, rest = all_in_columns(sectors, parts[-2], rows.w, neurons.weight, least=COARSE)
     learned = LearnedDirection(amplitude, overlap, True, float(E[0] @ path.end.output))
     kinds = (neurons.A, neurons.theta, neurons.weight, neurons.v)
     return Model(
-        problem, "degrees", learned, D, z, rows.r, rows.w, *kinds, sectors, parts[-2], means, teacher[-1], sight=sight
+        problem, "degrees", learned, D, z, rows.r, rows.w, *kinds, sectors, rest, means, teacher[-1], sight=sight
     )  # fmt: skip
 
 

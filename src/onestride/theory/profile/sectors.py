@@ -12,8 +12,8 @@ equations, the errors, the spectrum and the learned shares are written for it on
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import NamedTuple
 
@@ -26,10 +26,13 @@ from onestride.theory.profile.harmonics import resolve
 from onestride.theory.profile.neurons import LearnedDirection
 from onestride.theory.profile.several import Sight, resolve_several, sight_along
 
-_COLUMNS = 1e-4  # singular values of K and b that samples see, over the largest: errors change by less than 5e-5
+_COLUMNS = 1e-4  # singular values of K and b that samples see, over the largest, where inputs have a covariance
+_SEEN = 1e-5  # those of K that samples and neurons see, over the largest of sector 1: errors change by at most 1e-4
+COARSE = 1e-4  # the same after several steps, with two coordinates of the rows
+_MEANT = 1e-6  # those of the means, over the largest of all blocks
+_FADING = 4.0  # columns fade in from there to so many times that
 _NEGLIGIBLE = 1e-6  # singular values of K below this share of the largest: errors change by 3e-7
-_LOST = 1e-13  # the same of the means, where it is rounding
-_SMOOTH = 1e-5  # the same after several steps, with two coordinates of the rows: errors change by less than 1e-6
+_LOST = 1e-13  # what is rounding
 
 
 def split(f: Target, overlap: float, z: Array, r: Array, D: float, L: int, sight: Sight | None = None) -> list[Array]:
@@ -100,10 +103,85 @@ def in_few_columns(
     return left[:, kept] * values[kept], right[kept] / root
 
 
-def in_columns(sector: Sector, w: Float[Array, "i"], largest: float = 0.0) -> Sector:
-    """The sector with K in as few columns as the samples see."""
-    sector.__dict__["factors"] = in_few_columns(sector.K, w, largest)
-    return sector
+def cut(sector: Sector, w: Float[Array, "i"], largest: float = 0.0) -> Sector:
+    """The sector with K in as few columns as the samples see (inputs with a covariance)."""
+    return with_factors(sector, *in_few_columns(sector.K, w, largest))
+
+
+class Columns(NamedTuple):
+    """K = X Y + left, X and Y with few columns and rows; largest: K's largest singular value."""
+
+    X: Float[Array, "k r"]
+    Y: Float[Array, "r i"]
+    left: Float[Array, "k i"]
+    largest: float
+
+
+def columns(
+    K: Float[Array, "k i"],
+    w: Float[Array, "i"],
+    weight: Float[Array, "k"],
+    largest: float = 0.0,
+    *,
+    least: float = _SEEN,
+) -> Columns:
+    """The columns of K that samples and neurons see, in the norm of their probabilities; Y is orthonormal in it.
+
+    They come and go without a jump, so that errors are smooth in whatever a problem is made of: what is faded of a column is left.
+    """
+    if not np.isfinite(K).all():  # the model will say why
+        return Columns(K, np.eye(K.shape[1]), np.zeros_like(K), 0.0)
+    A = np.sqrt(weight)[:, None] * K * np.sqrt(w)
+    wide = K.shape[0] < K.shape[1]
+    U, values, seen = _seen(A if wide else A.T, least, largest)
+    X, Y = (U * values, U.T @ A / values[:, None]) if wide else (A @ U, U.T)
+    kept = X @ ((1 - np.sqrt(1 - seen**2))[:, None] * Y)
+    neurons, samples = np.sqrt(weight)[:, None], np.sqrt(w)
+    largest = float(values.max(initial=0.0))
+    return Columns(X * seen / neurons, Y / samples, (A - kept) / neurons / samples, largest)
+
+
+def _seen(
+    A: Float[Array, "a b"], least: float, largest: float
+) -> tuple[Float[Array, "a r"], Float[Array, "r"], Float[Array, "r"]]:
+    """The singular vectors of A's columns that are seen, their singular values from the largest down, and how much is seen of each: 0 to 1."""
+    squares, U = (part[..., ::-1] for part in np.linalg.eigh(A @ A.T))
+    values = np.sqrt(np.maximum(squares, 0.0))
+    least = max(least * max(float(values[0]), largest), np.finfo(float).tiny)
+    x = np.clip(np.log(np.maximum(values / least, 1.0)) / np.log(_FADING), 0.0, 1.0)
+    kept = x > 0
+    return U[:, kept], values[kept], (x * x * (3 - 2 * x))[kept]
+
+
+def in_columns(sector: Sector, seen: Columns) -> tuple[Sector, Float[Array, "k i"]]:
+    """The sector in few columns, and what is left of it: noise, of that variance."""
+    return with_factors(sector, seen.X, seen.Y), sector.mean_strength[:, None] * seen.left**2
+
+
+def with_factors(sector: Sector, X: Float[Array, "k r"], Y: Float[Array, "r i"]) -> Sector:
+    """The sector with K = X Y."""
+    out = replace(sector, K=X @ Y)
+    out.__dict__["factors"] = X, Y
+    return out
+
+
+def all_in_columns(
+    sectors: Sequence[Sector],
+    rest: Float[Array, "k i"],
+    w: Float[Array, "i"],
+    weight: Float[Array, "k"],
+    *,
+    least: float = _SEEN,
+) -> tuple[tuple[Sector, ...], Float[Array, "k i"]]:
+    """Sectors in the columns that are seen beside the first one's largest, and the features' noise with the others'."""
+    out, largest = list[Sector](), 0.0
+    for sector in sectors:
+        seen = columns(sector.K, w, weight, largest, least=least)
+        largest = largest or seen.largest
+        sector, left = in_columns(sector, seen)
+        out.append(sector)
+        rest = rest + left
+    return tuple(out), rest
 
 
 @dataclass(frozen=True)
@@ -160,7 +238,7 @@ class Means:
 class FewColumns(NamedTuple):
     """The special sector as means and teacher see it: what they are in block j is a combination b̂ of the few rows of B_j.
 
-    bases: B_j of every block (r_j × i), orthonormal under the weights w. blocks: where each is in vectors of length Σ r_j.
+    bases: B_j of every block (r_j × i), orthonormal under the weights w; those that are hardly seen fade as in `columns`. blocks: where each is in vectors of length Σ r_j.
     cases, independent, h: those of `Means`, in these coordinates. K: that of the sector which carries a block, where it has excess.
     """
 
@@ -172,12 +250,24 @@ class FewColumns(NamedTuple):
     K: tuple[Float[Array, "k _"] | None, ...]
 
 
-def _row_space(rows: Float[Array, "_ i"], w: Float[Array, "i"], least: float) -> Float[Array, "_ i"]:
-    """Few rows, orthonormal under w, of which all are combinations."""
+def _row_space(
+    rows: Float[Array, "_ i"], w: Float[Array, "i"], exactly: Float[Array, "i"] | None, largest: float
+) -> tuple[Float[Array, "_ i"], Float[Array, "_"], float]:
+    """Few rows, orthonormal under w, how much the others see of each (`columns`), and their largest singular value.
+
+    A last one, of which they see nothing, makes `exactly` a combination of all.
+    """
     if not np.isfinite(rows).all():
-        return np.diag(1 / np.sqrt(w))
-    _, values, right = np.linalg.svd(np.linalg.qr(rows * np.sqrt(w), mode="r"), full_matrices=False)
-    return right[values > least * values[0]] / np.sqrt(w)
+        return np.diag(1 / np.sqrt(w)), np.ones(w.size), 0.0
+    right, values, seen = _seen((rows * np.sqrt(w)).T, _MEANT, largest)
+    if exactly is not None:
+        more = exactly * np.sqrt(w)
+        for _ in range(2):
+            more = more - right @ (right.T @ more)
+        size = float(np.linalg.norm(more))
+        if size > _LOST * float(np.linalg.norm(exactly * np.sqrt(w))):
+            right, seen = np.column_stack([right, more / size]), np.append(seen, 0.0)
+    return right.T / np.sqrt(w), seen, float(values.max(initial=0.0))
 
 
 @dataclass(frozen=True)
@@ -227,26 +317,35 @@ class Model:
         means, size = self.means, self.w.size
         parts = [b for _, b in means.cases] + list(means.independent)
         every = [slice(start, start + size) for start in range(0, parts[0].shape[1], size)]
-        own: list[list[Array]] = [[h[None]] for h in means.h.reshape(-1, size)]
+        plain: list[Array | None] = list(means.h.reshape(-1, size))
+        own: list[list[Array]] = [[] for _ in plain]
         for sector, combined, excess in zip(self.sectors, means.carried, means.excess, strict=False):
             own += [[] if excess is None else [sector.K]] * combined.shape[0]
-        least = _LOST if self.problem.steps == 1 else _SMOOTH
-        bases = tuple(
-            _row_space(np.concatenate([part[:, at] for part in parts] + more), self.w, least)
-            for at, more in zip(every, own, strict=True)
-        )
+            plain += [None] * combined.shape[0]
+        neurons, largest = np.sqrt(self.weight)[:, None], 0.0
+        bases, fading = list[Array](), list[Array]()
+        for at, more, h in zip(every, own, plain, strict=True):
+            rows = np.concatenate([neurons * part for part in [*(part[:, at] for part in parts), *more]])
+            B, seen_of, values = _row_space(rows, self.w, h, largest)
+            largest = largest or values
+            bases.append(B)
+            fading.append(seen_of)
 
         def seen(b: Array) -> Array:
-            return np.concatenate([(b[..., at] * self.w) @ B.T for at, B in zip(every, bases, strict=True)], axis=-1)
+            each = zip(every, bases, fading, strict=True)
+            return np.concatenate([((b[..., at] * self.w) @ B.T) * share for at, B, share in each], axis=-1)
 
         stops = [int(stop) for stop in np.cumsum([len(B) for B in bases])]
         return FewColumns(
-            bases,
+            tuple(bases),
             tuple(slice(stop - len(B), stop) for B, stop in zip(bases, stops, strict=True)),
             tuple((p, seen(b)) for p, b in means.cases),
             tuple(seen(b) for b in means.independent),
-            np.concatenate([B @ (self.w * h[0][0]) for B, h in zip(bases, own[: means.h.size // size], strict=False)]),
-            tuple((more[0] * self.w) @ B.T if more else None for B, more in zip(bases, own, strict=True)),
+            np.concatenate([B @ (self.w * h) for B, h in zip(bases, plain, strict=True) if h is not None]),
+            tuple(
+                ((more[0] * self.w) @ B.T) * share if more else None
+                for B, more, share in zip(bases, own, fading, strict=True)
+            ),
         )
 
     @property

@@ -132,9 +132,12 @@ def _side(members: list[_Point], at: Problem, level: str, nodes: int) -> list[_P
 
 
 def _sizes(model: Model) -> tuple[object, ...]:
-    """Rows, neurons, and the columns that sectors and means are cut to."""
+    """Rows and neurons, and where inputs have a covariance the columns that are cut; elsewhere they fade (`sectors.columns`)."""
+    sizes = model.w.size, model.theta.size
+    if model.means.coupled is None:
+        return sizes
     columns = tuple(sector.factors[1].shape for sector in model.sectors)
-    return model.w.size, model.theta.size, columns, tuple(b.shape for _, b in model.means.cases)
+    return *sizes, columns, tuple(b.shape for _, b in model.means.cases)
 
 
 def _by_errors(move: Move, level: str, nodes: int) -> float:
