@@ -30,6 +30,7 @@ nitpick_ignore = [
     ("py:class", f"onestride.{name}")
     for name in (
         "experiments.outcome.T",
+        "simulation.network.T",
         "estimator._explain.Facts",
         "_backend.devices.Backend",
         "_backend.arrays.DeviceArray",

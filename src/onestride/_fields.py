@@ -40,10 +40,30 @@ def _real(allowed: str, test: Callable[[float], bool]) -> BeforeValidator:
     return BeforeValidator(check)
 
 
+def _spec(value: Any, callables: bool) -> Any:
+    """A name, a tuple of finite floats, or (for teachers) a callable."""
+    if isinstance(value, str):
+        return value
+    if callables and callable(value):
+        if type(value).__hash__ is None:
+            raise fail("hashable when it is a function (wrap it: lambda z: f(z))", type(value).__name__)
+        return value
+    kinds = "a name, a list of Hermite coefficients or a function" if callables else "a name or Hermite coefficients"
+    try:
+        numbers = tuple(float(v) for v in value)
+    except (TypeError, ValueError, OverflowError):
+        raise fail(kinds, value) from None
+    if not numbers or not all(map(math.isfinite, numbers)):
+        raise fail(f"{kinds}, all finite", value)
+    return numbers
+
+
 Count = Annotated[int, BeforeValidator(_whole)]
 Positive = Annotated[float, _real("a finite number above 0", lambda x: x > 0)]
 NonNegative = Annotated[float, _real("a finite number, 0 or more", lambda x: x >= 0)]
 Real = Annotated[float, _real("a finite number", lambda _: True)]
+ActivationSpec = Annotated[str | tuple[float, ...], BeforeValidator(lambda value: _spec(value, False))]
+TeacherSpec = Annotated[Any, BeforeValidator(lambda value: _spec(value, True))]
 
 
 class Frozen(BaseModel):

@@ -11,17 +11,16 @@ ridge      min_a (1/n)‖ỹ − Fa‖² + λ‖a‖²,  F = σ(X̃Wᵀ),  X̃ f
 from __future__ import annotations
 
 import json
-import math
 import tomllib
 from collections.abc import Callable, Iterator, Sequence
-from typing import Annotated, Any, Literal, cast
+from typing import Any, Literal, cast
 
 import numpy as np
 from numpy.typing import ArrayLike
-from pydantic import BeforeValidator, Field, ValidationInfo, field_serializer, field_validator, model_validator
+from pydantic import Field, ValidationInfo, field_serializer, field_validator, model_validator
 
 from onestride import _html, functions
-from onestride._fields import Count, Frozen, NonNegative, Positive, fail
+from onestride._fields import ActivationSpec, Count, Frozen, NonNegative, Positive, TeacherSpec, fail
 from onestride._numerics import Array, Float
 from onestride.functions import Function, InputError
 from onestride.inputs import Covariance, InputLaw, input_law, read_inputs
@@ -101,8 +100,8 @@ class Problem(Frozen):
     n: Count
     d: Count
     N: Count
-    activation: Annotated[str | tuple[float, ...], BeforeValidator(lambda v: _spec(v, False))] = "relu"
-    teacher: Annotated[Any, BeforeValidator(lambda v: _spec(v, True))] = (0.0, 1.0)
+    activation: ActivationSpec = "relu"
+    teacher: TeacherSpec = (0.0, 1.0)
     noise: NonNegative = 0.0
     ridge: Positive = 0.1
     step: Step = Step.none()
@@ -357,24 +356,6 @@ class Problem(Frozen):
         if not isinstance(data, dict):
             raise InputError(f"a problem in {kind} is a table of named values, got {type(data).__name__}")
         return cls(**cast("dict[str, Any]", data))
-
-
-def _spec(value: Any, callables: bool) -> Any:
-    """A name, a tuple of finite floats, or (for teachers) a callable."""
-    if isinstance(value, str):
-        return value
-    if callables and callable(value):
-        if type(value).__hash__ is None:
-            raise fail("hashable when it is a function (wrap it: lambda z: f(z))", type(value).__name__)
-        return value
-    kinds = "a name, a list of Hermite coefficients or a function" if callables else "a name or Hermite coefficients"
-    try:
-        numbers = tuple(float(v) for v in value)
-    except (TypeError, ValueError, OverflowError):
-        raise fail(kinds, value) from None
-    if not numbers or not all(map(math.isfinite, numbers)):
-        raise fail(f"{kinds}, all finite", value)
-    return numbers
 
 
 def grid_axis(name: str, values: ArrayLike, *, positive: bool = False) -> Float[Array, "axis"]:
