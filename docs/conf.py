@@ -22,6 +22,7 @@ extensions = [
     "sphinx_gallery.gen_gallery",
     "mathml",
     "docstrings",
+    "offline",
 ]
 exclude_patterns = ["_build", "gallery"]
 nitpicky = True

@@ -103,8 +103,8 @@ def test_what_diverges_is_followed_no_further():
 
 @pytest.mark.long
 def test_few_nodes_follow_neurons_that_saturate_at_different_times():
-    """Ten steps of tanh: nodes of the readout crowd where the weight rises steeply; twice as many give the same to 0.5 %."""
-    p = problem(d=100, n=800, N=200, activation="tanh", teacher=(0, 1.0), gradient="labels", noise=0.0, steps=10)
+    """Six steps of tanh: nodes of the readout crowd where the weight rises steeply; twice as many give the same to 0.5 %."""
+    p = problem(d=100, n=800, N=200, activation="tanh", teacher=(0, 1.0), gradient="labels", noise=0.0, steps=6)
     p = p.replace(step=Step(exponent=0.5), ridge=0.1)
     assert travel(p).steepness > 5
     (few, _, some), (many, _, more) = (

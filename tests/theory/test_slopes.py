@@ -76,7 +76,7 @@ def test_one_side_is_enough():
 
 @pytest.mark.long
 def test_slopes_on_the_samples_of_the_step():
-    p = problem(fresh=False)
+    p = problem(fresh=False, readout="rademacher")
     np.testing.assert_allclose(slopes(p, moves(p), nodes=NODES)[1], differences(moves(p)), atol=1e-5)
 
 
