@@ -511,7 +511,7 @@ def test_direction_of_a_teacher_without_power():
 )
 @pytest.mark.parametrize("gradient", ["labels", "full"])
 def test_the_exact_step_has_the_limit_of_smoothed_powers(activation, alpha, tolerance, gradient):
-    """The default theory at n = 1e15, windows 2, 3 and 1; in the first two the paper's limits are 0.3 to 4 % below."""
+    """The default theory at n = 1e15, windows 2, 3 and 1; in the first two the paper's limits are 0.3 to 1.2 % below."""
     problem = one.Problem(
         n=10**15,
         d=10**15 // 2,
