@@ -145,6 +145,24 @@ def test_numbers_of_an_earlier_alpha_are_marked_until_the_new_ones_are_there(pag
     expect(page.locator(".stale")).to_have_count(0)
 
 
+def test_a_mistake_in_one_call_does_not_silence_the_one_asked_meanwhile(small):
+    seen = small.evaluate("""async () => {
+        const { latest } = await import("/static/net.js");
+        const seen = [];
+        let fail;
+        const call = latest(async (x) => {
+            seen.push(x);
+            if (x === 1) await new Promise((_, refuse) => { fail = refuse; });
+        });
+        const first = call(1).catch(() => {});
+        call(2);
+        fail(new Error("the first"));
+        await first;
+        return seen;
+    }""")
+    assert seen == [1, 2]
+
+
 def test_a_fraction_is_a_number_and_a_comma_gets_help(page):
     page.goto(f"{SMALL}&phi=1/2")
     settled(page)

@@ -39,7 +39,8 @@ export function latest(call) {
         await call(current);
       }
     } finally {
-      busy = false; // a mistake in one call does not silence those after it
+      busy = false;
+      if (next) request(next.argument); // a mistake in one call does not silence the one asked meanwhile
     }
   };
 }
