@@ -37,6 +37,7 @@ PARTS: dict[str, tuple[Any, str]] = {
     "Gram matrices": (Rows, "panels"),
     "factorisation": (Panels, "cholesky"),
     "refinement": (shifted, "refine"),
+    "weights set aside": (Trained, "set_aside"),
     "weights back": (Trained, "at_hand"),
     "test": (run, "held_out"),
     "slopes": (run, "measured"),
@@ -167,6 +168,9 @@ def main() -> None:
     options = parser.parse_args()
     rates: dict[str, float] = {}
     timeline = Timeline() if options.parts else None
+    start = time.perf_counter()
+    torch.zeros(1, device=options.device)
+    print(f"context {time.perf_counter() - start:.2f} s", flush=True)
     if not options.cold:
         rates = machine_rates(options.device)
         print(torch.cuda.get_device_name(), {k: f"{v / 1e12:.1f} TFLOP/s" for k, v in rates.items()}, flush=True)

@@ -24,7 +24,8 @@ LARGE = 2**30  # bytes: arrays from there on travel in parts
 COPIERS = 8
 PART = 2**25  # bytes
 ONE_BY_ONE = 1024  # matrices of that size are factorised one after the other: devices have stacks of small ones in mind
-HALF_RANGE = (2.0**-6, 2.0**9)  # largest numbers of arrays that are put in half precision as they are
+# how many numbers a matrix has that is worth half precision, and the largest of those that are put there as they are
+HALF_FROM, HALF_RANGE = 2**24, (2.0**-6, 2.0**9)
 # page-locked memory is reserved by several threads, where torch has not been told otherwise: it is what a first call waits for
 PINNED = "pinned_use_cuda_host_register:True,pinned_num_register_threads:8"
 
@@ -90,6 +91,7 @@ class Backend:
 
     def fetched(self, array: Any) -> Future[np.ndarray]:
         """`get`, in a thread, while the device goes on; the array must not change meanwhile."""
+        self._wait()
         pool = ThreadPoolExecutor(1)
         found = pool.submit(self.get, array)
         pool.shutdown(wait=False)
@@ -106,11 +108,10 @@ class Backend:
             yield
         own.synchronize()
 
-    def shared(self, array: Any) -> Any:
-        """An array made `beside`, to be read by everybody: its memory is not used again before that is done."""
+    def hold(self, array: Any) -> None:
+        """Take over an array made `beside`: its memory is not used again there before what reads it here is done."""
         if self.device.startswith("cuda"):
-            array.record_stream(importlib.import_module("torch").cuda.default_stream(self._torch_device))
-        return array
+            array.record_stream(importlib.import_module("torch").cuda.current_stream(self._torch_device))
 
     def empty(self, *shape: int, dtype: str | None = None) -> Any:
         """An uninitialised array."""
@@ -162,7 +163,8 @@ class Backend:
 
         Where `fast_products` round to 11 bits it is put in half precision, which has as many: twice as fast, and half the bytes.
         """
-        if not (dtype == "float32" and self.device.startswith("cuda") and self._rounds and _half(self._torch_device)):
+        large = dtype == "float32" and array.shape[-2] * array.shape[-1] >= HALF_FROM
+        if not (large and self.device.startswith("cuda") and self._rounds and _half(self._torch_device)):
             return self.put(array, dtype), 1.0
         if unit is None:
             largest = float(abs(array).max())
@@ -219,6 +221,11 @@ class Backend:
         finally:
             matmul.allow_tf32 = before
 
+    def _wait(self) -> None:
+        """Until the device has done what it was told in this thread."""
+        if self.device.startswith("cuda"):
+            importlib.import_module("torch").cuda.current_stream(self._torch_device).synchronize()
+
     @property
     def _rounds(self) -> bool:
         return importlib.import_module("torch").backends.cuda.matmul.allow_tf32
@@ -240,7 +247,7 @@ class Backend:
                 with self.beside("copies"):
                     target[part].copy_(stage, non_blocking=True)
 
-        torch.cuda.default_stream(self._torch_device).synchronize()  # it has done what it was told before
+        self._wait()
         with ThreadPoolExecutor(COPIERS) as pool:
             list(pool.map(copy, range(0, rows, size)))
 

@@ -56,7 +56,7 @@ def device_normals(generator: np.random.Generator, rows: int, length: int, backe
     words = _words(state["state"]["state"], state["state"]["inc"], int(_MORE * count) + 2 * _LANE, backend)
     numbers, keep = _numbers(words, _tables(backend), backend)
     found = words[:0] if keep is None else numbers[keep]
-    return backend.shared(xp.reshape(found[:count], (rows, length))) if found.shape[0] >= count else None
+    return xp.reshape(found[:count], (rows, length)) if found.shape[0] >= count else None
 
 
 @lru_cache

@@ -103,32 +103,37 @@ def drawn_there(problem: Problem, backend: Backend) -> bool:
 def in_order(tasks: Iterable[Callable[[], T]], problem: Problem, backend: Backend) -> Iterator[T]:
     """What the tasks draw, the next blocks while one is used: by threads of the host, or by the device beside its other work."""
     if not drawn_there(problem, backend):
-        return prefetched(tasks)
+        yield from prefetched(tasks)
+        return
 
     def beside(task: Callable[[], T]) -> T:
         with backend.beside("draws"):
             return task()
 
-    return prefetched((partial(beside, task) for task in tasks), 1, AHEAD)
+    for drawn in prefetched((partial(beside, task) for task in tasks), 1, AHEAD):
+        backend.hold(drawn.X if isinstance(drawn, Batch) else drawn)
+        yield drawn
 
 
 def joined(batches: Iterable[Batch], backend: Backend) -> Iterator[Batch]:
-    """Batches as they are on the host; of those on a device as many in one as its products need rows."""
+    """Batches as they are on the host; on a device as many in one as a tile of its products has rows."""
+    if backend.on_host:
+        yield from batches
+        return
     waiting: list[Batch] = []
     for batch in batches:
-        waiting.append(batch)
-        if on_host(batch.X) or sum(one.y.size for one in waiting) >= tiles.DEVICE_ROWS:
+        if waiting and sum(one.y.size for one in (*waiting, batch)) > tiles.DEVICE_ROWS:
             yield _in_one(waiting, backend)
             waiting = []
-    if waiting:
-        yield _in_one(waiting, backend)
+        waiting.append(batch)
+    yield _in_one(waiting, backend)
 
 
 def _in_one(batches: list[Batch], backend: Backend) -> Batch:
     if len(batches) == 1:
         return batches[0]
     labels = (np.concatenate([getattr(batch, name) for batch in batches]) for name in ("signal", "y"))
-    return Batch(backend.xp.concat([batch.X for batch in batches], axis=0), *labels)
+    return Batch(backend.xp.concat([backend.put(batch.X) for batch in batches], axis=0), *labels)
 
 
 def weight_tasks(problem: Problem, seed: int, backend: Backend = HOST) -> list[Callable[[], Array]]:
@@ -241,7 +246,7 @@ def held_out_tiles(
     """Fresh test inputs and their noiseless labels, tile by tile; `drawn` as in `draw_weights`."""
     tasks = batch_tasks(problem, seed, "test_inputs", None, rows, backend=backend)
     drawn = in_order(tasks, problem, backend) if drawn is None else drawn
-    for batch in joined(drawn, backend):
+    for batch in drawn:
         for part in backend.tiles(batch.y.size, problem.N):
             yield batch.X[part], batch.signal[part]
 
@@ -268,20 +273,19 @@ def gradient_sums(
         return sigma.derivative(z) * r if out is None else np.multiply(sigma.derivative(z), r, out=out)
 
     W, readout = backend.put(W0), backend.put(a)
-    G, (Xr, Xy) = backend.zeros(*W0.shape), (backend.zeros(W0.shape[1], dtype="float64") for _ in range(2))
-    residual: list[DeviceArray] = []
-    for batch in joined(batches, backend):
+    G, beta = backend.zeros(*W0.shape), np.zeros((2, W0.shape[1]))
+    residual: list[Array] = []
+    for batch in batches:
         for rows in backend.tiles(batch.y.size, a.size):
             X, y = backend.put(batch.X[rows]), backend.put(batch.y[rows])
             pre, r = X @ W.T, y
             if problem.gradient == "full":
                 r = y - map_tiles(sigma, pre) @ readout
             backend.add_product(G, map_tiles(weighted, pre, r[:, None]).T, X)
-            Xr += X.T @ r
-            Xy += X.T @ y
-            residual.append(r)
+            beta += [backend.get(X.T @ r), backend.get(X.T @ y)]
+            residual.append(backend.get(r))
     G *= readout[:, None]
-    return G, np.stack([backend.get(Xr), backend.get(Xy)]), backend.get(backend.xp.concat(residual))
+    return G, beta, np.concatenate(residual)
 
 
 def ridge_roles(problem: Problem) -> tuple[Role, Role]:
