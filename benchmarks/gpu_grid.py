@@ -1,27 +1,86 @@
 """A whole grid on one GPU: time, memory and share of the measured matrix-product rate.
 
-    python benchmarks/gpu_grid.py [--sizes 4096 16384 32768 65536] [--plain 16384] [--device cuda]
+    python benchmarks/gpu_grid.py [--sizes 4096 16384 32768 65536] [--plain 16384] [--device cuda] [--parts] [--cold]
 
 d = n/2, N = 3n/2, ReLU, H₁ + H₂/√2, 8 exponents × 3 penalties, train and test (n test samples), one seed. The first
 time a size runs, page-locked memory is reserved for its draws; sizes up to 32,768 run a second time. The plain version
-keeps everything and factorises in float64 once per penalty.
+keeps everything and factorises in float64 once per penalty. `--parts` waits for the device after every part and prints where
+the time goes; `--cold` runs nothing before the first size, whose first call is then the first of the process.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import threading
 import time
+from typing import Any
 
 import numpy as np
 import torch
 
 import onestride as one
+from onestride.simulation import features, network, run, shifted
+from onestride.simulation.features import Trained
 from onestride.simulation.network import draw_batch, draw_network, held_out_tiles
+from onestride.simulation.panels import Panels
+from onestride.simulation.rows import Rows
 from onestride.simulation.run import simulate_grid
 
 STEP = one.Step(constant=1.0, exponent=0.3)
 EXPONENTS, RIDGES = np.linspace(0.05, 0.45, 8), np.array([0.01, 0.1, 1.0])
+PARTS: dict[str, tuple[Any, str]] = {
+    "draw": (network, "device_normals"),
+    "weights": (run, "draw_weights"),
+    "gradient": (run, "gradient_sums"),
+    "products with the inputs": (features, "_products"),
+    "Gram matrices": (Rows, "panels"),
+    "factorisation": (Panels, "cholesky"),
+    "refinement": (shifted, "refine"),
+    "weights set aside": (Trained, "set_aside"),
+    "weights back": (Trained, "at_hand"),
+    "test": (run, "held_out"),
+    "slopes": (run, "measured"),
+}
+
+
+class Timeline:
+    """Seconds and calls by part, each without the parts inside it; draws in a thread of their own are beside the others."""
+
+    def __init__(self) -> None:
+        self.spent: dict[str, list[float]] = {}
+        self._own = threading.local()
+        for label, (owner, name) in PARTS.items():
+            self._watch(label, owner, name)
+
+    def _watch(self, label: str, owner: Any, name: str) -> None:
+        plain = getattr(owner, name)
+
+        def timed(*args: Any, **options: Any) -> Any:
+            beside = threading.current_thread() is not threading.main_thread()
+            inside = self._own.__dict__.setdefault("inside", [])
+            wait = (lambda: None) if beside else torch.cuda.synchronize
+            wait()
+            start = time.perf_counter()
+            inside.append(0.0)
+            try:
+                return plain(*args, **options)
+            finally:
+                wait()
+                took, within = time.perf_counter() - start, inside.pop()
+                if inside:
+                    inside[-1] += took
+                part = self.spent.setdefault(label + " (beside)" * beside, [0, 0.0])
+                part[0] += 1
+                part[1] += took - within
+
+        setattr(owner, name, timed)
+
+    def told(self) -> str:
+        """One part after the other, and from then on from zero."""
+        parts = "; ".join(f"{label} {seconds:.2f} s ({calls:.0f})" for label, (calls, seconds) in self.spent.items())
+        self.spent.clear()
+        return parts
 
 
 def problem(n: int) -> one.Problem:
@@ -104,10 +163,18 @@ def main() -> None:
     parser.add_argument("--sizes", type=int, nargs="+", default=[4096, 16384, 32768, 65536])
     parser.add_argument("--plain", type=int, nargs="*", default=[4096, 16384])
     parser.add_argument("--device", default="cuda")
+    parser.add_argument("--parts", action="store_true")
+    parser.add_argument("--cold", action="store_true")
     options = parser.parse_args()
-    rates = machine_rates(options.device)
-    print(torch.cuda.get_device_name(), {k: f"{v / 1e12:.1f} TFLOP/s" for k, v in rates.items()}, flush=True)
-    simulate_grid(problem(1024), EXPONENTS[:1], RIDGES, 1, device=options.device)  # warm up
+    rates: dict[str, float] = {}
+    timeline = Timeline() if options.parts else None
+    start = time.perf_counter()
+    torch.zeros(1, device=options.device)
+    print(f"context {time.perf_counter() - start:.2f} s", flush=True)
+    if not options.cold:
+        rates = machine_rates(options.device)
+        print(torch.cuda.get_device_name(), {k: f"{v / 1e12:.1f} TFLOP/s" for k, v in rates.items()}, flush=True)
+        simulate_grid(problem(1024), EXPONENTS[:1], RIDGES, 1, device=options.device)  # warm up
     rows = []
     for n in options.sizes:
         p = problem(n)
@@ -117,9 +184,11 @@ def main() -> None:
             start = time.perf_counter()
             s = simulate_grid(p, EXPONENTS, RIDGES, 1, n_test=n, device=options.device, untrained=False)
             times.append(time.perf_counter() - start)
+            if timeline is not None:
+                print(f"  of {times[-1]:.2f} s: {timeline.told()}", flush=True)
         seconds = times[-1]
         count = flops(p, EXPONENTS.size, RIDGES.size)
-        share = sum(count.values()) / seconds / rates["gemm64"]
+        share = sum(count.values()) / seconds / rates.get("gemm64", np.nan)
         memory = torch.cuda.max_memory_allocated() / 2**30
         rows.append({"n": n, "seconds": times, "GiB": memory, "share": share, **count})
         taken = " s, then ".join(f"{t:.2f}" for t in times)

@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 
 from networks import TORCH, largest_gap, problem
-from onestride._backend import Backend, choose, device_normals, stream
+from onestride._backend import Backend, choose, device_normals, prefetched, stream, streams, tiles
 from onestride.simulation import network
+from onestride.simulation.cost import Plan
 from onestride.simulation.run import simulate_grid
 
 
@@ -28,8 +29,21 @@ def test_another_generator_is_left_to_numpy():
 
 
 @TORCH
-def test_a_device_that_draws_itself_measures_the_same(monkeypatch):
+@pytest.mark.parametrize("kept", [True, False], ids=["weights kept", "weights set aside"])
+def test_a_device_that_draws_itself_measures_the_same(kept, monkeypatch):
     p = problem(n=150, d=40, N=170)
+    monkeypatch.setattr(streams, "BLOCK_NUMBERS", 1000)  # several blocks of each array, which are joined
+    monkeypatch.setattr(tiles, "DEVICE_ROWS", 60)
     here = simulate_grid(p, [0.1, 0.3], [0.1], 1)
     monkeypatch.setattr(network, "draws_itself", lambda *_: True)
+    monkeypatch.setattr(Plan, "keeps_weights", kept)
     assert largest_gap(simulate_grid(p, [0.1, 0.3], [0.1], 1, device="torch"), here) < 1e-9
+
+
+@pytest.mark.parametrize(("workers", "ahead"), [(None, None), (1, 4), (3, 1)])
+def test_what_is_drawn_ahead_comes_in_order_and_no_further_than_asked(workers, ahead):
+    begun: list[int] = []
+    for k, found in enumerate(prefetched((lambda i=i: begun.append(i) or i for i in range(20)), workers, ahead)):
+        assert found == k
+        if ahead is not None:
+            assert max(begun) <= k + ahead

@@ -20,7 +20,7 @@ from onestride._backend.devices import Backend
 
 LEAST = 2**22  # numbers: fewer are drawn sooner by the host than a device takes to be told
 _A = 0x2360ED051FC65DA44385DF649FCCF645
-_WORD, _HALF, _SIZE = 2**64 - 1, 2**32 - 1, 2**128
+_WORD, _HALF, _SIZE, _LEAST = 2**64 - 1, 2**32 - 1, 2**128, -(2**63)
 _LANE = 2**13  # consecutive words of one row
 _MORE = 1.03  # words for each number; 1.023 are used
 _PAIRS = 16  # asked for in the tail: all are refused once in 10¹⁴ times
@@ -56,7 +56,7 @@ def device_normals(generator: np.random.Generator, rows: int, length: int, backe
     words = _words(state["state"]["state"], state["state"]["inc"], int(_MORE * count) + 2 * _LANE, backend)
     numbers, keep = _numbers(words, _tables(backend), backend)
     found = words[:0] if keep is None else numbers[keep]
-    return backend.copy(xp.reshape(found[:count], (rows, length))) if found.shape[0] >= count else None
+    return xp.reshape(found[:count], (rows, length)) if found.shape[0] >= count else None
 
 
 @lru_cache
@@ -114,23 +114,21 @@ def _times(a: Wide, b: Wide) -> Wide:
 
 def _multiply_add(a: Wide, b: Wide, c: Wide) -> Wide:
     """Ab + c modulo 2¹²⁸, by halves of words; signed words overflow as unsigned ones do."""
-    (a1, a0), (b1, b0), (c1, c0) = ((_shifted(x.lo, 32), x.lo & _HALF) for x in (a, b, c))
-    low, left, right = a0 * b0, a0 * b1, a1 * b0
-    middle = _shifted(low, 32)
-    low &= _HALF
-    low += c0
-    middle += low >> 32
-    middle += left & _HALF
-    middle += right & _HALF
-    middle += c1
-    hi = a1 * b1
-    hi += _shifted(left, 32)
+    (a1, a0), (b1, b0) = ((_shifted(x.lo, 32), x.lo & _HALF) for x in (a, b))
+    middle = _shifted(a0 * b0, 32)
+    middle += a1 * b0
+    right = a0 * b1
+    right += middle & _HALF
+    hi = _shifted(middle, 32)
     hi += _shifted(right, 32)
-    hi += middle >> 32
+    hi += a1 * b1
     hi += a.hi * b.lo
     hi += a.lo * b.hi
     hi += c.hi
-    return Wide(hi, (middle << 32) | (low & _HALF))
+    lo = a.lo * b.lo
+    lo += c.lo
+    hi += (lo ^ _LEAST) < (c.lo ^ _LEAST)  # carried
+    return Wide(hi, lo)
 
 
 def _shifted(x: Any, by: int) -> Any:
@@ -145,17 +143,17 @@ def _numbers(words: Any, tables: Ziggurat, backend: Backend) -> tuple[Any, Any]:
     """The number that each word would begin, and which of them do; None where the tail does not end."""
     xp, last = backend.xp, words.shape[0] - 2 * _PAIRS - 1
     place, size = words & 511, (words >> 9) & (_DIGITS - 1)
-    x = xp.astype(size, xp.float64) * xp.take(tables.width, place, axis=0)
-    keep = size < xp.take(tables.inside, place, axis=0)
+    x = xp.astype(size, xp.float64) * tables.width[place]
+    keep = size < tables.inside[place]
     keep[last:] = True  # far beyond what is asked for, and nothing follows
     (rare,) = xp.nonzero(~keep)
-    layer, own = xp.take(place, rare, axis=0) & 255, xp.take(x, rare, axis=0)
-    chance = _uniform(xp.take(words, rare + 1, axis=0), xp)
-    density, below = (xp.take(table, layer, axis=0) for table in (tables.density, tables.below))
+    layer, own = place[rare] & 255, x[rare]
+    chance = _uniform(words[rare + 1], xp)
+    density, below = tables.density[layer], tables.below[layer]
     accepted = (below - density) * chance + density < xp.exp(-0.5 * own * own)
     (which,) = xp.nonzero(layer == 0)
-    tail = xp.take(rare, which, axis=0)
-    values, length = _tail(words, tail, xp.take(size, tail, axis=0), tables, backend)
+    tail = rare[which]
+    values, length = _tail(words, tail, size[tail], tables, backend)
     if values is None:
         return x, None
     x[tail], accepted[which] = values, True
@@ -169,7 +167,7 @@ def _beginnings(rare: Any, tail: Any, length: Any, count: int, backend: Backend)
     """Which of the words at `rare`, each in need of more, were not taken by one before; of those that were, few would have taken another."""
     begins, xp = rare >= 0, backend.xp
     while True:
-        now = ~xp.take(_taken(rare, tail, length, begins, count, backend), rare, axis=0)
+        now = ~_taken(rare, tail, length, begins, count, backend)[rare]
         if bool(xp.all(now == begins)):
             return begins
         begins = now
@@ -181,8 +179,8 @@ def _taken(rare: Any, tail: Any, length: Any, begins: Any, count: int, backend: 
     taken = xp.zeros(count, dtype=xp.bool, **backend.where)
     taken[rare + 1] = begins
     further = xp.arange(2, 2 * _PAIRS + 1, **backend.where)
-    some = (further < length[:, None]) & xp.take(begins, tail, axis=0)[:, None]
-    taken[(xp.take(rare, tail, axis=0)[:, None] + further)[some]] = True
+    some = (further < length[:, None]) & begins[tail][:, None]
+    taken[(rare[tail][:, None] + further)[some]] = True
     return taken
 
 
@@ -191,14 +189,14 @@ def _tail(words: Any, tail: Any, size: Any, tables: Ziggurat, backend: Backend) 
     xp, r = backend.xp, float(tables.width[255]) * _DIGITS
     after = xp.arange(1, 2 * _PAIRS + 1, **backend.where)
     at = xp.reshape(tail[:, None] + after, (-1,))
-    both = xp.reshape(-xp.log1p(-_uniform(xp.take(words, at, axis=0), xp)), (-1, _PAIRS, 2))
+    both = xp.reshape(-xp.log1p(-_uniform(words[at], xp)), (-1, _PAIRS, 2))
     beyond = both[..., 0] * (1 / r)
     ends = 2 * both[..., 1] > beyond * beyond
     if not bool(xp.all(xp.any(ends, axis=1))):
         return None, None
     first = xp.argmax(xp.astype(ends, xp.int8), axis=1)
     places = xp.arange(0, tail.shape[0], **backend.where) * _PAIRS + first
-    value = r + xp.take(xp.reshape(beyond, (-1,)), places, axis=0)
+    value = r + xp.reshape(beyond, (-1,))[places]
     return xp.where((size >> 8) & 1 == 1, -value, value), 1 + 2 * (first + 1)
 
 

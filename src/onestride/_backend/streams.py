@@ -36,17 +36,14 @@ def row_blocks(rows: int, row_length: int) -> list[slice]:
     return [slice(start, min(start + size, rows)) for start in range(0, rows, size)]
 
 
-def prefetched(tasks: Iterable[Callable[[], T]], *, ahead: bool = True) -> Iterator[T]:
-    """The results of the tasks in order; the next ones are computed in threads while one is used, unless not `ahead`."""
-    if not ahead:
-        yield from (task() for task in tasks)
-        return
-    workers = min(threads(), MOST_AHEAD)
+def prefetched(tasks: Iterable[Callable[[], T]], workers: int | None = None, ahead: int | None = None) -> Iterator[T]:
+    """The results of the tasks in order; the next ones, as many as there are threads unless given, are computed while one is used."""
+    workers = workers or min(threads(), MOST_AHEAD)
     with ThreadPoolExecutor(workers) as pool:
         waiting = []
         for task in tasks:
             waiting.append(pool.submit(task))
-            if len(waiting) > workers:
+            if len(waiting) > (ahead or workers):
                 yield waiting.pop(0).result()
         while waiting:
             yield waiting.pop(0).result()

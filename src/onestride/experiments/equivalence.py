@@ -28,7 +28,7 @@ from onestride.simulation.equivalent import HIGHEST, VARIANTS, MeasuredExpansion
 from onestride.theory.predict import predict
 
 CLAIM = "In window ℓ both errors are the same in the limit with F, with F_ℓ, and with F₀ in it replaced by c₁X̃W₀ᵀ + c_{>1}Z."
-SIZES = {"ns": ((100, 200), (300, 600, 1200), (500, 1000, 2000, 4000)), "seeds": (3, 10, 10), "points": (5, 15, 15)}
+SIZES = {"ns": ((100, 200), (300, 600, 1200), (500, 1000, 2000, 4000)), "seeds": (3, 10, 8), "points": (5, 15, 15)}
 CURVES = {"F_0": "F₀", "F_1": "F₁", "F_2": "F₂", "F_4": "F₄", "Gaussian F_window": "Gaussian"}  # F₃ = F₂: c₃ = 0
 BEND = 5.0
 CHANGE = f"change in %, logarithmic beyond {BEND:g}"

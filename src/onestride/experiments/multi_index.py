@@ -28,7 +28,7 @@ SIZES = {
     "d": (60, 200, 400),
     "steps": (4, 6, 8),
     "seeds": (3, 8, 8),
-    "theory": (1, 4, 4),
+    "theory": (1, 4, 3),
 }  # twice the time for each step more
 TEACHERS = {
     "z₁ + z₁z₂": ("staircase", 2, (0.0, 1.0)),

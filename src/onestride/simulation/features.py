@@ -1,8 +1,10 @@
 """Features after steps of every size η, σ(XW₀ᵀ + ηXGᵀ): two matrix products serve all of them."""
 
+# pyright: reportConstantRedefinition=false
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from concurrent.futures import Future
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -13,7 +15,7 @@ from onestride._numerics import Array
 from onestride.functions import Function
 from onestride.problem import Problem
 from onestride.simulation.cost import Plan
-from onestride.simulation.network import Batch, draw_network, draw_weights, trained_weights
+from onestride.simulation.network import Batch, draw_network, draw_weights, joined, trained_weights
 from onestride.simulation.rows import Rows
 
 
@@ -22,7 +24,7 @@ class Trained:
     """W₀ and the gradient G of one step, W = W₀ + ηG for every η; after several steps the final W of `each` η.
 
     A device that cannot hold them beside the features has neither while it fits: W₀ (None) is drawn anew when it is needed
-    and G rests on the host. Of several seeds at once both have one more axis, the first.
+    and G rests on the host, where `copied` brings it meanwhile. Of several seeds at once both have one more axis, the first.
     """
 
     plan: Plan
@@ -32,6 +34,7 @@ class Trained:
     G: DeviceArray | None = None
     each: tuple[Array, ...] = ()
     stacked: bool = False
+    copied: Future[Array] | None = None
 
     @property
     def seed(self) -> int:
@@ -52,6 +55,11 @@ class Trained:
         """G on the device."""
         assert self.G is not None, "after several steps there is no one gradient"
         return self.plan.backend.put(self.G)
+
+    def set_aside(self) -> None:
+        """W₀ is forgotten, and G on the host."""
+        assert self.copied is not None, "the plan keeps the weights"
+        self.W0, self.G, self.copied = None, self.copied.result(), None
 
     def at_hand(self) -> Trained:
         """With W₀ and G on the device, where the features are gone and there is room for them again."""
@@ -96,7 +104,7 @@ def fitted_rows(trained: Trained, samples: Callable[[], Iterator[Batch]]) -> Ite
         (pre,) = _products([trained.untrained()], samples, n, backend)
         trained.W0 = None
         (shift,) = _products([trained.step()], samples, n, backend)
-        trained.G = backend.get(trained.G)
+        trained.set_aside()
     length, width = pre.shape
     F = backend.empty(length, width) if plan.stores_features else None
     for eta in trained.etas:
@@ -111,7 +119,7 @@ def _rows_of_weights(trained: Trained, samples: Callable[[], Iterator[Batch]]) -
     """As `fitted_rows`, from X̃ and W on the device, where even two products of the shape of F have no room."""
     plan, backend = trained.plan, trained.plan.backend
     if not plan.keeps_weights:
-        trained.W0, trained.G = None, backend.get(trained.G)
+        trained.set_aside()
     X, start = backend.empty(plan.problem.n, plan.problem.d), 0
     for batch in samples():
         X[start : start + batch.y.size, :] = backend.put(batch.X)
@@ -184,7 +192,7 @@ def _products(
     N = weights[0].shape[0]
     out: list[DeviceArray] = []
     start = 0
-    for batch in samples():
+    for batch in joined(samples(), backend):
         if batch.y.size == n and backend.on_host:
             whole = backend.put(batch.X)
             return [W @ whole.T if n <= N else whole @ W.T for W in weights]

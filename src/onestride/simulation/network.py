@@ -26,6 +26,7 @@ from onestride._backend import (
     project,
     row_blocks,
     stream,
+    tiles,
 )
 from onestride._errors import InputError
 from onestride._numerics import Array, Float
@@ -33,6 +34,7 @@ from onestride.problem import Problem
 
 T = TypeVar("T")
 PROBES = 3  # draws of noise beside that of the labels, to average over it
+AHEAD = 4  # blocks that a device draws in advance
 
 
 @dataclass(frozen=True)
@@ -99,8 +101,39 @@ def drawn_there(problem: Problem, backend: Backend) -> bool:
 
 
 def in_order(tasks: Iterable[Callable[[], T]], problem: Problem, backend: Backend) -> Iterator[T]:
-    """What the tasks draw; where the host does it, the next blocks while one is used."""
-    return prefetched(tasks, ahead=not drawn_there(problem, backend))
+    """What the tasks draw, the next blocks while one is used: by threads of the host, or by the device beside its other work."""
+    if not drawn_there(problem, backend):
+        yield from prefetched(tasks)
+        return
+
+    def beside(task: Callable[[], T]) -> T:
+        with backend.beside("draws"):
+            return task()
+
+    for drawn in prefetched((partial(beside, task) for task in tasks), 1, AHEAD):
+        backend.hold(drawn.X if isinstance(drawn, Batch) else drawn)
+        yield drawn
+
+
+def joined(batches: Iterable[Batch], backend: Backend) -> Iterator[Batch]:
+    """Batches as they are on the host; on a device as many in one as a tile of its products has rows."""
+    if backend.on_host:
+        yield from batches
+        return
+    waiting: list[Batch] = []
+    for batch in batches:
+        if waiting and sum(one.y.size for one in (*waiting, batch)) > tiles.DEVICE_ROWS:
+            yield _in_one(waiting, backend)
+            waiting = []
+        waiting.append(batch)
+    yield _in_one(waiting, backend)
+
+
+def _in_one(batches: list[Batch], backend: Backend) -> Batch:
+    if len(batches) == 1:
+        return batches[0]
+    labels = (np.concatenate([getattr(batch, name) for batch in batches]) for name in ("signal", "y"))
+    return Batch(backend.xp.concat([backend.put(batch.X) for batch in batches], axis=0), *labels)
 
 
 def weight_tasks(problem: Problem, seed: int, backend: Backend = HOST) -> list[Callable[[], Array]]:

@@ -15,7 +15,7 @@ import numpy as np
 from onestride._backend import Backend, DeviceArray
 from onestride._numerics import Array, Float, Int
 
-DEVICE_BLOCK = 1024
+DEVICE_BLOCK = 2048
 STACK_BLOCK = 128  # at least, of a stack, whose products are many already
 
 # (K + s)⁻¹ of columns, of which the second argument says the shift of each
@@ -64,6 +64,7 @@ class Panels:
         L = [_for_each(column, p, stack, backend, overwrite) for column in self.columns]
         s = backend.put(np.tile(np.asarray(shifts, float), stack), kind)[:, None, None]
         failures: list[DeviceArray] = []
+        unit = None
         for index, (k, column) in enumerate(zip(self.parts, L, strict=True)):
             size = k.stop - k.start
             identity = backend.eye(size, kind)
@@ -74,9 +75,10 @@ class Panels:
             if k.stop < m:
                 panel = column[:, size:, :] @ turned(inverse)
                 column[:, size:, :] = panel
+                panel, unit = backend.factor(panel, kind, unit)
                 for j, right in zip(self.parts[index + 1 :], L[index + 1 :], strict=True):
                     below, block = slice(j.start - k.stop, None), slice(j.start - k.stop, j.stop - k.stop)
-                    backend.add_product(right, panel[:, below, :], turned(panel[:, block, :]), -1.0)
+                    backend.add_product(right, panel[:, below, :], turned(panel[:, block, :]), -unit * unit)
         if not all(float(xp.max(failed)) == 0 for failed in failures):
             raise np.linalg.LinAlgError("not positive definite")
 

@@ -92,11 +92,11 @@ class Rows:
         return K
 
     def _add_gram(self, K: Panels, dtype: str) -> None:
-        turned = self.backend.xp.matrix_transpose
+        turned, unit = self.backend.xp.matrix_transpose, None
         for _, tile in self:
-            T = self.backend.put(tile, dtype)
+            T, unit = self.backend.factor(tile, dtype, unit)
             for j, column in zip(K.parts, K.columns, strict=True):
-                self.backend.add_product(column, turned(T[..., j.start :]), T[..., j])
+                self.backend.add_product(column, turned(T[..., j.start :]), T[..., j], unit * unit)
 
     def _host_gram(self, dtype: str) -> Array:
         """By SciPy's BLAS, as everything here: NumPy's is another library, whose threads would wait beside ours."""

@@ -216,7 +216,8 @@ def _one_seed(
         else:
             G, beta = streamed_gradient(plan, seed, executor, W0, a)
         known = known.after_step(beta[0])
-        trained = Trained(plan, etas, (seed,), W0, G)
+        copied = None if plan.keeps_weights or plan.streams else backend.fetched(G)
+        trained = Trained(plan, etas, (seed,), W0, G, copied=copied)
         del W0, G
     if plan.streams:
         paths = streamed_paths(trained, ridges, executor, lambda share: tick(int(share * (etas.size - 1))))
