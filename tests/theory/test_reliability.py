@@ -20,7 +20,7 @@ from onestride.theory.profile.errors import errors as profile_errors
 from onestride.theory.profile.memory import tie
 from onestride.theory.profile.neurons import learned_direction
 from onestride.theory.reliability import _by_degrees, fluctuation, known_off
-from onestride.theory.tails import nonlinear_tails
+from onestride.theory.tails import by_entries, nonlinear_tails
 from tolerances import assert_agrees, assert_close
 
 RIDGES = (0.001, 0.01, 0.1, 1.0)
@@ -505,3 +505,17 @@ def test_neurons_stretched_along_a_teacher_that_is_not_learned_are_marked():
 def test_the_part_of_a_direction_that_is_not_learned_is_named():
     weak = even(d=14, N=200, activation="elu", teacher=[0, 0.2, 1], noise=0.5).at(exponent=0.4)
     assert "the 41 % of the teacher's direction that it does not learn" in (known_off(weak) or "")
+
+
+def test_entries_that_are_not_gaussian_change_the_labels_power_as_counted():
+    """z of ±1 entries with random β⋆, by its moments E z⁴ = 3 − 6/(d + 2): of degree two the first order is all."""
+    problem = one.Problem(n=300, d=38, N=240, teacher=[0, 1, 0.5], inputs="rademacher")
+    assert_close(by_entries(problem), -6 / 40 * 0.25 / 0.5, 1e-12)
+    assert by_entries(problem.replace(inputs="gaussian")) == 0
+
+
+@pytest.mark.parametrize(("d", "marked"), [(38, True), (1000, False)])
+def test_labels_that_notice_the_law_of_the_entries_are_marked(d, marked):
+    cubic = one.Problem(n=300, d=d, N=240, activation="erf", teacher=[0, 1, 0, 0.3], noise=0.5, inputs="rademacher")
+    assert ("rademacher entries is not yet Gaussian" in (known_off(cubic) or "")) == marked
+    assert known_off(cubic.replace(inputs="gaussian")) is None

@@ -1,4 +1,4 @@
-"""How heavy the tails are that a theory of means has to average out: those of the features and those of the residuals."""
+"""How heavy the tails are that a theory of means has to average out: those of features, of residuals, and of inputs that are not Gaussian."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import numpy as np
 
 from onestride._numerics import Array, gauss_density
 from onestride.functions import Function
+from onestride.inputs import excess_kurtosis
 from onestride.problem import Problem
 from onestride.theory.direction import direction
 from onestride.theory.profile.gradient_noise import signal_of
@@ -44,3 +45,18 @@ def residual_kurtosis(problem: Problem) -> float:
     g, w = signal.g, signal.weight
     square, other = float(w @ g**2), direction(problem).residual_power - float(w @ g**2)
     return float(w @ g**4 + 6 * square * other + 3 * other**2) / (square + other) ** 2 if square + other > 0 else 3.0
+
+
+def by_entries(problem: Problem) -> float:
+    """How independent entries of excess kurtosis κ change the power that no linear predictor reaches, noise included, relative to it.
+
+    z⋆ = β⋆·x has fourth cumulant κ₄ = κ E Σ_i β⋆_i⁴ = 3κ/(d + 2) then, and E f(z⋆) is E f + κ₄ E[f H₄]/24 of a Gaussian to first order.
+    """
+    target = problem.target
+    assert isinstance(target, Function), "one direction"
+    power = target.nonlinear_power + problem.noise**2
+    x, w = target.rule
+    seen = w * gauss_density(x) * (x**4 - 6 * x**2 + 3) / 24
+    g = target(x)
+    change = float(seen @ g**2 - 2 * target.coefficients[1] * (seen @ (g * x)))
+    return 3 * excess_kurtosis(problem.law) / (problem.d + 2) * change / power if power > 0 else 0.0
