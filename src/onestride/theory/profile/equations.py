@@ -11,8 +11,11 @@ K is a product of few columns and rows, K = X Y. With C = (N/B) Xᵀ diag(w q g)
 V = Yᵀ C T Y, K E = X T Y and K U Kᵀ = X T P Xᵀ with T = (I + P C)⁻¹.
 
 Newton's method in (log ρ, log q) with a capped step, after half-steps of the fixed-point map while far away; the rows of
-residual and Jacobian are scaled by ρ_i and q_k. The Jacobian costs several residuals: at λ > 0 steps after one of Newton's are
-Broyden's, while each leaves less than a third of the residual before. Elsewhere every step takes its own Jacobian.
+residual and Jacobian are scaled by ρ_i and q_k. The Jacobian costs several residuals: at λ > 0 steps after one of Newton's, or from
+a solution near by with its Jacobian, are Broyden's, while each leaves less than a third of the residual before. Elsewhere every step
+takes its own Jacobian.
+
+The strengths of a sector are a product of few columns and rows, too, g_kp = Σ_m a_km b_mp (`Sector.law`): sums over p come first.
 """
 
 # pyright: reportConstantRedefinition=false
