@@ -8,7 +8,7 @@ import pytest
 import onestride as one
 from onestride import Covariance, Problem, Step
 from onestride.theory.direction import direction
-from onestride.theory.profile import covariance, degrees
+from onestride.theory.profile import covariance, degrees, sectors
 from onestride.theory.profile.anisotropy import directions, mean_energy, sigma_of, teachers
 from onestride.theory.profile.build import build_model
 from onestride.theory.profile.coupled import coupled_carrier, resolved
@@ -41,6 +41,34 @@ def errors_of(model, lam) -> np.ndarray:
 
 
 # ---------------------------------------------------------------- limits
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"activation": "gelu", "inputs": Covariance((2.0,) * 6 + (2 / 3,) * 18), "step": Step(exponent=0.3)},
+        {"activation": "relu", "inputs": Covariance.spiked(24, 10.0, 0.5)},
+    ],
+    ids=["gelu", "spike"],
+)
+def test_columns_that_tell_little_may_be_noise(changes, monkeypatch):
+    """With every column of K errors are the same to 1e-4, and most columns of higher degrees go."""
+    p = problem(n=500, d=24, N=800, **changes)
+    few = covariance.build(p, nodes=15)
+    monkeypatch.setattr(sectors, "_BY_DEGREE", 1e-7)
+    every = covariance.build(p, nodes=15)
+    counts = [sum(len(sector.factors[1]) for sector in model.at(0.01).sectors[1:]) for model in (few, every)]
+    assert counts[0] < counts[1] / 2
+    for lam in (0.001, 0.1):
+        np.testing.assert_allclose(*(errors_of(model, lam) for model in (few, every)), rtol=1e-4)
+
+
+def test_strengths_are_a_product_of_few_columns():
+    """To rounding, three of them in degree one: strengths are quadratic in the readout."""
+    for l, sector in enumerate(build_model(problem(inputs="ar1")).at(0.1).sectors, 1):
+        columns, rows = sector.law
+        assert columns.shape[1] <= l + 2
+        np.testing.assert_allclose(columns @ rows, sector.strength, rtol=1e-12)
 
 
 STRONG = Step(constant=2.0, exponent=0.5)

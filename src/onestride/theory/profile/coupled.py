@@ -172,10 +172,13 @@ class _Gram(NamedTuple):
 
 def _of_neurons_alone(model: Model, q: Inexact[Array, "k"]) -> Inexact[Array, "m m"]:
     """N Σ_k w_k q_k of the parts that are independent from neuron to neuron: most of the work, and the same for all cases."""
-    independent, less = model.means.independent, coupled_of(model).less
-    many = np.concatenate([model.means.cases[0][1][:0], *independent, *less])
-    signs = np.repeat([1.0, -1.0], [len(independent), len(less)])
-    return (many.T * np.outer(signs, model.problem.N * model.weight * q).ravel()) @ many
+    weight, M = model.problem.N * model.weight * q, np.zeros((model.means.h.size,) * 2, q.dtype)
+    for sign, parts in (1, model.means.independent), (-1, coupled_of(model).less):
+        for part in parts:
+            used = np.flatnonzero(part.any(0))
+            some = part[:, used]
+            M[np.ix_(used, used)] += (some.T * (sign * weight)) @ some
+    return M
 
 
 def _gram(model: Model, b: Float[Array, "k m"], q: Inexact[Array, "k"], at: Resolved, alone: Array) -> _Gram:

@@ -58,10 +58,10 @@ from onestride.theory.profile.sectors import (
     Means,
     Model,
     Sector,
-    cut,
-    in_few_columns,
+    in_columns_by_degree,
     split,
     split_teacher,
+    with_factors,
 )
 from onestride.theory.profile.several import Sight
 from onestride.theory.profile.travel import travel
@@ -310,26 +310,21 @@ class Builder:
         teacher = _split(problem, seen, length, w, sphere, L)
         few, along = self.nodes_off(_HIGHER), np.stack([at.frame.dot(e, e) for e in at.teacher.e])
         factors, each = self.strengths(few, None)[0], seen_by(along, at.sigma, few)
-        columns = in_few_columns(parts[1], w)
-        largest = float(np.linalg.norm(columns[0][:, 0]))
-        higher = [
-            cut(
-                higher_sector(l, D, parts[l], teacher[l], factors, few, each, Stretched(kinds.weight, stretch)),
-                w,
-                largest,
-            )
-            for l in range(2, L + 1)
-        ]
-        second = None
-        if L > 1 and problem.directions == 1:
-            across = Across.of(at, self.moves, kinds)
+        taken = Stretched(kinds.weight, stretch)
+        higher = [higher_sector(l, D, parts[l], teacher[l], factors, few, each, taken) for l in range(2, L + 1)]
+        across = Across.of(at, self.moves, kinds) if L > 1 and problem.directions == 1 else None
+        if across is not None:
             strength = higher[0].teacher_strength * ((across.own / across.whole) ** 2)[:, None]
-            higher[0] = cut(replace(higher[0], teacher_strength=strength), w, largest)
-            second = Second(*higher[0].factors, higher[0].dim, teacher[2][:, 0], across)
+            higher[0] = replace(higher[0], teacher_strength=strength)
+        nodes, unseen = self.nodes_off(_EIGENVALUES), np.eye(problem.directions)  # `coupled` knows better
+        strength, share, _ = self.strengths(nodes, None)
+        linear = _sector(float(D), parts[1], strength, share, teacher[1], np.sqrt(share)[:, None, None] * unseen)
+        (linear, *higher), rest = in_columns_by_degree((linear, *higher), parts[-2], w, kinds.weight)
+        second = None if across is None else Second(*higher[0].factors, higher[0].dim, teacher[2][:, 0], across)
         means, carried, bases, less = moved_means(
-            problem, at, self.moves, kinds, parts, (teacher[0], teacher[1]), w, columns, second
+            problem, at, self.moves, kinds, parts, (teacher[0], teacher[1]), w, linear.factors, second
         )
-        nodes, every = self.nodes_off(_EIGENVALUES), [*at.rows, *carried.values()]
+        every = [*at.rows, *carried.values()]
         again = np.array([0] * len(at.rows) + [name.startswith(AGAIN) for name in carried])
         mass = np.array([[nodes.sum(at.frame.dot(a, b)) for b in every] for a in every])
 
@@ -339,14 +334,14 @@ class Builder:
             strength, share, repeat = self.strengths(nodes, x)
             norm = np.kron(nodes.share * nodes.value / kinds.off, repeat)
             coupled = Coupled(len(at.rows), self.on_nodes(mass, again, nodes, x), norm, bases, less, second is not None)
-            frames = np.sqrt(share)[:, None, None] * np.eye(problem.directions)  # `coupled` knows better
-            linear = _sector(float(D), parts[1], strength, share, teacher[1], frames)
-            linear.__dict__["factors"] = columns
-            return replace(model, sectors=(linear, *higher), means=replace(means, coupled=coupled), adapted=None)
+            frame = np.sqrt(share)[:, None, None] * unseen
+            moved = replace(linear, strength=strength, share=share, teacher_strength=strength, teacher_frame=frame)
+            sectors = (with_factors(moved, *linear.factors), *higher)
+            return replace(model, sectors=sectors, means=replace(means, coupled=coupled), adapted=None)
 
         learned, shown = LearnedDirection(self.amplitude, seen.overlap, True, 0.0), (kinds.A, kinds.theta[:, 0])
         fields = (problem, "degrees", learned, sphere, seen.z, length, w, *shown, kinds.weight, kinds.v)
-        model = Model(*fields, tuple(higher), parts[-2], means, teacher[-1], sight=seen.sight)
+        model = Model(*fields, tuple(higher), rest, means, teacher[-1], sight=seen.sight)
         return replace(adapted(1.0), adapted=adapted)
 
 

@@ -27,7 +27,7 @@ from onestride.theory.profile.along import Across, Weights
 from onestride.theory.profile.anisotropy import Directions, Vector
 from onestride.theory.profile.memory import own_slope
 from onestride.theory.profile.moves import Moves
-from onestride.theory.profile.sectors import Means, in_few_columns
+from onestride.theory.profile.sectors import Means, columns
 
 AGAIN = "moved by M: "  # begins the names of directions M̃b
 _UNSEEN = 1e-4  # of the largest column: errors change by less than 1e-4
@@ -83,7 +83,7 @@ def moved_means(
     u, carried = at.rows, _carried(at, moves, lifted=second is not None)
     taught = {f"teacher{a}": e for a, e in enumerate(at.teacher.e)}
     (X, Y), count = linear, kinds.A.size
-    both, B = in_few_columns(np.concatenate([parts[0], parts[-1]]), w)
+    both, B, *_ = columns(np.concatenate([parts[0], parts[-1]]), w, np.tile(kinds.weight, 2))
     b, e = both[:count], both[count:]
     bases = {"f": np.vstack([B, teacher[0]]), "memory": B} | dict.fromkeys(carried, Y)
     bases |= {name: np.vstack([Y, h]) for name, h in zip(taught, teacher[1].T, strict=True)}

@@ -11,8 +11,11 @@ K is a product of few columns and rows, K = X Y. With C = (N/B) Xᵀ diag(w q g)
 V = Yᵀ C T Y, K E = X T Y and K U Kᵀ = X T P Xᵀ with T = (I + P C)⁻¹.
 
 Newton's method in (log ρ, log q) with a capped step, after half-steps of the fixed-point map while far away; the rows of
-residual and Jacobian are scaled by ρ_i and q_k. The Jacobian costs several residuals: at λ > 0 steps after one of Newton's are
-Broyden's, while each leaves less than a third of the residual before. Elsewhere every step takes its own Jacobian.
+residual and Jacobian are scaled by ρ_i and q_k. The Jacobian costs several residuals: at λ > 0 steps after one of Newton's, or from
+a solution near by with its Jacobian, are Broyden's, while each leaves less than a third of the residual before. Elsewhere every step
+takes its own Jacobian.
+
+The strengths of a sector are a product of few columns and rows, too, g_kp = Σ_m a_km b_mp (`Sector.law`): sums over p come first.
 """
 
 # pyright: reportConstantRedefinition=false
@@ -37,7 +40,12 @@ _WORTH = 0.3  # of the residual before: what a step with the last Jacobian must 
 _LARGE = 350  # rows and neurons from which on half of them must do
 
 
-Guess = tuple[Array, Array]  # ρ, q
+class Guess(NamedTuple):
+    """Where to start: ρ, q, and the factors of a Jacobian near by, if there are any."""
+
+    rho: Inexact[Array, "i"]
+    q: Inexact[Array, "k"]
+    factors: Any = None
 
 
 @dataclass(frozen=True)
@@ -53,12 +61,13 @@ class Solution:
     jacobian: Inexact[Array, "m m"]
 
     @cached_property
-    def _factors(self) -> Any:
+    def factors(self) -> Any:
+        """Those of the Jacobian."""
         return _lu(self.jacobian)
 
     def solved(self, right: Inexact[Array, "m"]) -> Inexact[Array, "m"]:
         """The change of (log ρ, log q) that moves the scaled residual by `right`."""
-        return _lu_solve(self._factors, right)
+        return _lu_solve(self.factors, right)
 
     def answer(self, row: Array | float) -> Inexact[Array, "m"]:
         """D log ρ and d log q when λ_i moves at speed `row`: 1 for ∂/∂λ, 1/ρ² for the leave-one-out direction."""
@@ -101,48 +110,63 @@ def block(
     return Block(T, C @ T)
 
 
+class _Laws(NamedTuple):
+    """A sector on its own law g = a b: P, C for every column of a, so that C_p = Σ_m b_mp C_m, and T at every p."""
+
+    sector: Sector
+    P: Inexact[Array, "r r"]
+    C: Inexact[Array, "m r r"]
+    T: Inexact[Array, "p r r"]
+
+    @classmethod
+    def of(cls, model: Model, sector: Sector, rho: Inexact[Array, "i"], q: Inexact[Array, "k"]) -> _Laws:
+        """At ρ and q."""
+        (X, Y), (a, b) = sector.factors, sector.law
+        P = (Y * (model.w * rho)) @ Y.T
+        C = (X.T * (model.weight * q * a.T * (model.problem.N / sector.dim))[:, None, :]) @ X
+        M = np.tensordot(b.T, P @ C, 1)
+        M.reshape(len(M), -1)[:, :: P.shape[0] + 1] += 1
+        return cls(sector, P, C, inverse(M))
+
+
+def _every_law(model: Model, rho: Inexact[Array, "i"], q: Inexact[Array, "k"]) -> list[_Laws]:
+    """Of the sectors that have columns; others are noise."""
+    return [_Laws.of(model, sector, rho, q) for sector in model.sectors if len(sector.factors[1])]
+
+
+def _left(
+    model: Model, lam: Any, rho: Inexact[Array, "i"], q: Inexact[Array, "k"], laws: list[_Laws]
+) -> Inexact[Array, "m"]:
+    """Scaled residuals of all equations."""
+    row = 1 / rho - lam - model.N_over_n * ((model.weight * q) @ model.rest)
+    column = 1 / q - 1 - model.rest @ (model.w * rho)
+    for sector, P, C, T in laws:
+        (X, Y), (a, b) = sector.factors, sector.law
+        mean = np.tensordot(b * sector.share, T, 1)  # Σ_p π_p b_mp T_p
+        row = row - (sector.dim / model.problem.n) * (((C @ mean).sum(0) @ Y) * Y).sum(0)
+        column = column - (a.T * ((X @ (mean @ P)) * X).sum(-1)).sum(0)
+    return np.concatenate([rho * row, q * column])
+
+
 def residual_only(model: Model, lam: Any, rho: Inexact[Array, "i"], q: Inexact[Array, "k"]) -> Inexact[Array, "m"]:
     """Scaled residuals of all equations."""
-    D = model.w * rho
-    row = 1 / rho - lam - model.N_over_n * ((model.weight * q) @ model.rest)
-    column = 1 / q - 1 - model.rest @ D
-    for sector in model.sectors:
-        X, Y = sector.factors
-        P, laws, share = (Y * D) @ Y.T, sector.strength.T, sector.share
-        part = block(model, sector, P, q, laws)
-        CT = ((share * sector.dim / model.problem.n) @ part.CT.reshape(share.size, -1)).reshape(P.shape)
-        row = row - ((CT @ Y) * Y).sum(0)
-        column = column - share @ (laws * ((X @ (part.T @ P)) * X).sum(-1))
-    return np.concatenate([rho * row, q * column])
+    return _left(model, lam, rho, q, _every_law(model, rho, q))
 
 
 def residual_and_jacobian(
     model: Model, lam: Any, rho: Inexact[Array, "i"], q: Inexact[Array, "k"]
 ) -> tuple[Inexact[Array, "m"], Inexact[Array, "m m"]]:
     """Scaled residuals of all equations and their Jacobian in (log ρ, log q); λ may differ from row to row."""
-    n, N = model.problem.n, model.problem.N
-    D, wq = model.w * rho, model.weight * q
-    row = 1 / rho - lam - model.N_over_n * (wq @ model.rest)
-    column = 1 / q - 1 - model.rest @ D
-    dtype = np.result_type(rho, q, float)
-    size = rho.size
+    laws, D, wq = _every_law(model, rho, q), model.w * rho, model.weight * q
+    dtype, size = np.result_type(rho, q, float), rho.size
     VV, H, SS = np.zeros((size, size), dtype), model.rest.astype(dtype), np.zeros((q.size, q.size), dtype)
-    for sector in model.sectors:
+    for sector, P, C, T in laws:
         X, Y = sector.factors
-        YD = Y * D
-        P = YD @ Y.T
-        laws, rows = sector.strength.T, sector.share * sector.dim / n
-        part = block(model, sector, P, q, laws)
-        right, left = part.CT @ Y, X @ part.T
-        row = row - rows @ np.einsum("ri,pri->pi", Y, right)
-        answer = left @ P
-        column = column - sector.share @ (laws * np.einsum("pkr,kr->pk", answer, X))
         # V, K E and K U Kᵀ at each p, squared: the factors are weighted by the roots of what the squares are weighted by
-        right = np.sqrt(rows)[:, None, None] * right
-        left = np.sqrt(sector.share[:, None] * laws)[:, :, None] * left
-        root = np.sqrt(laws * np.sqrt(sector.share * N / sector.dim)[:, None])[:, :, None]
-        for p in range(rows.size):
-            for total, value in (VV, Y.T @ right[p]), (H, left[p] @ Y), (SS, (root[p] * answer[p]) @ (root[p] * X).T):
+        for g, share, b, Tp in zip(sector.strength.T, sector.share, sector.law[1].T, T, strict=True):
+            TY, root = Tp @ Y, X * np.sqrt(np.sqrt(share * model.problem.N / sector.dim) * g)[:, None]
+            V = Y.T @ (np.sqrt(share * sector.dim / model.problem.n) * np.tensordot(b, C, 1) @ TY)
+            for total, value in (VV, V), (H, (X * np.sqrt(share * g)[:, None]) @ TY), (SS, root @ (Tp @ P) @ root.T):
                 total += np.square(value, out=value)
     jacobian = np.empty((size + q.size, size + q.size), dtype)
     jacobian[:size, :size] = rho[:, None] * VV * D
@@ -150,7 +174,7 @@ def residual_and_jacobian(
     jacobian[size:, :size] = -q[:, None] * H * D
     jacobian[size:, size:] = q[:, None] * SS * wq
     jacobian.flat[:: size + q.size + 1] -= 1
-    return np.concatenate([rho * row, q * column]), jacobian
+    return _left(model, lam, rho, q, laws), jacobian
 
 
 def newton(
@@ -158,14 +182,17 @@ def newton(
     lam: Any,
     rho: Inexact[Array, "i"],
     q: Inexact[Array, "k"],
+    factors: Any = None,
     *,
     tolerance: float = ROUNDING,
     steps: int = 40,
     cap: float = 1.0,
     residual: Inexact[Array, "m"] | None = None,
 ) -> Solution:
-    """Newton's method from (ρ, q) at λ (a number, or one per row); `residual` is that of the start, if somebody has it."""
-    size, best, taken, factors, jacobian = rho.size, np.inf, 0, None, None
+    """Newton's method from (ρ, q) at λ (a number, or one per row), the first steps with the factors of another Jacobian, if given;
+    `residual` is that of the start, if somebody has it.
+    """
+    size, best, taken, jacobian = rho.size, np.inf, 0, None
     positive = not np.iscomplexobj(lam) and bool(np.min(lam) > 0)
     evaluate, past = _residual if positive else residual_and_jacobian, list[Array]()
     if residual is None:
@@ -258,28 +285,29 @@ def _better(model: Model, lam: complex, near: Guess, guess: Guess | None) -> tup
     """Whichever leaves less of the equations, and what it leaves."""
     if guess is None:
         return near, None
-    left = [residual_only(model, lam, *one) for one in (near, guess)]
+    left = [residual_only(model, lam, one.rho, one.q) for one in (near, guess)]
     sizes = [float(np.abs(one).max()) for one in left]
     return (guess, left[1]) if sizes[1] < sizes[0] else (near, left[0])
 
 
-def _predict(start: Solution, lam: complex) -> tuple[Array, Array]:
+def _predict(start: Solution, lam: complex) -> Guess:
     """Move a solution along its λ-tangent (in logarithms) to a neighbouring positive λ; elsewhere just reuse it."""
     if not (np.isreal(lam) and np.isreal(start.lam) and np.real(lam) > 0 and np.real(start.lam) > 0):
-        return start.rho, start.q
+        return Guess(start.rho, start.q)
     if lam == start.lam:
-        return start.rho, start.q
+        return Guess(start.rho, start.q, start.factors)
     ratio = float(np.log(np.real(lam) / np.real(start.lam)))
     d_rho, d_q = start.tangent(float(np.real(start.lam)) * ratio)
-    return (
+    return Guess(
         start.rho * np.exp(np.clip(d_rho / start.rho, -5, 5)),
         start.q * np.exp(np.clip(d_q / start.q, -5, 5)),
+        start.factors,
     )
 
 
-def _untrained(model: Model, lam: float) -> tuple[Array, Array]:
+def _untrained(model: Model, lam: float) -> Guess:
     bulk = bulk_of(model.problem, lam)
-    return np.full(model.w.size, float(bulk.rho)), np.full(model.theta.size, float(bulk.q))
+    return Guess(np.full(model.w.size, float(bulk.rho)), np.full(model.theta.size, float(bulk.q)))
 
 
 def _path(lam: complex) -> Array:

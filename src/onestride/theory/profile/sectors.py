@@ -26,13 +26,14 @@ from onestride.theory.profile.harmonics import resolve
 from onestride.theory.profile.neurons import LearnedDirection
 from onestride.theory.profile.several import Sight, resolve_several, sight_along
 
-_COLUMNS = 1e-4  # singular values of K and b that samples see, over the largest, where inputs have a covariance
 _SEEN = 1e-5  # those of K that samples and neurons see, over the largest of sector 1: errors change by at most 1e-4
 COARSE = 1e-4  # the same after several steps, with two coordinates of the rows
+_BY_DEGREE = 3e-5  # the same of degree one where inputs have a covariance: errors change by 6e-5
 _MEANT = 1e-6  # those of the means, over the largest of all blocks
 _FADING = 4.0  # columns fade in from there to so many times that
 _NEGLIGIBLE = 1e-6  # singular values of K below this share of the largest: errors change by 3e-7
 _LOST = 1e-13  # what is rounding
+_ALIKE = 1e-14  # the same of strengths
 
 
 def split(f: Target, overlap: float, z: Array, r: Array, D: float, L: int, sight: Sight | None = None) -> list[Array]:
@@ -85,27 +86,19 @@ class Sector:
         return left[:, kept], values[kept, None] * right[kept]
 
     @cached_property
+    def law(self) -> tuple[Float[Array, "k m"], Float[Array, "m p"]]:
+        """The strengths as a product of few columns and rows, to rounding: in a neuron's readout they are nearly quadratic."""
+        if not np.isfinite(self.strength).all():
+            return self.strength, np.eye(self.share.size)
+        mean = np.where(self.strength.any(0), self.strength.mean(0), 1.0)
+        left, values, right = np.linalg.svd(self.strength / mean, full_matrices=False)
+        kept = values > _ALIKE * values[0]
+        return left[:, kept] * values[kept], right[kept] * mean
+
+    @cached_property
     def mean_strength(self) -> Float[Array, "k"]:
         """Σ_p π_p g_kp."""
         return self.strength @ self.share
-
-
-def in_few_columns(
-    part: Float[Array, "k i"], w: Float[Array, "i"], largest: float = 0.0
-) -> tuple[Float[Array, "k r"], Float[Array, "r i"]]:
-    """Part = X Y with few columns, to `_COLUMNS` of the largest singular value, its own or the one given, in the norm of the samples."""
-    if not np.isfinite(part).all():  # the model will say why
-        return part, np.eye(part.shape[1])
-    root = np.sqrt(w)
-    left, values, right = np.linalg.svd(part * root, full_matrices=False)
-    kept = values > _COLUMNS * max(values[0], largest)
-    kept[0] = True
-    return left[:, kept] * values[kept], right[kept] / root
-
-
-def cut(sector: Sector, w: Float[Array, "i"], largest: float = 0.0) -> Sector:
-    """The sector with K in as few columns as the samples see (inputs with a covariance)."""
-    return with_factors(sector, *in_few_columns(sector.K, w, largest))
 
 
 class Columns(NamedTuple):
@@ -182,6 +175,24 @@ def all_in_columns(
         out.append(sector)
         rest = rest + left
     return tuple(out), rest
+
+
+def in_columns_by_degree(
+    sectors: Sequence[Sector], rest: Float[Array, "k i"], w: Float[Array, "i"], weight: Float[Array, "k"]
+) -> tuple[list[Sector], Float[Array, "k i"]]:
+    """The same where inputs have a covariance: what is told by a column of singular value s goes with s²√(E g²)/B_l.
+
+    The noise is K² less that of the columns kept, at every node: errors move with s² then, and where K² of those cut is taken, with s.
+    """
+    told = [float(np.sqrt(weight @ (sector.strength**2 @ sector.share))) / sector.dim for sector in sectors]
+    out, largest = list[Sector](), 0.0
+    for sector, scale in zip(sectors, np.sqrt(told[0] / np.array(told)), strict=True):
+        seen = columns(sector.K, w, weight, largest, least=_BY_DEGREE * max(1.0, float(scale)))
+        largest = largest or seen.largest
+        cut = with_factors(sector, seen.X, seen.Y)
+        rest = rest + sector.mean_strength[:, None] * (sector.K**2 - cut.K**2)
+        out.append(cut)
+    return out, rest
 
 
 @dataclass(frozen=True)
