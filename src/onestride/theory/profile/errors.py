@@ -27,9 +27,8 @@ from onestride.theory.registry import Theory
 
 STRONG = 3.1  # of a row's length: for weaker steps the default nodes are accurate to 1e-4 or much better
 NODE_TOLERANCE = 0.01
-_NEARLY = (
-    1e-3  # where two thirds of the nodes change errors by less, all of them are accurate to 1e-4 (32 random problems)
-)
+# where two thirds of the nodes change errors by less, all of them are accurate to 1e-4 (29 random problems)
+_NEARLY = 1e-3
 SEARCHING = 21  # nodes of a search: errors to 3e-4
 _ROUNDING = 1e-3  # what it may do to errors of very different sizes
 
