@@ -19,8 +19,9 @@ from onestride.theory.profile.equations import MOST_STEPS
 from onestride.theory.profile.errors import errors as profile_errors
 from onestride.theory.profile.memory import tie
 from onestride.theory.profile.neurons import learned_direction
-from onestride.theory.reliability import _by_degrees, fluctuation, known_off
-from onestride.theory.tails import by_entries, nonlinear_tails
+from onestride.theory.reliability import _by_degrees, known_off
+from onestride.theory.reliability_of_steps import fluctuation
+from onestride.theory.tails import changed_by_entries, nonlinear_tails
 from tolerances import assert_agrees, assert_close
 
 RIDGES = (0.001, 0.01, 0.1, 1.0)
@@ -510,8 +511,8 @@ def test_the_part_of_a_direction_that_is_not_learned_is_named():
 def test_entries_that_are_not_gaussian_change_the_labels_power_as_counted():
     """z of ±1 entries with random β⋆, by its moments E z⁴ = 3 − 6/(d + 2): of degree two the first order is all."""
     problem = one.Problem(n=300, d=38, N=240, teacher=[0, 1, 0.5], inputs="rademacher")
-    assert_close(by_entries(problem), -6 / 40 * 0.25 / 0.5, rel=1e-9)
-    assert by_entries(problem.replace(inputs="gaussian")) == 0
+    assert_close(changed_by_entries(problem), -6 / 40 * 0.25 / 0.5, rel=1e-9)
+    assert changed_by_entries(problem.replace(inputs="gaussian")) == 0
 
 
 @pytest.mark.parametrize(("d", "marked"), [(38, True), (1000, False)])

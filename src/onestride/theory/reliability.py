@@ -63,18 +63,16 @@ from onestride.problem import Problem, Step
 from onestride.result import QUANTITIES, Errors, Status
 from onestride.theory.assumptions import failed_assumption
 from onestride.theory.direction import direction
-from onestride.theory.profile.anisotropy import sigma_of
 from onestride.theory.profile.errors import errors as profile_errors
 from onestride.theory.profile.harmonics import HIGHEST_DEGREE, degrees_resolved, multiplicity
-from onestride.theory.profile.lengths import longest_share, step_law
 from onestride.theory.profile.memory import tie
 from onestride.theory.profile.neurons import learned_direction
-from onestride.theory.profile.strength import isotropic_noise, unlearned_stretch
+from onestride.theory.profile.strength import unlearned_stretch
 from onestride.theory.profile.travel import travel
-from onestride.theory.reliability_of_steps import by_steps
-from onestride.theory.tails import by_entries, nonlinear_tails, residual_kurtosis
+from onestride.theory.reliability_of_inputs import KNOWN_OFF, by_covariance, by_entries, second_moment
+from onestride.theory.reliability_of_steps import by_steps, fluctuation
+from onestride.theory.tails import nonlinear_tails, residual_kurtosis
 
-KNOWN_OFF = 0.05
 _WITH_STEP = 2.0  # how a step of amplitude 1 multiplies what the unresolved degrees are worth, beside 1
 _TAILS = 0.09
 _NOISE, _BY_TAILS = 8.0, 40.0
@@ -85,10 +83,6 @@ _AT_INTERPOLATION, _MOVED_ALIKE, _SMALL_PENALTY = (0.3, 3.0), 0.25, 0.1
 _TIED = 0.45
 _NOT_NOISE = 3.0
 _STRETCHED, _STRETCHED_ALONE, _BENT = 0.05, 0.015, 0.15
-_SPIKE, _STANDS_OUT, _ALONG = 0.25, 2.0, 5.0  # of a covariance
-# with 20 of them (ar1, d = 88) an untrained network's training error is 10 % low, with 29 (d = 129) up to 8 %
-_DIRECTIONS = 30.0
-_ALONG_SPIKE, _BY_FEW, _BY_ONE, _BY_ENTRIES = 0.4, 0.04, 0.2, 0.03
 _OWN_TAILS, _OWN, _OVERSHOT = 0.02, 0.3, 2.0  # of a row's own share of the gradient
 _UNCHECKED = 0.1  # of n or N over d²/2, where the comparison with every degree has no solution
 
@@ -119,7 +113,7 @@ def mark(
 
 def known_off(problem: Problem) -> str | None:
     """Why the theory of every degree is known to be off by more than 5 % for this problem; None when it is not."""
-    reason = _unresolved(problem) or _by_covariance(problem) or _by_entries(problem)
+    reason = _unresolved(problem) or by_covariance(problem) or by_entries(problem)
     if reason is not None:
         return reason
     spread, few = fluctuation(problem), min(problem.n, problem.N)
@@ -135,98 +129,6 @@ def known_off(problem: Problem) -> str | None:
     if problem.steps > 1:
         return by_steps(problem) or _loud(problem) or _few(problem, _moved_by_batches(problem))
     return _by_step(problem, spread) or (None if problem.fresh else _by_own_share(problem))
-
-
-def _by_covariance(problem: Problem) -> str | None:
-    """Too few directions that count, spikes that are not resolved, or fluctuations that are large along the largest one."""
-    law = problem.law
-    if law.isotropic or law.eigenvalues is None:
-        return None
-    if law.freedom is not None:
-        return _by_lengths(problem)
-    first, second, *_ = np.sort(law.eigenvalues(problem.d))[::-1]
-    squares = np.sum(law.eigenvalues(problem.d) ** 2)
-    left = problem.d**2 / (squares - (first**2 if first**2 > _SPIKE * squares else 0.0))
-    if left < _DIRECTIONS:
-        return f"the covariance of the inputs is that of {left:.2g} directions, (tr Σ)²/tr Σ², too few to average over"
-    if problem.eta == 0:
-        return None
-    if first**2 > _SPIKE * squares and second**2 > _SPIKE * (squares - first**2):
-        return (
-            f"two eigenvalues of the inputs' covariance stand out, {first:.3g} and {second:.3g}, and only one coordinate "
-            "beside the learned one is resolved"
-        )
-    if first > _STANDS_OUT * np.sqrt(problem.d):
-        return (
-            f"the largest eigenvalue of the inputs' covariance is {first:.3g}, more than {_STANDS_OUT:g}√d = "
-            f"{_STANDS_OUT * np.sqrt(problem.d):.3g}"
-        )
-    grown = _grown_along_a_spike(problem)
-    if grown > _ALONG_SPIKE:
-        return (
-            f"the teacher has a part along the largest eigenvector of the inputs' covariance, and its quadratic part makes neurons' weights "
-            f"there grow by {grown:.2g} of themselves: the noise that comes with that growth is left out"
-        )
-    own = 2 * problem.sigma.coefficients[2] ** 2 * squares * problem.N / problem.d**2
-    if (
-        problem.readout == "constant"
-        and problem.gradient == "full"
-        and own > KNOWN_OFF * direction(problem).residual_power
-    ):
-        return (
-            "the quadratic parts of neurons with equal readouts add up to an output that follows the inputs' covariance, which "
-            "is not described"
-        )
-    moved = fluctuation(problem) * first
-    if moved > _ALONG:
-        return (
-            f"along the largest eigenvector of the inputs' covariance the fluctuations of the gradient add {moved:.2g} times a "
-            "neuron's own power and are no longer small beside it"
-        )
-    return None
-
-
-def _by_entries(problem: Problem) -> str | None:
-    """Independent entries that are not Gaussian: β⋆·x is Gaussian to O(1/d) only, which labels of high degree notice."""
-    if problem.directions > 1 or problem.law.normal or not problem.law.isotropic:
-        return None
-    change = by_entries(problem)
-    if abs(change) < _BY_ENTRIES:
-        return None
-    return (
-        f"the sum β⋆·x of d = {problem.d} {problem.law.name} entries is not yet Gaussian, and the part of the labels that is not linear has "
-        f"{100 * change:+.0f} % other power than with Gaussian ones"
-    )
-
-
-def _grown_along_a_spike(problem: Problem) -> float:
-    """2|c₂|τ E[r(z⋆² − 1)] λ₁ times the teacher's share along the largest eigenvector: what M does to weights there."""
-    sigma, taught = sigma_of(problem), float(np.trace(problem.target.tensor(2)))
-    if sigma.spike is None:
-        return 0.0
-    moved = 2 * abs(problem.sigma.coefficients[2] * taught) * problem.eta / np.sqrt(problem.N)
-    return float(moved * sigma.eigenvalues[sigma.spike] ** 2 * sigma.energy[0, sigma.spike])
-
-
-def _by_lengths(problem: Problem) -> str | None:
-    """Random lengths: a few long samples carry the gradient's fluctuations, and their law has no mean to speak of."""
-    share = longest_share(problem)
-    if share > _BY_ONE:
-        return (
-            f"the inputs have random lengths, and the longest of {problem.n} samples carries {share:.2g} of the labels' power: their law has "
-            "no mean to speak of"
-        )
-    if problem.eta == 0:
-        return None
-    law = step_law(problem)
-    once = problem.eta**2 * problem.d / problem.step_samples * law.power * law.slope / problem.N
-    moved = once if problem.steps == 1 else fluctuation(problem)
-    if moved <= _BY_FEW:
-        return None
-    return (
-        f"the inputs have random lengths, and a few long ones carry the gradient's fluctuations, which add {moved:.2g} to the "
-        "squared length of a neuron"
-    )
 
 
 def _by_step(problem: Problem, spread: float) -> str | None:
@@ -332,18 +234,12 @@ def _by_the_unlearned_part(problem: Problem) -> str | None:
         return None
     learned = learned_direction(problem, through_output=True)
     rest = 1 - learned.overlap**2
-    stretched = _second_moment(problem) * unlearned_stretch(problem, learned)
-    if np.sqrt(2) * stretched * rest * _second_moment(problem) > _STRETCHED_ALONE * problem.d:
+    stretched = second_moment(problem) * unlearned_stretch(problem, learned)
+    if np.sqrt(2) * stretched * rest * second_moment(problem) > _STRETCHED_ALONE * problem.d:
         all_of_it = "the teacher's direction, which it does not learn"
         part = all_of_it if rest > 0.99 else f"the {100 * rest:.0f} % of the teacher's direction that it does not learn"
         return _stretched_along(part, stretched, problem.d)
     return None
-
-
-def _second_moment(problem: Problem) -> float:
-    """S₂ = tr Σ²/d: by so much Σ makes M larger along β⋆, and the directions fewer."""
-    law = problem.law
-    return 1.0 if law.isotropic or law.eigenvalues is None else float(np.mean(law.eigenvalues(problem.d) ** 2))
 
 
 def _stretched_along(what: str, by: float, d: int) -> str:
@@ -368,7 +264,7 @@ def _alike(problem: Problem, ridge: float) -> str | None:
     if problem.eta == 0 or problem.readout == "gaussian" or ridge > _SMALL_PENALTY * problem.sigma.second_moment:
         return None
     share = 2 * min(problem.n, problem.N) / problem.d**2
-    share *= _second_moment(problem) ** 2  # as many as degree two has directions
+    share *= second_moment(problem) ** 2  # as many as degree two has directions
     least = KNOWN_OFF if problem.steps == 1 and problem.law.isotropic else _MOVED_ALIKE
     moved = 2 * abs(problem.sigma.coefficients[2]) * sum(problem.etas) / np.sqrt(problem.N)
     if not _AT_INTERPOLATION[0] < share < _AT_INTERPOLATION[1] or moved < least:
@@ -411,11 +307,3 @@ def _by_degrees(problem: Problem, plain: Array, resolved: Array) -> str | None:
     if gap[worst] > KNOWN_OFF:
         return text
     return f"{text}; a step that moves neurons by {amplitude:.2g} of their length makes such parts weigh more"
-
-
-def fluctuation(problem: Problem) -> float:
-    """Squared length f = η² φ₀ E r² Var σ'/N that the gradient's fluctuations add to a neuron (the isotropic level's)."""
-    if problem.steps > 1 and problem.eta > 0:
-        end = travel(problem).end
-        return max(float(end.weight @ end.v) - 1, 0.0)
-    return problem.eta**2 * isotropic_noise(problem) / problem.N if problem.eta else 0.0

@@ -11,6 +11,7 @@ from onestride.theory.profile.correlated import Course
 from onestride.theory.profile.gradient_noise import signal_of
 from onestride.theory.profile.leading import changed, to_first_order
 from onestride.theory.profile.one_neuron import Path
+from onestride.theory.profile.strength import isotropic_noise
 from onestride.theory.profile.travel import stable, travel
 
 _AMPLIFIED = 0.15
@@ -100,3 +101,11 @@ def _found_by_chance(problem: Problem) -> float:
     signal = signal_of(problem.target)
     labels = float(signal.weight @ (signal.g**2 * signal.uu[:, 0, 0])) + problem.noise**2
     return (labels + direction(problem).output_power) / problem.step_samples
+
+
+def fluctuation(problem: Problem) -> float:
+    """Squared length f = η² φ₀ E r² Var σ'/N that the gradient's fluctuations add to a neuron (the isotropic level's)."""
+    if problem.steps > 1 and problem.eta > 0:
+        end = travel(problem).end
+        return max(float(end.weight @ end.v) - 1, 0.0)
+    return problem.eta**2 * isotropic_noise(problem) / problem.N if problem.eta else 0.0

@@ -47,7 +47,7 @@ def residual_kurtosis(problem: Problem) -> float:
     return float(w @ g**4 + 6 * square * other + 3 * other**2) / (square + other) ** 2 if square + other > 0 else 3.0
 
 
-def by_entries(problem: Problem) -> float:
+def changed_by_entries(problem: Problem) -> float:
     """How independent entries of excess kurtosis κ change the power that no linear predictor reaches, noise included, relative to it.
 
     z⋆ = β⋆·x has fourth cumulant κ₄ = κ E Σ_i β⋆_i⁴ = 3κ/(d + 2) then, and E f(z⋆) is E f + κ₄ E[f H₄]/24 of a Gaussian to first order.

@@ -1,0 +1,116 @@
+"""Where the law of the inputs makes the theory off by more than 5 %: covariance, entries and lengths of `reliability`."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from onestride.problem import Problem
+from onestride.theory.direction import direction
+from onestride.theory.profile.anisotropy import sigma_of
+from onestride.theory.profile.lengths import longest_share, step_law
+from onestride.theory.reliability_of_steps import fluctuation
+from onestride.theory.tails import changed_by_entries
+
+KNOWN_OFF = 0.05
+_SPIKE, _STANDS_OUT, _ALONG = 0.25, 2.0, 5.0  # of a covariance
+# with 20 of them (ar1, d = 88) an untrained network's training error is 10 % low, with 29 (d = 129) up to 8 %
+_DIRECTIONS = 30.0
+_ALONG_SPIKE, _BY_FEW, _BY_ONE, _BY_ENTRIES = 0.4, 0.04, 0.2, 0.03
+
+
+def by_covariance(problem: Problem) -> str | None:
+    """Too few directions that count, spikes that are not resolved, or fluctuations that are large along the largest one."""
+    law = problem.law
+    if law.isotropic or law.eigenvalues is None:
+        return None
+    if law.freedom is not None:
+        return _by_lengths(problem)
+    first, second, *_ = np.sort(law.eigenvalues(problem.d))[::-1]
+    squares = np.sum(law.eigenvalues(problem.d) ** 2)
+    left = problem.d**2 / (squares - (first**2 if first**2 > _SPIKE * squares else 0.0))
+    if left < _DIRECTIONS:
+        return f"the covariance of the inputs is that of {left:.2g} directions, (tr Σ)²/tr Σ², too few to average over"
+    if problem.eta == 0:
+        return None
+    if first**2 > _SPIKE * squares and second**2 > _SPIKE * (squares - first**2):
+        return (
+            f"two eigenvalues of the inputs' covariance stand out, {first:.3g} and {second:.3g}, and only one coordinate "
+            "beside the learned one is resolved"
+        )
+    if first > _STANDS_OUT * np.sqrt(problem.d):
+        return (
+            f"the largest eigenvalue of the inputs' covariance is {first:.3g}, more than {_STANDS_OUT:g}√d = "
+            f"{_STANDS_OUT * np.sqrt(problem.d):.3g}"
+        )
+    grown = _grown_along_a_spike(problem)
+    if grown > _ALONG_SPIKE:
+        return (
+            f"the teacher has a part along the largest eigenvector of the inputs' covariance, and its quadratic part makes neurons' weights "
+            f"there grow by {grown:.2g} of themselves: the noise that comes with that growth is left out"
+        )
+    own = 2 * problem.sigma.coefficients[2] ** 2 * squares * problem.N / problem.d**2
+    if (
+        problem.readout == "constant"
+        and problem.gradient == "full"
+        and own > KNOWN_OFF * direction(problem).residual_power
+    ):
+        return (
+            "the quadratic parts of neurons with equal readouts add up to an output that follows the inputs' covariance, which "
+            "is not described"
+        )
+    moved = fluctuation(problem) * first
+    if moved > _ALONG:
+        return (
+            f"along the largest eigenvector of the inputs' covariance the fluctuations of the gradient add {moved:.2g} times a "
+            "neuron's own power and are no longer small beside it"
+        )
+    return None
+
+
+def by_entries(problem: Problem) -> str | None:
+    """Independent entries that are not Gaussian: β⋆·x is Gaussian to O(1/d) only, which labels of high degree notice."""
+    if problem.directions > 1 or problem.law.normal or not problem.law.isotropic:
+        return None
+    change = changed_by_entries(problem)
+    if abs(change) < _BY_ENTRIES:
+        return None
+    return (
+        f"the sum β⋆·x of d = {problem.d} {problem.law.name} entries is not yet Gaussian, and the part of the labels that is not linear has "
+        f"{100 * change:+.0f} % other power than with Gaussian ones"
+    )
+
+
+def _grown_along_a_spike(problem: Problem) -> float:
+    """2|c₂|τ E[r(z⋆² − 1)] λ₁ times the teacher's share along the largest eigenvector: what M does to weights there."""
+    sigma, taught = sigma_of(problem), float(np.trace(problem.target.tensor(2)))
+    if sigma.spike is None:
+        return 0.0
+    moved = 2 * abs(problem.sigma.coefficients[2] * taught) * problem.eta / np.sqrt(problem.N)
+    return float(moved * sigma.eigenvalues[sigma.spike] ** 2 * sigma.energy[0, sigma.spike])
+
+
+def _by_lengths(problem: Problem) -> str | None:
+    """Random lengths: a few long samples carry the gradient's fluctuations, and their law has no mean to speak of."""
+    share = longest_share(problem)
+    if share > _BY_ONE:
+        return (
+            f"the inputs have random lengths, and the longest of {problem.n} samples carries {share:.2g} of the labels' power: their law has "
+            "no mean to speak of"
+        )
+    if problem.eta == 0:
+        return None
+    law = step_law(problem)
+    once = problem.eta**2 * problem.d / problem.step_samples * law.power * law.slope / problem.N
+    moved = once if problem.steps == 1 else fluctuation(problem)
+    if moved <= _BY_FEW:
+        return None
+    return (
+        f"the inputs have random lengths, and a few long ones carry the gradient's fluctuations, which add {moved:.2g} to the "
+        "squared length of a neuron"
+    )
+
+
+def second_moment(problem: Problem) -> float:
+    """S₂ = tr Σ²/d: by so much Σ makes M larger along β⋆, and the directions fewer."""
+    law = problem.law
+    return 1.0 if law.isotropic or law.eigenvalues is None else float(np.mean(law.eigenvalues(problem.d) ** 2))
