@@ -1,6 +1,8 @@
 """How good is the mark `INACCURATE`? Random problems, simulated and predicted; what is marked, and what is off.
 
     python benchmarks/reliability.py --problems 80 --seeds 32 --device cuda --workers 14
+    python benchmarks/reliability.py --exponents 0.55 0.65 0.75 0.9     steps beyond √n
+    python benchmarks/reliability.py --even                             activations with c₁ = 0
 
 A cell (problem, exponent, penalty) counts as off when one of its three numbers misses the simulation by more than 5 %
 and that miss exceeds 5 % by three standard errors.
@@ -20,6 +22,13 @@ import numpy as np
 EXPONENTS, RIDGES = (0.0, 0.2, 0.3, 0.4, 0.5), (0.001, 0.01, 0.1, 1.0)
 ACTIVATIONS = ("relu", "silu", "tanh", "softplus", "gelu", "elu", "erf", "sigmoid", "sin", "leaky_relu", "shifted_erf")
 TEACHERS = ([0, 1, 0.7071], [0, 1, 0.5, 0.3], [0, 1], "tanh", "relu", [0, 0.3, 1], [0, 1, 0, 0.4], [0, 0.5, 0.5, 0.3])
+
+
+EVEN = {
+    "cos": (np.cos, lambda z: -np.sin(z)),
+    "abs": (np.abs, np.sign),
+    "gauss": (lambda z: np.exp(-z * z / 2), lambda z: -z * np.exp(-z * z / 2)),
+}
 
 
 def draw_problem(rng: np.random.Generator) -> dict[str, Any]:
@@ -45,17 +54,24 @@ def draw_problem(rng: np.random.Generator) -> dict[str, Any]:
     return {"arguments": arguments, "constant": float(np.round(np.exp(rng.uniform(np.log(0.5), np.log(12))), 2))}
 
 
-def work(job: tuple[dict[str, Any], int, str]) -> list[dict[str, Any]]:
+def even(spec: dict[str, Any], i: int) -> dict[str, Any]:
+    """The same problem with the i-th even activation."""
+    return spec | {"arguments": spec["arguments"] | {"activation": [*EVEN, [0, 0, 0.5]][i % (len(EVEN) + 1)]}}
+
+
+def work(job: tuple[dict[str, Any], int, str, tuple[float, ...]]) -> list[dict[str, Any]]:
     """Gaps, standard errors and status of every cell of one problem."""
     os.environ["OPENBLAS_NUM_THREADS"] = "1"
     import onestride as one
 
-    spec, seeds, device = job
+    spec, seeds, device, exponents = job
+    for name, functions in EVEN.items():
+        one.register(name, *functions)
     problem = one.Problem(**spec["arguments"], step=one.Step(constant=spec["constant"], exponent=0.3))
-    measured = one.simulate_grid(problem, EXPONENTS, RIDGES, seeds=seeds, device=device)
-    theory = one.predict_grid(problem, EXPONENTS, RIDGES)
+    measured = one.simulate_grid(problem, exponents, RIDGES, seeds=seeds, device=device, progress=False)
+    theory = one.predict_grid(problem, exponents, RIDGES)
     cells = []
-    for i in (None, *range(len(EXPONENTS))):
+    for i in (None, *range(len(exponents))):
         for j, ridge in enumerate(RIDGES):
             m, t, at = (
                 (measured.untrained, theory.untrained, (0, j)) if i is None else (measured, theory.trained, (i, j))
@@ -69,7 +85,7 @@ def work(job: tuple[dict[str, Any], int, str]) -> list[dict[str, Any]]:
             cells.append(
                 {
                     "problem": spec,
-                    "exponent": None if i is None else EXPONENTS[i],
+                    "exponent": None if i is None else exponents[i],
                     "ridge": ridge,
                     "gap": gap,
                     "stderr": error,
@@ -104,10 +120,16 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=32)
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--workers", type=int, default=2)
+    parser.add_argument("--exponents", type=float, nargs="*", default=EXPONENTS)
+    parser.add_argument("--even", action="store_true")
+    parser.add_argument("--largest", type=int, default=8000, help="leave out problems of larger n, d or N")
     parser.add_argument("--out", type=Path)
     options = parser.parse_args()
     rng = np.random.default_rng(options.draw)
-    jobs = [(draw_problem(rng), options.seeds, options.device) for _ in range(options.problems)]
+    drawn = [draw_problem(rng) for _ in range(options.problems)]
+    drawn = [spec for spec in drawn if max(spec["arguments"][size] for size in "ndN") <= options.largest]
+    specs = [even(spec, i) if options.even else spec for i, spec in enumerate(drawn)]
+    jobs = [(spec, options.seeds, options.device, tuple(options.exponents)) for spec in specs]
     cells: list[dict[str, Any]] = []
     with multiprocessing.get_context("spawn").Pool(options.workers) as pool:
         for k, found in enumerate(pool.imap_unordered(work, jobs), 1):

@@ -101,7 +101,15 @@ def test_no_step():
 
 
 def test_step_beyond_theory():
-    assert one.diagnose(problem(alpha=0.7)).causes == ("step-beyond-theory",)
+    found = one.diagnose(problem(alpha=0.55))
+    assert "step-beyond-theory" in found.causes
+    assert "predicted test error" in found.summary  # of this n
+
+
+def test_no_spike_of_an_even_activation_is_asked_for():
+    causes = one.diagnose(problem(activation=[0, 0, 1.0], alpha=0.1)).causes
+    assert "no-linear-part" in causes
+    assert not {"wrong-window", "prefactor-too-small"} & set(causes)
 
 
 def test_step_beyond_what_the_theory_tabulates_is_a_finding_not_an_error():
@@ -109,7 +117,7 @@ def test_step_beyond_what_the_theory_tabulates_is_a_finding_not_an_error():
 
 
 def test_healthy_problem_has_no_findings():
-    found = one.diagnose(problem(alpha=0.45, c=1.5))
+    found = one.diagnose(problem(alpha=0.45, c=3.5, ridge=1.0))
     assert found.causes == ()
     assert "lowers the predicted test error" in found.summary
 

@@ -78,7 +78,7 @@ def diagnose(problem: Problem) -> Diagnosis:
     step-too-large, step-too-small; and theory-inaccurate, where its numbers are known to be off by more than 5 %.
 
     >>> one.diagnose(one.Problem(n=100, d=50, N=70, activation=[0, 0, 1], step=one.Step(exponent=0.3))).causes
-    ('no-linear-part',)
+    ('theory-inaccurate', 'no-linear-part')
     """
     findings = list(_structural(problem))
     if isinstance(problem.inputs, Table):  # its rows say what a step and a penalty do; there are no windows to be in
@@ -139,14 +139,14 @@ def _structural(problem: Problem) -> Iterator[Finding]:
     if sigma.coefficients[1] == 0:
         yield Finding(
             "no-linear-part",
-            f"activation {sigma.name!r} has c₁ = 0, so the gradient is not close to rank one and no spike forms",
+            f"activation {sigma.name!r} has c₁ = 0, so the gradient is not close to rank one and no spike carries its direction",
             {"c1": 0.0},
             "Use an activation with c₁ ≠ 0 or shift this one",
         )
     if alpha > 0.5:
         yield Finding(
             "step-beyond-theory",
-            f"α = {alpha:g} is above 1/2: noise in the gradient outgrows the weights",
+            f"α = {alpha:g} is above 1/2: as n grows, noise in the gradient outgrows the weights",
             {"alpha": alpha},
             "Use α ≤ 1/2",
         )
@@ -177,6 +177,8 @@ def _no_linear_part(problem: Problem) -> str:
 def _spikes(problem: Problem, seen: Spectrum) -> Iterator[Finding]:
     """Spikes that this window does not have, or that are too weak at this n and c."""
     sigma, alpha, c = problem.sigma, problem.step.exponent, problem.step.constant
+    if sigma.coefficients[1] == 0:  # said already
+        return
     ell = window(alpha)
     for k in sorted({1, *_teacher_degrees(problem)}):
         if sigma.coefficients[k] == 0 or k in (*seen.degrees, *seen.between_degrees):

@@ -49,10 +49,10 @@ class TheoryError(ValueError):
     """There is no (converged) theory value for this problem; the sentence says why.
 
     >>> try:
-    ...     one.predict(one.Problem(n=100, d=50, N=70, activation=[0, 0, 1], step=one.Step()))
+    ...     one.predict(one.Problem(n=100, d=50, N=8))
     ... except one.TheoryError as error:
     ...     print(error)
-    the theory needs c₁ ≠ 0, and activation '[0, 0, 1]' has c₁ = 0: the gradient is then not close to rank one
+    the theory describes large problems and needs n, d, N and n_step of at least 10, got n = 100, d = 50, N = 8, n_step = 100
     """
 
 

@@ -5,7 +5,13 @@ import pytest
 
 import onestride as one
 from onestride.inputs import InputLaw, input_law, law_names, register
-from onestride.theory.assumptions import LARGEST_SIZE, beyond_the_model, failed_assumption, needs_identity
+from onestride.theory.assumptions import (
+    LARGEST_SIZE,
+    beyond_the_model,
+    failed_assumption,
+    needs_identity,
+    needs_rank_one,
+)
 
 
 def problem(**changes):
@@ -25,8 +31,6 @@ BEYOND = {
 }
 FINITE = {
     "n, d, N and n_step of at least": {"d": 5},
-    "α ≤ 1/2": {"step": one.Step(exponent=0.6)},
-    "c₁ ≠ 0": {"activation": (0, 0, 1.0)},
     "needs a centred activation": {"activation": "relu", "centred": False, "gradient": "full"},
 }
 
@@ -68,6 +72,18 @@ def test_what_the_finite_theories_need_is_named(words, changes):
     assert words in failed_assumption(p)
 
 
-@pytest.mark.parametrize("changes", [{"activation": (0, 0, 1.0)}, {"centred": False}, {"steps": 3}])
+@pytest.mark.parametrize(
+    ("words", "changes"),
+    [("α ≤ 1/2", {"step": one.Step(exponent=0.6)}), ("c₁ ≠ 0", {"activation": (0, 0, 1.0)})],
+)
+def test_what_expands_in_powers_of_a_rank_one_step_says_so_and_the_profile_theory_does_not(words, changes):
+    p = problem(**changes)
+    assert failed_assumption(p) is None
+    assert f"this needs {words}" in needs_rank_one(p, "this").replace("a step of at most c·√n, ", "")
+    assert needs_rank_one(p.replace(step=one.Step.none()), "this") is None
+    assert words in one.predict(p, method="finite-step", throw=False).message
+
+
+@pytest.mark.parametrize("changes", [{"centred": False}, {"steps": 3}])
 def test_assumptions_about_the_step_matter_only_with_one(changes):
     assert failed_assumption(problem(**changes, step=one.Step.none())) is None

@@ -178,8 +178,10 @@ def test_bad_address_gets_a_sentence_on_a_working_page(page, shots):
 
 
 def test_problem_without_theory_says_why_in_place(page, shots):
-    page.goto("/?activation=0,0,1&n=100")
-    expect(page.locator("figure .notice").first).to_contain_text("the theory needs c₁ ≠ 0", ignore_case=True)
+    page.goto("/?activation=0,0,1&n=100&psi=20")
+    expect(page.locator("figure .notice").first).to_contain_text(
+        "needs n, d, N and n_step of at least 10", ignore_case=True
+    )
     page.locator("#quality[data-settled=true]").wait_for()
     expect(page.locator("#quality")).to_have_attribute("data-quality", "none")  # no green dot
     expect(page.locator("#quality")).to_have_text("There is no theory for this problem.")

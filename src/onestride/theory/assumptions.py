@@ -90,8 +90,25 @@ def needs_identity(problem: Problem, what: str) -> str | None:
     return f"{what} needs inputs with identity covariance and without random lengths, got inputs={problem.inputs!r}"
 
 
+def needs_rank_one(problem: Problem, what: str) -> str | None:
+    """Why `what`, which expands in powers of a rank-one step, does not apply; None where it does."""
+    sigma, step = problem.sigma, problem.step
+    if step.constant == 0:
+        return None
+    if step.exponent > 0.5:
+        return (
+            f"{what} needs a step of at most c·√n, α ≤ 1/2; at α = {step.exponent:g} the fluctuations of the "
+            "gradient grow with n and no longer stay small beside the weights"
+        )
+    if sigma.coefficients[1] == 0:
+        return (
+            f"{what} needs c₁ ≠ 0, and activation {sigma.name!r} has c₁ = 0: the gradient is then not close to rank one"
+        )
+    return None
+
+
 def failed_assumption(problem: Problem, *, schedules: bool = False, same_batch: bool = False) -> str | None:
-    """The first assumption of the profile and finite-step theories that `problem` breaks; None when all hold.
+    """The first assumption of the finite-n theories that `problem` breaks; None when all hold.
 
     `schedules`: several steps are described, too; `same_batch`: a readout fitted on the samples of the step.
     """
@@ -106,16 +123,6 @@ def failed_assumption(problem: Problem, *, schedules: bool = False, same_batch: 
         )
     if step.constant == 0:
         return None
-    if step.exponent > 0.5:
-        return (
-            f"the theory needs a step of at most c·√n, α ≤ 1/2; at α = {step.exponent:g} the fluctuations of the "
-            "gradient grow with n and no longer stay small beside the weights"
-        )
-    if sigma.coefficients[1] == 0:
-        return (
-            f"the theory needs c₁ ≠ 0, and activation {sigma.name!r} has c₁ = 0: "
-            "the gradient is then not close to rank one"
-        )
     if problem.gradient == "full" and not problem.centred and abs(sigma.coefficients[0]) > 1e-12:
         return (
             f"with the full gradient the theory needs a centred activation, c₀ = 0, and {sigma.name!r} was left "

@@ -17,12 +17,14 @@ from numpy.typing import ArrayLike
 from onestride._numerics import Array
 from onestride.problem import Problem, Step
 from onestride.result import Errors, Status
-from onestride.theory.assumptions import failed_assumption, needs_identity
+from onestride.theory.assumptions import failed_assumption, needs_identity, needs_rank_one
 from onestride.theory.bulk import Bulk, bulk_errors, bulk_of
 from onestride.theory.profile.build import Ending, try_model
 from onestride.theory.profile.quadratic_form import mean_gram
 from onestride.theory.profile.sectors import Model
 from onestride.theory.registry import Theory
+
+_WHAT = "the theory of a frozen bulk"
 
 
 def errors(problem: Problem, steps: list[Step], ridges: ArrayLike) -> Errors:
@@ -32,7 +34,9 @@ def errors(problem: Problem, steps: list[Step], ridges: ArrayLike) -> Errors:
     Y, dY = np.full(shape, np.nan), np.full(shape, np.nan)
     status, message = np.full(shape, Status.SOLVED, object), np.full(shape, Status.SOLVED.value, object)
     for i, step in enumerate(steps):
-        model = try_model(problem.replace(step=step), "rank-one")
+        stepped = problem.replace(step=step)
+        reason = needs_rank_one(stepped, _WHAT)
+        model = try_model(stepped, "rank-one") if reason is None else Ending(Status.ASSUMPTION, reason)
         if isinstance(model, Ending):
             status[i], message[i] = model
         else:
@@ -75,10 +79,15 @@ def _spike(model: Model, bulk: Bulk) -> tuple[Array, Array]:
     return bulk.rho * form, bulk.d_rho * form + bulk.rho * d_form
 
 
+def domain(problem: Problem) -> str | None:
+    """Why the theory does not apply; None where it does."""
+    return failed_assumption(problem) or needs_identity(problem, _WHAT) or needs_rank_one(problem, _WHAT)
+
+
 THEORY = Theory(
     "finite-step",
     errors,
     "finite n with the untrained network's bulk: within 1 % of the profile theory (n = 1,500) for λ ≥ 0.1 and α ≤ 0.25, "
     "within 2 % for λ ≥ 0.1 and α ≤ 0.3, tens of percent off at λ = 0.001 and α = 1/2",
-    lambda problem: failed_assumption(problem) or needs_identity(problem, "the theory of a frozen bulk"),
+    domain,
 )

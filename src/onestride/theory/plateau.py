@@ -108,7 +108,9 @@ def captured(bulk: Bulk, powers: list[int], teacher: Array, overlap: float, spre
 
 
 def active_powers(problem: Problem, ell: float) -> list[int]:
-    """K_ℓ = {1 ≤ k ≤ ℓ : c_k ≠ 0}."""
+    """K_ℓ = {1 ≤ k ≤ ℓ : c₁ c_k ≠ 0}."""
+    if problem.sigma.coefficients[1] == 0:
+        return []
     highest = int(min(ell, HIGHEST_DEGREE))
     return [k for k in range(1, highest + 1) if problem.sigma.coefficients[k] != 0]
 
