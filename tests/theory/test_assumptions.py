@@ -31,6 +31,7 @@ BEYOND = {
 }
 FINITE = {
     "n, d, N and n_step of at least": {"d": 5},
+    "with inputs with random lengths the theory needs c₁ ≠ 0": {"activation": (0, 0, 1.0), "inputs": "elliptic"},
     "needs a centred activation": {"activation": "relu", "centred": False, "gradient": "full"},
 }
 
@@ -82,6 +83,12 @@ def test_what_expands_in_powers_of_a_rank_one_step_says_so_and_the_profile_theor
     assert f"this needs {words}" in needs_rank_one(p, "this").replace("a step of at most c·√n, ", "")
     assert needs_rank_one(p.replace(step=one.Step.none()), "this") is None
     assert words in one.predict(p, method="finite-step", throw=False).message
+
+
+def test_several_steps_of_an_even_activation_are_refused():
+    assert "with several steps the theory needs c₁ ≠ 0" in failed_assumption(
+        problem(activation=(0, 0, 1.0), steps=2), schedules=True
+    )
 
 
 @pytest.mark.parametrize("changes", [{"centred": False}, {"steps": 3}])

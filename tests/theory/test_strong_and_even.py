@@ -41,7 +41,9 @@ STRONG, EVEN = {"step": Step(exponent=0.65)}, {"activation": [0, 0, 0.5], "step"
 
 @pytest.mark.statistical(rate=0.01)
 @pytest.mark.parametrize(
-    "changes", [STRONG, STRONG | {"activation": "tanh", "gradient": "labels"}, EVEN, EVEN | {"gradient": "labels"}], ids=str
+    "changes",
+    [STRONG, STRONG | {"activation": "tanh", "gradient": "labels"}, EVEN, EVEN | {"gradient": "labels"}],
+    ids=str,
 )
 def test_both_agree_with_simulation(changes, seed):
     """Within 3 % or five standard errors of 12 seeds, three numbers each: false alarms below 1e-3 each."""

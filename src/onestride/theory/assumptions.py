@@ -123,6 +123,14 @@ def failed_assumption(problem: Problem, *, schedules: bool = False, same_batch: 
         )
     if step.constant == 0:
         return None
+    if sigma.coefficients[1] == 0 and (problem.law.freedom is not None or problem.steps > 1):
+        what, why = "several steps", "what batches show by chance then decides where neurons go"
+        if problem.law.freedom is not None:
+            what, why = (
+                "inputs with random lengths",
+                "the slope along the gradient then changes its sign with the length",
+            )
+        return f"with {what} the theory needs c₁ ≠ 0, and activation {sigma.name!r} has c₁ = 0: {why}"
     if problem.gradient == "full" and not problem.centred and abs(sigma.coefficients[0]) > 1e-12:
         return (
             f"with the full gradient the theory needs a centred activation, c₀ = 0, and {sigma.name!r} was left "

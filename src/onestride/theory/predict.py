@@ -32,7 +32,7 @@ def predict(problem: Problem, *, method: Method = "auto", level: Level | None = 
     Parameters
     ----------
     method
-        ``"profile"``: finite n, every step up to c√n. ``"finite-step"``: the same with a frozen bulk, for weak steps,
+        ``"profile"``: finite n, steps of any size. ``"finite-step"``: the same with a frozen bulk, for weak steps,
         in a millisecond. ``"plateau"``: the n → ∞ limits of the paper, after an exactly rank-one step, and
         ``"exact-plateau"``: after the exact one. ``"table"``: of the rows behind a problem made by `from_data`.
         ``"auto"``: the most accurate that applies.

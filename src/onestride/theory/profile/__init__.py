@@ -1,4 +1,4 @@
-"""The profile theory: errors at finite n for every step from 0 to c√n.
+"""The profile theory: errors at finite n for steps of any size.
 
 In the order of the formulas:
 

@@ -306,7 +306,7 @@ def _accuracy_of_the_best(problem: Problem) -> str:
         return _SEVERAL[problem.batch]
     if problem.law.eigenvalues is not None and not problem.law.isotropic:
         return _accuracy_of_inputs(problem)
-    few, strong = problem.n > 4 * problem.d, problem.step.constant > 1
+    few, strong = problem.n > 4 * problem.d, max(problem.step.constant, problem.eta / np.sqrt(problem.n)) > 1
     numbers, within = _MEASURED[few, strong]
     ratio, size = "n/d from 4 to 100" if few else "n/d from 1 to 4", "1 < c ≤ 3" if strong else "c ≤ 1"
     other = (

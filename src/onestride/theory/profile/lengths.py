@@ -177,7 +177,8 @@ def _step_law(problem: Problem, sigma: Function, target: Target) -> StepLaw:
         np.array([getattr(slope, name) for slope in slopes]) for name in ("first", "second", "variance")
     )
     plain, once, twice = (np.stack(part, axis=1) for part in zip(*powers, strict=True))  # power of r × length
-    q, kappa, private = lengths * first / c1, lengths**2 * second, lengths**2 * variance
+    relative = first / c1 if c1 else np.ones_like(first)  # without random lengths it is 1
+    q, kappa, private = lengths * relative, lengths**2 * second, lengths**2 * variance
     power, batch = float(weights @ plain[1]), float((weights * q**2) @ plain[1])
     nu = np.sqrt(float((weights * kappa**2) @ plain[1]) / (power or 1.0)) * (np.sign(sigma.coefficients[2]) or 1.0)
     slope = float((weights * private) @ plain[1]) / (power or 1.0)
@@ -192,5 +193,5 @@ def _step_law(problem: Problem, sigma: Function, target: Target) -> StepLaw:
     if problem.law.freedom is not None:  # with z⋆ and q of higher powers of ℓ than the fourth they do not exist
         mean[-1, -1] = 0.0
         square[-1], square[:, -1] = 0.0, 0.0
-    own = float((weights * lengths**2) @ first**2) / c1 if full else 0.0
+    own = float((weights * lengths**2) @ (first * relative)) if full else 0.0
     return StepLaw((weights * q) @ once[0], own, batch, power, float(nu), slope, mean, square)

@@ -60,7 +60,8 @@ def stable(problem: Problem) -> float:
     phi0, sigma = problem.d / problem.step_samples, problem.sigma
     if problem.batch == "fresh":
         return 2 / (1 + phi0) if problem.law.isotropic else _stable_under(problem, phi0)
-    return float(2 / ((1 + np.sqrt(phi0)) ** 2 + phi0 * sigma.derivative_variance / sigma.coefficients[1] ** 2))
+    linear = sigma.coefficients[1] ** 2
+    return float(2 * linear / ((1 + np.sqrt(phi0)) ** 2 * linear + phi0 * sigma.derivative_variance))
 
 
 def _stable_under(problem: Problem, phi0: float) -> float:
