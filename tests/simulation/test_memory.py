@@ -60,22 +60,24 @@ def problem(**fields: Any) -> one.Problem:
     return one.Problem(**({"teacher": (0, 1, 0.7071), "noise": 0.5, "step": step} | fields))
 
 
-def peak(work: Callable[[], Any]) -> float:
-    """Most bytes that were allocated at the same time."""
+def peak(work: Callable[[], Any]) -> tuple[float, Any]:
+    """Most bytes that were allocated at the same time, and what the work gave."""
     tracemalloc.start()
     try:
-        work()
-        return tracemalloc.get_traced_memory()[1]
+        found = work()
+        return tracemalloc.get_traced_memory()[1], found
     finally:
         tracemalloc.stop()
 
 
-def assert_states_its_need(name: str, p: one.Problem) -> None:
+def assert_states_its_need(name: str, p: one.Problem) -> Any:
+    """What was measured."""
     run, need = MEASUREMENTS[name]
     run(problem(n=30, d=10, N=40))  # tables that are made once
-    stated, taken = need(p), peak(lambda: run(p))
+    stated, (taken, found) = need(p), peak(lambda: run(p))
     assert taken > 5e6  # large enough for the formula to matter
     assert taken / 1.5 < stated < 1.5 * taken
+    return found
 
 
 @pytest.fixture(autouse=True)
@@ -125,7 +127,9 @@ def test_many_samples_drawn_in_blocks_take_the_memory_they_state(name, threads, 
 def test_a_simulation_that_streams_does_not_grow_with_the_samples(monkeypatch):
     monkeypatch.setattr(cost, "STREAM_ABOVE", 0)
     monkeypatch.setattr(streams, "BLOCK_NUMBERS", 2**16)
-    few, many = (peak(lambda n=n: one.simulate(problem(n=n, d=50, N=200), [0], n_test=500)) for n in (4_000, 16_000))
+    few, many = (
+        peak(lambda n=n: one.simulate(problem(n=n, d=50, N=200), [0], n_test=500))[0] for n in (4_000, 16_000)
+    )
     blocks = 4 * 8 * 2**16  # how many of those drawn ahead are there at the peak is a matter of time
     assert many - few < 8 * 6 * (16_000 - 4_000) + blocks  # a few vectors of n numbers; no n × d or n × N array
 
@@ -148,8 +152,7 @@ def test_without_room_for_the_features_they_are_made_anew(name, shape, monkeypat
     monkeypatch.setattr(Backend, "free_memory", lambda _: 0.0)
     monkeypatch.setattr(memory, "require_memory", lambda *_: None)
     assert need(p) < stored
-    assert_states_its_need(name, p)
-    there = run(p)
+    there = assert_states_its_need(name, p)
     fields = {"learned": ("fraction", "unexplained"), "density": ("density", "untrained_density")}
     for field in fields.get(name, ("eigenvalues", "untrained_eigenvalues", "overlaps")):
         a, b = getattr(there, field).values, getattr(here, field).values
@@ -160,7 +163,7 @@ def test_without_room_for_the_features_they_are_made_anew(name, shape, monkeypat
 def test_the_plan_states_the_memory_of_the_grid(shape):
     p, exponents, ridges = problem(**shape), [0.0, 0.2], [0.01, 0.1]
     stated = cost.plan(p, exponents, ridges, 1, n_test=1000).memory
-    taken = peak(lambda: one.simulate_grid(p, exponents, ridges, 1, n_test=1000))
+    taken, _ = peak(lambda: one.simulate_grid(p, exponents, ridges, 1, n_test=1000))
     assert taken / 1.5 < stated < 1.5 * taken
 
 
