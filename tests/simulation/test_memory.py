@@ -127,9 +127,7 @@ def test_many_samples_drawn_in_blocks_take_the_memory_they_state(name, threads, 
 def test_a_simulation_that_streams_does_not_grow_with_the_samples(monkeypatch):
     monkeypatch.setattr(cost, "STREAM_ABOVE", 0)
     monkeypatch.setattr(streams, "BLOCK_NUMBERS", 2**16)
-    few, many = (
-        peak(lambda n=n: one.simulate(problem(n=n, d=50, N=200), [0], n_test=500))[0] for n in (4_000, 16_000)
-    )
+    few, many = (peak(lambda n=n: one.simulate(problem(n=n, d=50, N=200), [0], n_test=500))[0] for n in (4_000, 16_000))
     blocks = 4 * 8 * 2**16  # how many of those drawn ahead are there at the peak is a matter of time
     assert many - few < 8 * 6 * (16_000 - 4_000) + blocks  # a few vectors of n numbers; no n × d or n × N array
 
