@@ -145,6 +145,15 @@ def test_numbers_of_an_earlier_alpha_are_marked_until_the_new_ones_are_there(pag
     expect(page.locator(".stale")).to_have_count(0)
 
 
+def test_numbers_that_come_before_the_first_frame_are_told_to_be_there(page, small):
+    """On a machine with other things to do a page may get its answers first."""
+    page.add_init_script("window.frames_ = []; window.requestAnimationFrame = (draw) => frames_.push(draw)")
+    page.goto(SMALL)  # as `small`, whose answers are kept
+    page.locator("html:not([data-here=''])[data-here]").wait_for(state="attached")
+    for name in ("sentence", "formulas", "spectrum", "note-spectrum"):
+        expect(page.locator(f"#{name}:not(.stale)")).to_have_attribute("aria-busy", "false")
+
+
 def test_a_mistake_in_one_call_does_not_silence_the_one_asked_meanwhile(small):
     seen = small.evaluate("""async () => {
         const { latest } = await import("/static/net.js");
