@@ -39,9 +39,9 @@ AHEAD = 4  # blocks that a device draws in advance
 
 @dataclass(frozen=True)
 class Network:
-    """W₀ (N × d) and the readout a (N) before the step."""
+    """W₀ (N × d), which may be on a device, and the readout a (N) before the step."""
 
-    W0: Float[Array, "N d"]
+    W0: Any
     a: Float[Array, "N"]
 
 
@@ -102,7 +102,11 @@ def drawn_there(problem: Problem, backend: Backend) -> bool:
 
 def in_order(tasks: Iterable[Callable[[], T]], problem: Problem, backend: Backend) -> Iterator[T]:
     """What the tasks draw, the next blocks while one is used: by threads of the host, or by the device beside its other work."""
-    if not drawn_there(problem, backend):
+    return _ahead(tasks, backend, there=drawn_there(problem, backend))
+
+
+def _ahead(tasks: Iterable[Callable[[], T]], backend: Backend, *, there: bool) -> Iterator[T]:
+    if not there:
         yield from prefetched(tasks)
         return
 
@@ -113,6 +117,38 @@ def in_order(tasks: Iterable[Callable[[], T]], problem: Problem, backend: Backen
     for drawn in prefetched((partial(beside, task) for task in tasks), 1, AHEAD):
         backend.hold(drawn.X if isinstance(drawn, Batch) else drawn)
         yield drawn
+
+
+def normal_rows(seed: int, role: Role, rows: int, length: int, backend: Backend) -> Callable[[int], DeviceArray]:
+    """A function that gives the next so many of `rows` rows of normal numbers, on the backend, drawn block by block."""
+    there, blocks, rest = draws_itself(backend, rows * length), row_blocks(rows, length), backend.empty(0, length)
+
+    def draw(k: int) -> Any:
+        return _normals(stream(seed, role, block=k), blocks[k].stop - blocks[k].start, length, backend, there=there)
+
+    drawn = _ahead([partial(draw, k) for k in range(len(blocks))], backend, there=there)
+
+    def take(count: int) -> DeviceArray:
+        nonlocal rest
+        if rest.shape[0] >= count:
+            found, rest = rest[:count, :], rest[count:, :]
+            return found
+        before = rest
+        rest = backend.put(next(drawn))
+        if before.shape[0] == 0:
+            return take(count)
+        return backend.xp.concat([before, take(count - before.shape[0])], axis=0)
+
+    return take
+
+
+def _normals(generator: np.random.Generator, rows: int, length: int, backend: Backend, *, there: bool) -> Any:
+    """Normal numbers made on the device, or on the host where it likes them."""
+    found = device_normals(generator, rows, length, backend) if there else None
+    if found is None:
+        found = backend.host_empty(rows, length)
+        generator.standard_normal(out=found)
+    return found
 
 
 def joined(batches: Iterable[Batch], backend: Backend) -> Iterator[Batch]:
@@ -142,10 +178,7 @@ def weight_tasks(problem: Problem, seed: int, backend: Backend = HOST) -> list[C
 
     def draw(k: int) -> Array:
         size, generator = blocks[k].stop - blocks[k].start, stream(seed, "weights", block=k)
-        W = device_normals(generator, size, problem.d, backend) if drawn_there(problem, backend) else None
-        if W is None:
-            W = backend.host_empty(size, problem.d)
-            generator.standard_normal(out=W)
+        W = _normals(generator, size, problem.d, backend, there=drawn_there(problem, backend))
         W /= np.sqrt(problem.d) if problem.weights != "sphere" else _lengths(W, backend)[:, None]
         return W
 
@@ -183,9 +216,9 @@ def draw_readout(problem: Problem, seed: int) -> Float[Array, "N"]:
     return a / np.sqrt(N)
 
 
-def draw_network(problem: Problem, seed: int) -> Network:
-    """W₀ and the readout of a seed."""
-    return Network(HOST.get(draw_weights(problem, seed)), draw_readout(problem, seed))
+def draw_network(problem: Problem, seed: int, backend: Backend = HOST) -> Network:
+    """W₀, on the backend, and the readout of a seed."""
+    return Network(draw_weights(problem, seed, backend), draw_readout(problem, seed))
 
 
 def draw_inputs(problem: Problem, generator: np.random.Generator, rows: int, backend: Backend = HOST) -> Any:
@@ -197,15 +230,18 @@ def draw_inputs(problem: Problem, generator: np.random.Generator, rows: int, bac
     return X
 
 
-def draw_batch(problem: Problem, seed: int, inputs: Role, noise: Role | None, rows: int, part: int = 0) -> Batch:
-    """`rows` fresh samples; without a noise stream y is the noiseless signal. `part` as in `stream`."""
-    drawn, blocks = prefetched(batch_tasks(problem, seed, inputs, noise, rows, part)), row_blocks(rows, problem.d)
+def draw_batch(
+    problem: Problem, seed: int, inputs: Role, noise: Role | None, rows: int, part: int = 0, backend: Backend = HOST
+) -> Batch:
+    """`rows` fresh samples, where the backend likes them; without a noise stream y is the noiseless signal. `part` as in `stream`."""
+    tasks, blocks = batch_tasks(problem, seed, inputs, noise, rows, part, backend), row_blocks(rows, problem.d)
+    drawn = in_order(tasks, problem, backend)
     if len(blocks) == 1:
         (batch,) = drawn
         return batch
-    X, signal, y = np.empty((rows, problem.d)), np.empty(rows), np.empty(rows)
+    X, signal, y = backend.empty(rows, problem.d), np.empty(rows), np.empty(rows)
     for block, batch in zip(blocks, drawn, strict=True):
-        X[block], signal[block], y[block] = batch.X, batch.signal, batch.y
+        X[block, :], signal[block], y[block] = backend.put(batch.X), batch.signal, batch.y
     return Batch(X, signal, y)
 
 
