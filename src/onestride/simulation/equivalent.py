@@ -13,7 +13,7 @@ from typing import cast
 
 import numpy as np
 
-from onestride._backend import Backend, DeviceArray, choose, map_tiles, namespace, project
+from onestride._backend import Backend, DeviceArray, choose, map_tiles, namespace, normal_rows, project
 from onestride._numerics import Array, Float
 from onestride.problem import Problem
 from onestride.result import Estimate
@@ -26,7 +26,6 @@ from onestride.simulation.network import (
     draw_batch,
     draw_network,
     held_out_tiles,
-    normal_rows,
     require_single,
     step_gradient,
 )

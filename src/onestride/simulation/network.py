@@ -18,11 +18,11 @@ from onestride._backend import (
     Backend,
     DeviceArray,
     Role,
-    device_normals,
+    draw_normals,
+    drawn_ahead,
     draws_itself,
     map_tiles,
     on_host,
-    prefetched,
     project,
     row_blocks,
     stream,
@@ -34,7 +34,6 @@ from onestride.problem import Problem
 
 T = TypeVar("T")
 PROBES = 3  # draws of noise beside that of the labels, to average over it
-AHEAD = 4  # blocks that a device draws in advance
 
 
 @dataclass(frozen=True)
@@ -102,53 +101,7 @@ def drawn_there(problem: Problem, backend: Backend) -> bool:
 
 def in_order(tasks: Iterable[Callable[[], T]], problem: Problem, backend: Backend) -> Iterator[T]:
     """What the tasks draw, the next blocks while one is used: by threads of the host, or by the device beside its other work."""
-    return _ahead(tasks, backend, there=drawn_there(problem, backend))
-
-
-def _ahead(tasks: Iterable[Callable[[], T]], backend: Backend, *, there: bool) -> Iterator[T]:
-    if not there:
-        yield from prefetched(tasks)
-        return
-
-    def beside(task: Callable[[], T]) -> T:
-        with backend.beside("draws"):
-            return task()
-
-    for drawn in prefetched((partial(beside, task) for task in tasks), 1, AHEAD):
-        backend.hold(drawn.X if isinstance(drawn, Batch) else drawn)
-        yield drawn
-
-
-def normal_rows(seed: int, role: Role, rows: int, length: int, backend: Backend) -> Callable[[int], DeviceArray]:
-    """A function that gives the next so many of `rows` rows of normal numbers, on the backend, drawn block by block."""
-    there, blocks, rest = draws_itself(backend, rows * length), row_blocks(rows, length), backend.empty(0, length)
-
-    def draw(k: int) -> Any:
-        return _normals(stream(seed, role, block=k), blocks[k].stop - blocks[k].start, length, backend, there=there)
-
-    drawn = _ahead([partial(draw, k) for k in range(len(blocks))], backend, there=there)
-
-    def take(count: int) -> DeviceArray:
-        nonlocal rest
-        if rest.shape[0] >= count:
-            found, rest = rest[:count, :], rest[count:, :]
-            return found
-        before = rest
-        rest = backend.put(next(drawn))
-        if before.shape[0] == 0:
-            return take(count)
-        return backend.xp.concat([before, take(count - before.shape[0])], axis=0)
-
-    return take
-
-
-def _normals(generator: np.random.Generator, rows: int, length: int, backend: Backend, *, there: bool) -> Any:
-    """Normal numbers made on the device, or on the host where it likes them."""
-    found = device_normals(generator, rows, length, backend) if there else None
-    if found is None:
-        found = backend.host_empty(rows, length)
-        generator.standard_normal(out=found)
-    return found
+    return drawn_ahead(tasks, backend, there=drawn_there(problem, backend))
 
 
 def joined(batches: Iterable[Batch], backend: Backend) -> Iterator[Batch]:
@@ -178,7 +131,7 @@ def weight_tasks(problem: Problem, seed: int, backend: Backend = HOST) -> list[C
 
     def draw(k: int) -> Array:
         size, generator = blocks[k].stop - blocks[k].start, stream(seed, "weights", block=k)
-        W = _normals(generator, size, problem.d, backend, there=drawn_there(problem, backend))
+        W = draw_normals(generator, size, problem.d, backend, there=drawn_there(problem, backend))
         W /= np.sqrt(problem.d) if problem.weights != "sphere" else _lengths(W, backend)[:, None]
         return W
 
@@ -223,7 +176,7 @@ def draw_network(problem: Problem, seed: int, backend: Backend = HOST) -> Networ
 
 def draw_inputs(problem: Problem, generator: np.random.Generator, rows: int, backend: Backend = HOST) -> Any:
     """`rows` samples of the law `problem.inputs`, as rows, where the backend likes them; every law has E|x|² = d."""
-    X = device_normals(generator, rows, problem.d, backend) if drawn_there(problem, backend) else None
+    X = devicenormals(generator, rows, problem.d, backend) if drawn_there(problem, backend) else None
     if X is None:
         X = backend.host_empty(rows, problem.d)
         problem.law.fill(generator, X)
