@@ -18,6 +18,7 @@ from onestride._backend import (
     Backend,
     DeviceArray,
     Role,
+    device_normals,
     draw_normals,
     drawn_ahead,
     draws_itself,
@@ -176,7 +177,7 @@ def draw_network(problem: Problem, seed: int, backend: Backend = HOST) -> Networ
 
 def draw_inputs(problem: Problem, generator: np.random.Generator, rows: int, backend: Backend = HOST) -> Any:
     """`rows` samples of the law `problem.inputs`, as rows, where the backend likes them; every law has E|x|² = d."""
-    X = devicenormals(generator, rows, problem.d, backend) if drawn_there(problem, backend) else None
+    X = device_normals(generator, rows, problem.d, backend) if drawn_there(problem, backend) else None
     if X is None:
         X = backend.host_empty(rows, problem.d)
         problem.law.fill(generator, X)
