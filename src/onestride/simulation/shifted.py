@@ -201,7 +201,7 @@ def tridiagonal_solver(K: Float[Array, "m m"], shifts: Float[Array, "shifts"]) -
     m = K.shape[0]
     if m == 1:
         return lambda R, which: R / (K[0, 0] + shifts[which])
-    Q, ptsv = np.require(_columns(K), requirements=["F", "W"]), get_lapack_funcs("ptsv", (K,))
+    Q, (ptsv,) = np.require(_columns(K), requirements=["F", "W"]), get_lapack_funcs(("ptsv",), (K,))
     diagonal, off, tau = tridiagonal_form(Q)
 
     def solve(R: Array, which: Int[Array, "columns"]) -> Array:
