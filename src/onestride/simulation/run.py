@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor
+from contextvars import copy_context
 from dataclasses import replace
 from functools import partial
 from itertools import islice
@@ -299,9 +300,9 @@ def _in_turn(work: Callable[..., T], items: Iterator[tuple[Any, ...]], workers: 
 
     first = next(items)  # with the products that all of them share
     with one_thread(), ThreadPoolExecutor(workers) as pool:
-        waiting = [pool.submit(on_one_core, *first)]
+        waiting = [pool.submit(copy_context().run, on_one_core, *first)]
         for item in items:
-            waiting.append(pool.submit(on_one_core, *item))
+            waiting.append(pool.submit(copy_context().run, on_one_core, *item))
             if len(waiting) == workers:
                 yield waiting.pop(0).result()
         for one in waiting:
