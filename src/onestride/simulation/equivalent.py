@@ -23,9 +23,11 @@ from onestride.simulation.memory import Room, distance_memory, expansion_memory,
 from onestride.simulation.network import (
     Gradient,
     Network,
+    batch_on,
     draw_batch,
     draw_network,
     held_out_tiles,
+    network_on,
     require_single,
     step_gradient,
 )
@@ -175,10 +177,10 @@ def _ridge_fits(
 
 
 def _expansions(problem: Problem, window: int, seed: int, backend: Backend) -> tuple[Array, Array, float]:
-    network = draw_network(problem, seed, backend)
+    network = network_on(backend, problem, seed)
     step = step_gradient(problem, network, seed, backend)
     features = _variants(problem, network, step, window, seed, VARIANTS, backend)
-    batch = draw_batch(problem, seed, "ridge_inputs", "ridge_noise", problem.n, backend=backend)
+    batch = batch_on(backend, problem, seed, "ridge_inputs", "ridge_noise", problem.n)
     means: dict[str, Array] = {}
 
     def noted() -> Iterator[DeviceArray]:

@@ -170,8 +170,13 @@ def draw_readout(problem: Problem, seed: int) -> Float[Array, "N"]:
     return a / np.sqrt(N)
 
 
-def draw_network(problem: Problem, seed: int, backend: Backend = HOST) -> Network:
-    """W₀, on the backend, and the readout of a seed."""
+def draw_network(problem: Problem, seed: int) -> Network:
+    """W₀ and the readout of a seed."""
+    return network_on(HOST, problem, seed)
+
+
+def network_on(backend: Backend, problem: Problem, seed: int) -> Network:
+    """The same, with W₀ on the backend."""
     return Network(draw_weights(problem, seed, backend), draw_readout(problem, seed))
 
 
@@ -184,10 +189,15 @@ def draw_inputs(problem: Problem, generator: np.random.Generator, rows: int, bac
     return X
 
 
-def draw_batch(
-    problem: Problem, seed: int, inputs: Role, noise: Role | None, rows: int, part: int = 0, backend: Backend = HOST
+def draw_batch(problem: Problem, seed: int, inputs: Role, noise: Role | None, rows: int, part: int = 0) -> Batch:
+    """`rows` fresh samples; without a noise stream y is the noiseless signal. `part` as in `stream`."""
+    return batch_on(HOST, problem, seed, inputs, noise, rows, part)
+
+
+def batch_on(
+    backend: Backend, problem: Problem, seed: int, inputs: Role, noise: Role | None, rows: int, part: int = 0
 ) -> Batch:
-    """`rows` fresh samples, where the backend likes them; without a noise stream y is the noiseless signal. `part` as in `stream`."""
+    """The same, with X where the backend likes it."""
     tasks, blocks = batch_tasks(problem, seed, inputs, noise, rows, part, backend), row_blocks(rows, problem.d)
     drawn = in_order(tasks, problem, backend)
     if len(blocks) == 1:
