@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 
 from networks import TORCH, largest_gap, problem
-from onestride._backend import Backend, choose, device_normals, prefetched, stream, streams, tiles
+from onestride._backend import Backend, choose, device_normals, draws, normal_rows, prefetched, stream, streams, tiles
 from onestride.simulation import network
 from onestride.simulation.cost import Plan
+from onestride.simulation.equivalent import measure_expansions
 from onestride.simulation.run import simulate_grid
 
 
@@ -38,6 +39,23 @@ def test_a_device_that_draws_itself_measures_the_same(kept, monkeypatch):
     monkeypatch.setattr(network, "draws_itself", lambda *_: True)
     monkeypatch.setattr(Plan, "keeps_weights", kept)
     assert largest_gap(simulate_grid(p, [0.1, 0.3], [0.1], 1, device="torch"), here) < 1e-9
+
+
+@pytest.mark.parametrize("device", ["cpu", pytest.param("torch", marks=TORCH)])
+def test_the_noise_of_the_equivalent_is_the_same_wherever_it_is_drawn_and_however_it_is_cut(device, monkeypatch):
+    p = problem(n=60, d=20, N=70)
+    monkeypatch.setattr(streams, "BLOCK_NUMBERS", 1000)  # blocks of fourteen rows
+    here = measure_expansions(p, 1, [3])
+    Z = np.vstack([stream(3, "probe", block=k).standard_normal((14 if k < 12 else 12, 70)) for k in range(13)])
+    take = normal_rows(3, "probe", 180, 70, choose(device))
+    np.testing.assert_array_equal(np.vstack([choose(device).get(take(rows)) for rows in (60, 7, 5, 108)]), Z)
+    monkeypatch.setattr(tiles, "TILE_BYTES", 8 * 70 * 11)
+    monkeypatch.setattr(tiles, "DEVICE_ROWS", 40)
+    for module in (draws, network):
+        monkeypatch.setattr(module, "draws_itself", lambda *_: device == "torch")
+    found = measure_expansions(p, 1, [3], device=device)
+    np.testing.assert_allclose(found.test_error.values, here.test_error.values, rtol=1e-9)
+    np.testing.assert_allclose(found.train_loss.values, here.train_loss.values, rtol=1e-9)
 
 
 @pytest.mark.parametrize(("workers", "ahead"), [(None, None), (1, 4), (3, 1)])

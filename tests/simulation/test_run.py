@@ -367,3 +367,18 @@ def test_overflowing_features_are_refused_in_a_sentence():
 
 def test_single_seed_has_no_error_bar():
     assert np.isnan(one.simulate(problem(), seeds=1).test_error.stderr)
+
+
+@pytest.mark.parametrize("at_once", [2, 3])
+def test_networks_fitted_side_by_side_are_those_fitted_one_after_the_other(at_once, monkeypatch):
+    p, ridges = problem(n=410, d=60, N=430, step=one.Step(constant=1.0, exponent=0.3)), np.geomspace(0.01, 1.0, 6)
+    monkeypatch.setattr(Plan, "networks_at_once", 1)
+    apart = one.simulate_grid(p, [0.0, 0.1, 0.2, 0.3], ridges, [0], n_test=300)
+    monkeypatch.setattr(Plan, "networks_at_once", at_once)
+    together = one.simulate_grid(p, [0.0, 0.1, 0.2, 0.3], ridges, [0], n_test=300)
+    for name in ("train_loss", "train_mse", "test_error"):
+        ours, theirs = getattr(together, name), getattr(apart, name)
+        np.testing.assert_allclose(ours.raw.values, theirs.raw.values, rtol=1e-12)
+        np.testing.assert_allclose(ours.values, theirs.values, rtol=1e-9)
+    with pytest.raises(one.InputError, match="overflows"), np.errstate(over="ignore", invalid="ignore"):
+        one.simulate_grid(p.replace(activation=(0, 1, 1, 1, 1)), [0.1, 30.0, 40.0], ridges, [0], n_test=300)

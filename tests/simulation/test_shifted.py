@@ -7,6 +7,7 @@ import pytest
 
 from networks import LIBRARIES
 from onestride._backend import choose
+from onestride._backend.lapack import rotate, tridiagonal_form
 from onestride.simulation import panels, refined, shifted
 from onestride.simulation.ridge import ridge_path
 from onestride.simulation.rows import Rows
@@ -107,3 +108,18 @@ def test_a_gram_matrix_that_is_not_positive_definite_goes_to_the_svd(monkeypatch
 
     monkeypatch.setattr(shifted, "tridiagonal_solver", failing)
     np.testing.assert_allclose(ridge_path(F, y, ridges).coefficients, usual.coefficients, rtol=1e-9)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_a_tridiagonal_form_is_that_of_its_matrix(dtype):
+    B = np.random.default_rng(3).standard_normal((90, 70))
+    K = np.asfortranarray(B.T @ B, dtype)
+    Q = np.asfortranarray(np.triu(K))  # the other triangle is not read
+    diagonal, off, tau = tridiagonal_form(Q)
+    columns = np.eye(70, dtype=dtype, order="F")
+    rotate(Q, tau, columns, back=True)
+    T = np.diag(diagonal) + np.diag(off, 1) + np.diag(off, -1)
+    tolerance = 200 * np.finfo(dtype).eps
+    np.testing.assert_allclose(columns @ T @ columns.T, K, atol=tolerance * np.abs(K).max())
+    rotate(Q, tau, columns, back=False)
+    np.testing.assert_allclose(columns, np.eye(70), atol=tolerance)

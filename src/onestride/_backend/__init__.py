@@ -14,6 +14,9 @@ from onestride._backend.devices import choose as choose
 from onestride._backend.devices import project as project
 from onestride._backend.devices import require_device as require_device
 from onestride._backend.devices import through_host as through_host
+from onestride._backend.draws import draw_normals as draw_normals
+from onestride._backend.draws import drawn_ahead as drawn_ahead
+from onestride._backend.draws import normal_rows as normal_rows
 from onestride._backend.memory import fits as fits
 from onestride._backend.memory import require_memory as require_memory
 from onestride._backend.normals import device_normals as device_normals

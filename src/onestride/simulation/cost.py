@@ -32,6 +32,9 @@ COLUMNS = 3 + PROBES  # for each penalty: fitted to the signal, to noise, and ho
 SMALL_BELOW = 2**21  # numbers of F: up to there several cores are busier with a seed each than with one together
 SMALL_ON_DEVICE = 2**24  # the same for a device, which takes small seeds in one call
 MOST_TOGETHER = 64  # seeds in one call of a device: more would not make it busier
+SHARED_CACHE = (
+    2**25
+)  # bytes: half of a tridiagonal form is matrix-vector products, which should stay in the cache that cores share
 STREAM_ABOVE = 2**27  # numbers, 1 GiB: less is stored, which also serves penalties too small for a Gram matrix
 
 
@@ -122,6 +125,20 @@ class Plan(Result):
         return next((k for k in range(most, 1, -1) if fits(k * self._one_seed, self.backend)), 1)
 
     @cached_property
+    def networks_at_once(self) -> int:
+        """Networks of one seed fitted at a time, each on one core of the host, where none is idle and their tridiagonal forms stay in cache."""
+        n, _, N, _, m, _ = memory.sizes(self.problem)
+        cores, by_seeds = streams.threads(), self.seeds > 1 and self.problem.n * self.problem.N <= SMALL_BELOW
+        if (
+            self.networks < cores
+            or by_seeds
+            or not (self.way.refined and self.way.tridiagonal and self.stores_features)
+        ):
+            return 1
+        several = self._weights + self._host_fit + 8.0 * n * N + (cores - 1) * self._another + self._ahead
+        return cores if 2.0 * cores * m**2 <= SHARED_CACHE and fits(several, self.backend) else 1
+
+    @cached_property
     def way(self) -> Way:
         """How the ridge regressions are solved."""
         return way(min(self.problem.n, self.problem.N), self.penalties, self.backend, only_gram=self.streams)
@@ -195,7 +212,7 @@ class Plan(Result):
         if self.streams:
             fit = 3 * memory.tile(n, N, self.backend) + 8.0 * (2 * self.networks + 2) * N**2
         else:
-            fit = self._host_fit + self.stores_features * 8.0 * n * N
+            fit = self._host_fit + self.stores_features * 8.0 * n * N + (self.networks_at_once - 1) * self._another
         return max(step, held + fit, held + read) + self._ahead
 
     @property
@@ -218,6 +235,12 @@ class Plan(Result):
         n, _, N, *_ = memory.sizes(self.problem)
         products = 8.0 * (1 if self.problem.steps > 1 else 2) * n * N
         return products + memory.factors(self.problem, self.penalties, self.backend, sides=COLUMNS - 1)
+
+    @property
+    def _another(self) -> float:
+        """F and factors of one more network that is fitted at the same time."""
+        n, _, N, *_ = memory.sizes(self.problem)
+        return 8.0 * n * N + memory.factors(self.problem, self.penalties, self.backend, sides=COLUMNS - 1)
 
     @property
     def _products_fit(self) -> float:

@@ -13,7 +13,7 @@ from typing import cast
 
 import numpy as np
 
-from onestride._backend import Backend, DeviceArray, choose, map_tiles, namespace, project, stream
+from onestride._backend import Backend, DeviceArray, choose, map_tiles, namespace, normal_rows, project
 from onestride._numerics import Array, Float
 from onestride.problem import Problem
 from onestride.result import Estimate
@@ -23,9 +23,11 @@ from onestride.simulation.memory import Room, distance_memory, expansion_memory,
 from onestride.simulation.network import (
     Gradient,
     Network,
+    batch_on,
     draw_batch,
     draw_network,
     held_out_tiles,
+    network_on,
     require_single,
     step_gradient,
 )
@@ -33,6 +35,7 @@ from onestride.simulation.ridge import ridge_path
 from onestride.simulation.shifted import host_cholesky
 
 HIGHEST = 4
+TESTS = 2  # test samples for each sample of the fit
 VARIANTS = ("F", *(f"F_{ell}" for ell in range(HIGHEST + 1)), "Gaussian F_0", "Gaussian F_window")
 Features = Callable[[Array], Iterator[DeviceArray]]
 
@@ -132,8 +135,8 @@ def spikes(problem: Problem, a: DeviceArray, projection: DeviceArray, ell: int) 
 def _variants(
     problem: Problem, network: Network, step: Gradient, window: int, seed: int, names: Iterable[str], backend: Backend
 ) -> Features:
-    """A function from inputs to the feature matrices of these names of `VARIANTS`, one after the other."""
-    sigma, noise = problem.sigma, stream(seed, "probe")
+    """A function from inputs, those of the fit and then of the test, to the feature matrices of these names of `VARIANTS`, one after the other."""
+    sigma, noise = problem.sigma, normal_rows(seed, "probe", (1 + TESTS) * problem.n, problem.N, backend)
     W0, a, G, beta = (backend.put(array) for array in (network.W0, network.a, step.G, step.beta))
     c1, rest = float(sigma.coefficients[1]), float(np.sqrt(sigma.nonlinear_power))
 
@@ -148,8 +151,7 @@ def _variants(
             base, _, degree = name.rpartition("F_")
             if base not in bases:
                 bases.clear()
-                Z = noise.standard_normal((X.shape[0], problem.N)) if base else None
-                bases[base] = map_tiles(sigma, pre) if Z is None else c1 * pre + rest * backend.put(Z)
+                bases[base] = c1 * pre + rest * noise(X.shape[0]) if base else map_tiles(sigma, pre)
             ell = window if degree == "window" else int(degree)
             yield bases[base] + spikes(problem, a, projection, ell) if ell else bases[base]
 
@@ -167,7 +169,7 @@ def _ridge_fits(
     """Ridge objective with each matrix, and test error with what `features` puts in its place for fresh inputs."""
     paths = [ridge_path(matrix, y, np.array([problem.ridge]), backend) for matrix in matrices]
     readouts = [backend.put(path.coefficients[:, 0]) for path in paths]
-    total, rows = np.zeros(len(paths)), 2 * problem.n
+    total, rows = np.zeros(len(paths)), TESTS * problem.n
     for X, signal in held_out_tiles(problem, seed, rows, backend):
         for i, matrix in enumerate(features(X)):
             total[i] += ((signal - backend.get(matrix @ readouts[i])) ** 2).sum()
@@ -175,10 +177,10 @@ def _ridge_fits(
 
 
 def _expansions(problem: Problem, window: int, seed: int, backend: Backend) -> tuple[Array, Array, float]:
-    network = draw_network(problem, seed)
+    network = network_on(backend, problem, seed)
     step = step_gradient(problem, network, seed, backend)
     features = _variants(problem, network, step, window, seed, VARIANTS, backend)
-    batch = draw_batch(problem, seed, "ridge_inputs", "ridge_noise", problem.n)
+    batch = batch_on(backend, problem, seed, "ridge_inputs", "ridge_noise", problem.n)
     means: dict[str, Array] = {}
 
     def noted() -> Iterator[DeviceArray]:
@@ -230,7 +232,7 @@ def _limit(
         losses.append(problem.ridge * (batch.y - Pl @ w) @ alpha)
         readouts.append(backend.get(F0.T @ backend.put(alpha)))
         weights.append(np.pad(w, (0, len(powers) - count)))
-    total, rows = np.zeros(highest + 1), 2 * n
+    total, rows = np.zeros(highest + 1), TESTS * n
     for X, signal in held_out_tiles(problem, seed, rows, backend):
         g = project(X, beta)
         free = np.stack([np.ones_like(g), *(g**k for k in powers)], axis=1)[:, 1:] @ np.array(weights).T

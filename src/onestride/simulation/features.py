@@ -85,8 +85,8 @@ def train_further(plan: Plan, etas: Array, seed: int) -> Trained:
 def fitted_rows(trained: Trained, samples: Callable[[], Iterator[Batch]]) -> Iterator[Rows]:
     """For each η the rows that the ridge regression reads: those of Fᵀ when n ≤ N, else of F, the longer axis first.
 
-    `samples` gives the blocks of X̃ anew each time. F is stored, in the same memory for every η, unless there is no room
-    for it; then it is made anew from the two products whenever it is read, or from X̃ and W if these do not fit either.
+    `samples` gives the blocks of X̃ anew each time. F is stored, in the same memory for every η (in turn, where several are
+    fitted at once), unless there is no room for it; then it is made anew from the two products whenever it is read, or from X̃ and W if these do not fit either.
     """
     plan, backend = trained.plan, trained.plan.backend
     sigma, n = plan.problem.sigma, plan.problem.n
@@ -106,13 +106,13 @@ def fitted_rows(trained: Trained, samples: Callable[[], Iterator[Batch]]) -> Ite
         (shift,) = _products([trained.step()], samples, n, backend)
         trained.set_aside()
     length, width = pre.shape
-    F = backend.empty(length, width) if plan.stores_features else None
-    for eta in trained.etas:
+    F = [backend.empty(length, width) for _ in range(plan.networks_at_once)] if plan.stores_features else []
+    for k, eta in enumerate(trained.etas):
         f = after_step(sigma, float(eta))
-        if F is None:
-            yield Rows(length, width, lambda rows, f=f: map_tiles(f, pre[rows, :], shift[rows, :]), backend)
+        if F:
+            yield Rows.stored(map_tiles(f, pre, shift, out=F[k % len(F)]), backend)
         else:
-            yield Rows.stored(map_tiles(f, pre, shift, out=F), backend)
+            yield Rows(length, width, lambda rows, f=f: map_tiles(f, pre[rows, :], shift[rows, :]), backend)
 
 
 def _rows_of_weights(trained: Trained, samples: Callable[[], Iterator[Batch]]) -> Iterator[Rows]:

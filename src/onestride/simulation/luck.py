@@ -16,6 +16,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from onestride._backend.threads import together
 from onestride._numerics import Array, Float, Int
 from onestride.result import Estimate, Luck
 from onestride.simulation.features import Trained
@@ -69,7 +70,12 @@ def measured(
     if beta is not None:
         first, b = known.coordinates[..., 0, :], beta[..., 0, :]
         tilt = np.sqrt(((b - first * (first * b).sum(-1, keepdims=True)) ** 2).sum(-1))
-    each = [slopes(trained, j, path, held, unit, cells and (cells, tilt)) for j, path in enumerate(paths)]
+
+    def of_network(j: int) -> Array:
+        return slopes(trained, j, paths[j], held, unit, cells and (cells, tilt))
+
+    networks = range(len(paths))
+    each = together(of_network, networks) if trained.plan.networks_at_once > 1 else list(map(of_network, networks))
     along = None if cells is None else cells.before[..., : problem.directions]
     slope = np.nan_to_num(np.stack(each, axis=1))
     return Drawn(np.array(plain), np.array(freed), slope, known.of_draw(fit, beta, along))

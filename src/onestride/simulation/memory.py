@@ -92,10 +92,12 @@ def distance_memory(problem: Problem, backend: Backend = HOST) -> Room:
 
 
 def expansion_memory(problem: Problem, backend: Backend = HOST) -> Room:
-    """Room of `measure_expansions`: six n × N arrays at a time."""
+    """Room of `measure_expansions`: the noise of the Gaussian equivalent as it is drawn, and three more n × N arrays at a time, six tiles in the test."""
     n, d, N, *_ = sizes(problem)
-    held = 8.0 * (2 * N * d + n * d)
-    fit = 8.0 * 4 * n * N + factors(problem, 1, backend)
+    noise = ahead(3 * n, N)
+    held = 8.0 * (2 * N * d + n * d) + noise
+    joined = 8.0 * n * N if 3 * n * N > streams.BLOCK_NUMBERS else 0.0
+    fit = 8.0 * 3 * n * N + joined + factors(problem, 1, backend)
     read = drawn(problem, 2 * n) + 6 * tile(2 * n, N, backend)
     return Room(max(_measured_step(problem, backend), held + max(fit, read)))
 
@@ -129,8 +131,13 @@ def drawn(problem: Problem, rows: float, noisy: float = 0.0) -> float:
     The label noise of all the samples that have any is drawn at once.
     """
     d, block = float(problem.d), float(max(streams.BLOCK_NUMBERS, problem.d))
-    ahead = min(streams.threads(), streams.MOST_AHEAD) + 2
-    return 8.0 * min(rows * d, ahead * block) * (1 + 2 / d) + 8.0 * 2 * noisy + BLOCK_OBJECTS * rows * d / block
+    return ahead(rows, d) * (1 + 2 / d) + 8.0 * 2 * noisy + BLOCK_OBJECTS * rows * d / block
+
+
+def ahead(rows: float, length: float) -> float:
+    """Bytes of rows of random numbers drawn block by block, as many at a time as `prefetched` has at hand."""
+    blocks = min(streams.threads(), streams.MOST_AHEAD) + 2
+    return 8.0 * min(rows * length, blocks * max(streams.BLOCK_NUMBERS, length))
 
 
 def gradient(problem: Problem, backend: Backend) -> float:

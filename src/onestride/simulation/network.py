@@ -19,10 +19,11 @@ from onestride._backend import (
     DeviceArray,
     Role,
     device_normals,
+    draw_normals,
+    drawn_ahead,
     draws_itself,
     map_tiles,
     on_host,
-    prefetched,
     project,
     row_blocks,
     stream,
@@ -34,14 +35,13 @@ from onestride.problem import Problem
 
 T = TypeVar("T")
 PROBES = 3  # draws of noise beside that of the labels, to average over it
-AHEAD = 4  # blocks that a device draws in advance
 
 
 @dataclass(frozen=True)
 class Network:
-    """W₀ (N × d) and the readout a (N) before the step."""
+    """W₀ (N × d), which may be on a device, and the readout a (N) before the step."""
 
-    W0: Float[Array, "N d"]
+    W0: Any
     a: Float[Array, "N"]
 
 
@@ -102,17 +102,7 @@ def drawn_there(problem: Problem, backend: Backend) -> bool:
 
 def in_order(tasks: Iterable[Callable[[], T]], problem: Problem, backend: Backend) -> Iterator[T]:
     """What the tasks draw, the next blocks while one is used: by threads of the host, or by the device beside its other work."""
-    if not drawn_there(problem, backend):
-        yield from prefetched(tasks)
-        return
-
-    def beside(task: Callable[[], T]) -> T:
-        with backend.beside("draws"):
-            return task()
-
-    for drawn in prefetched((partial(beside, task) for task in tasks), 1, AHEAD):
-        backend.hold(drawn.X if isinstance(drawn, Batch) else drawn)
-        yield drawn
+    return drawn_ahead(tasks, backend, there=drawn_there(problem, backend))
 
 
 def joined(batches: Iterable[Batch], backend: Backend) -> Iterator[Batch]:
@@ -142,10 +132,7 @@ def weight_tasks(problem: Problem, seed: int, backend: Backend = HOST) -> list[C
 
     def draw(k: int) -> Array:
         size, generator = blocks[k].stop - blocks[k].start, stream(seed, "weights", block=k)
-        W = device_normals(generator, size, problem.d, backend) if drawn_there(problem, backend) else None
-        if W is None:
-            W = backend.host_empty(size, problem.d)
-            generator.standard_normal(out=W)
+        W = draw_normals(generator, size, problem.d, backend, there=drawn_there(problem, backend))
         W /= np.sqrt(problem.d) if problem.weights != "sphere" else _lengths(W, backend)[:, None]
         return W
 
@@ -185,7 +172,12 @@ def draw_readout(problem: Problem, seed: int) -> Float[Array, "N"]:
 
 def draw_network(problem: Problem, seed: int) -> Network:
     """W₀ and the readout of a seed."""
-    return Network(HOST.get(draw_weights(problem, seed)), draw_readout(problem, seed))
+    return network_on(HOST, problem, seed)
+
+
+def network_on(backend: Backend, problem: Problem, seed: int) -> Network:
+    """The same, with W₀ on the backend."""
+    return Network(draw_weights(problem, seed, backend), draw_readout(problem, seed))
 
 
 def draw_inputs(problem: Problem, generator: np.random.Generator, rows: int, backend: Backend = HOST) -> Any:
@@ -199,13 +191,21 @@ def draw_inputs(problem: Problem, generator: np.random.Generator, rows: int, bac
 
 def draw_batch(problem: Problem, seed: int, inputs: Role, noise: Role | None, rows: int, part: int = 0) -> Batch:
     """`rows` fresh samples; without a noise stream y is the noiseless signal. `part` as in `stream`."""
-    drawn, blocks = prefetched(batch_tasks(problem, seed, inputs, noise, rows, part)), row_blocks(rows, problem.d)
+    return batch_on(HOST, problem, seed, inputs, noise, rows, part)
+
+
+def batch_on(
+    backend: Backend, problem: Problem, seed: int, inputs: Role, noise: Role | None, rows: int, part: int = 0
+) -> Batch:
+    """The same, with X where the backend likes it."""
+    tasks, blocks = batch_tasks(problem, seed, inputs, noise, rows, part, backend), row_blocks(rows, problem.d)
+    drawn = in_order(tasks, problem, backend)
     if len(blocks) == 1:
         (batch,) = drawn
         return batch
-    X, signal, y = np.empty((rows, problem.d)), np.empty(rows), np.empty(rows)
+    X, signal, y = backend.empty(rows, problem.d), np.empty(rows), np.empty(rows)
     for block, batch in zip(blocks, drawn, strict=True):
-        X[block], signal[block], y[block] = batch.X, batch.signal, batch.y
+        X[block, :], signal[block], y[block] = backend.put(batch.X), batch.signal, batch.y
     return Batch(X, signal, y)
 
 

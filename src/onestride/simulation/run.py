@@ -5,11 +5,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor
+from contextvars import copy_context
 from dataclasses import replace
 from functools import partial
 from itertools import islice
 from threading import Lock
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -41,9 +42,12 @@ from onestride.simulation.network import (
 )
 from onestride.simulation.own_rows import simulate_rows
 from onestride.simulation.ridge import SplitPath, fit_split
+from onestride.simulation.rows import Rows
 from onestride.simulation.streamed import ridge_tasks, streamed_gradient, streamed_paths
 from onestride.simulation.together import draws_ahead, seeds_together
 from onestride.table import Table
+
+T = TypeVar("T")
 
 
 def simulate(
@@ -273,9 +277,33 @@ def _stored_paths(
             yield batch
 
     U = plan.backend.put(draw_probes(problem, trained.seed))
-    for eta, rows in zip(trained.etas, fitted_rows(trained, noted), strict=True):
+
+    def fit(eta: float, rows: Rows) -> tuple[SplitPath, Array]:
         g = plan.backend.put(np.concatenate(signals))
         try:
-            yield fit_split(rows, g, U, ridges, dual=problem.n <= problem.N), np.sum(sums, axis=0) / problem.n
+            return fit_split(rows, g, U, ridges, dual=problem.n <= problem.N), np.sum(sums, axis=0) / problem.n
         except OverflowError:
             raise overflow(problem, eta) from None
+
+    networks = zip(trained.etas, fitted_rows(trained, noted), strict=True)
+    if plan.networks_at_once == 1:
+        return (fit(eta, rows) for eta, rows in networks)
+    return _in_turn(fit, networks, plan.networks_at_once)
+
+
+def _in_turn(work: Callable[..., T], items: Iterator[tuple[Any, ...]], workers: int) -> Iterator[T]:
+    """What `work` makes of each item, so many at a time, each on one core; an item is taken only when that of so many before it is done."""
+
+    def on_one_core(*item: Any) -> T:
+        with one_thread():
+            return work(*item)
+
+    first = next(items)  # with the products that all of them share
+    with one_thread(), ThreadPoolExecutor(workers) as pool:
+        waiting = [pool.submit(copy_context().run, on_one_core, *first)]
+        for item in items:
+            waiting.append(pool.submit(copy_context().run, on_one_core, *item))
+            if len(waiting) == workers:
+                yield waiting.pop(0).result()
+        for one in waiting:
+            yield one.result()

@@ -23,6 +23,7 @@ import numpy as np
 from scipy.linalg import cho_factor, cho_solve, get_blas_funcs, get_lapack_funcs
 
 from onestride._backend import HOST, Backend, DeviceArray, on_host
+from onestride._backend.lapack import rotate, tridiagonal_form
 from onestride._numerics import Array, Float, Int
 from onestride.simulation.panels import Panels, Solver
 from onestride.simulation.refined import Refined, Systems, columns_for, refine
@@ -195,33 +196,23 @@ def tridiagonal_solver(K: Float[Array, "m m"], shifts: Float[Array, "shifts"]) -
     """Apply (K + s_j)⁻¹ to columns, given j for each; the symmetric positive semi-definite K is overwritten.
 
     One Householder reduction K = QTQᵀ (4m³/3 operations) serves all shifts: each then costs O(m) for T + s. LAPACK is
-    quicker on the upper triangle, whose reflectors run from the last row to the first: we turn rows round to apply them.
+    quicker on the upper triangle.
     """
     m = K.shape[0]
     if m == 1:
         return lambda R, which: R / (K[0, 0] + shifts[which])
-    names = ("sytrd", "sytrd_lwork", "ormqr", "ptsv")
-    sytrd, sytrd_lwork, ormqr, ptsv = get_lapack_funcs(names, (K,))
-    work, _ = sytrd_lwork(m, lower=0)
-    reflectors, diagonal, off, tau, info = sytrd(_columns(K), lower=0, lwork=int(work), overwrite_a=1)
-    _require_success(info)
-    reflectors = np.asfortranarray(reflectors[-2::-1, :0:-1])
-    diagonal, off, tau = diagonal[::-1], off[::-1], tau[::-1].copy()
-
-    def rotate(columns: Array, trans: str) -> None:
-        size = ormqr("L", trans, reflectors, tau, columns[1:], -1)[1][0]
-        columns[1:], _, info = ormqr("L", trans, reflectors, tau, columns[1:], int(size))
-        _require_success(info)
+    Q, (ptsv,) = np.require(_columns(K), requirements=["F", "W"]), get_lapack_funcs(("ptsv",), (K,))
+    diagonal, off, tau = tridiagonal_form(Q)
 
     def solve(R: Array, which: Int[Array, "columns"]) -> Array:
-        columns = np.array(R[::-1], order="F", dtype=K.dtype)
-        rotate(columns, "T")
+        columns = np.array(R, order="F", dtype=K.dtype)
+        rotate(Q, tau, columns, back=False)
         for j in np.unique(which):
             *_, x, info = ptsv(diagonal + K.dtype.type(shifts[j]), off.copy(), columns[:, which == j])
             _require_success(info)
             columns[:, which == j] = x
-        rotate(columns, "N")
-        return columns[::-1]
+        rotate(Q, tau, columns, back=True)
+        return columns
 
     return solve
 
