@@ -13,19 +13,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 from scipy.linalg import eigh
 from scipy.linalg.blas import dsyrk  # pyright: ignore[reportAttributeAccessIssue]
 
 from onestride._backend import HOST, Backend, on_host, prefetched
-from onestride._backend.threads import cores, together
+from onestride._backend.threads import by_rows
 from onestride._numerics import Array
 from onestride.estimator._layer import Layer
 from onestride.estimator._ridge import Decomposition, Readout, decompose
-
-A = TypeVar("A")
 
 FIRST_ROWS = 256  # whose mean is m₀
 LEFT_OUT_ROWS = 4000  # whose left-out residuals choose the penalty
@@ -55,7 +53,7 @@ def regression(
         )
 
     if backend.on_host:
-        _by_parts(turn, len(shown))
+        by_rows(turn, len(shown), most=PART_ROWS)
     else:
         for some in backend.tiles(len(shown), p):
             turn(some)
@@ -79,10 +77,14 @@ def tiled_outputs(layer: Layer, Z: Any, readout: Readout, backend: Backend = HOS
     out = np.empty((len(Z), len(readout.intercept)), Z.dtype)
     for rows, some in _tiles(Z, layer.width + Z.shape[1], backend):
         if on_host(some):
-            out[rows] = np.concatenate(_by_parts(lambda part: moved.design(some[part]) @ c + c0, len(some)))  # noqa: B023
+            out[rows] = np.concatenate(by_rows(partial(_outputs, moved, some, c, c0), len(some), most=PART_ROWS))
         else:
             out[rows] = backend.get(backend.put(moved.design(some)) @ c + c0)
     return out
+
+
+def _outputs(layer: Layer, Z: Array, c: Array, c0: Array, rows: slice) -> Array:
+    return layer.design(Z[rows]) @ c + c0
 
 
 def _tiles(Z: Any, p: int, backend: Backend) -> Iterator[tuple[slice, Any]]:
@@ -94,12 +96,6 @@ def _tiles(Z: Any, p: int, backend: Backend) -> Iterator[tuple[slice, Any]]:
     tasks: Iterator[Callable[[], tuple[slice, Any]]] = (partial(read, rows) for rows in backend.tiles(len(Z), p))
     for rows, some in prefetched(tasks):
         yield rows, backend.put(some)
-
-
-def _by_parts(work: Callable[[slice], A], n: int) -> list[A]:
-    """Do the work for some of n rows each, by threads with one BLAS thread each."""
-    size = min(PART_ROWS, -(-n // cores()))
-    return together(work, [slice(start, min(start + size, n)) for start in range(0, n, size)])
 
 
 def _sums(
@@ -120,8 +116,8 @@ def _sums(
         if on_host(some):
             room = room if len(room) >= len(some) else np.empty((len(some), p))
             features = room[: len(some)]
-            right += sum(_by_parts(partial(_centred, layer, some, m0, aims, features), len(some)))
-            kept[where] = features[among[where]]
+            work = partial(_centred, layer, some, m0, aims, features, among[where], kept[where])
+            right += sum(by_rows(work, len(some), most=PART_ROWS))
             gram = dsyrk(1.0, features.T, 1.0, gram, lower=True, overwrite_c=True)
         else:
             features = backend.put(layer.design(some), "float64")
@@ -133,10 +129,14 @@ def _sums(
     return m0, right[:, 0], gram, right[:, 1:], kept
 
 
-def _centred(layer: Layer, Z: Array, mean: Array, aims: Array, out: Array, rows: slice) -> Array:
-    """√w(f − mean) of some rows into `out`; its products with the columns of `aims`, of which √w is the first."""
+def _centred(
+    layer: Layer, Z: Array, mean: Array, aims: Array, out: Array, wanted: Array, kept: Array, rows: slice
+) -> Array:
+    """√w(f − mean) of some rows into `out`, of those `wanted` also into `kept`; products with `aims`, whose first column is √w."""
     features = out[rows]
     np.multiply(layer.design(Z[rows]) - mean, aims[rows, :1], out=features)
+    where = slice(*np.searchsorted(wanted, (rows.start, rows.stop)).tolist())
+    kept[where] = features[wanted[where] - rows.start]
     return features.T @ aims[rows]
 
 
