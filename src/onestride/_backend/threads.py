@@ -8,7 +8,7 @@ from collections.abc import Callable, Generator, Iterable
 from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from contextvars import copy_context
-from functools import lru_cache, partial
+from functools import cache, lru_cache, partial
 from threading import Lock, local
 from typing import Any, TypeVar
 
@@ -71,11 +71,11 @@ def one_thread() -> Generator[None]:
 
 
 def together(work: Callable[[A], B], items: Iterable[A], *, products: bool = True) -> list[B]:
-    """[work(item) …] side by side in threads, with one BLAS thread each; what they may use is shared among them.
+    """[work(item) …] side by side in threads, with one BLAS thread each.
 
     NumPy lets them run so, LAPACK and BLAS as SciPy calls them do not. Each is in the context of the caller, as to NumPy's warnings. The
-    caller works too and waits for nothing that has not begun, so that threads, which stay for the next call, may call this in turn. Work without
-    `products` of matrices leaves BLAS, which other threads may be using, as it is.
+    caller works too and waits for nothing that has not begun, so that threads, which stay for the next call, may call this in turn; there are
+    never more of them than `cores`. Work without `products` of matrices leaves BLAS, which other threads may be using, as it is.
     """
     tasks: list[Callable[[], B]] = [partial(copy_context().run, partial(work, item)) for item in items]
     available = cores()
@@ -84,10 +84,10 @@ def together(work: Callable[[A], B], items: Iterable[A], *, products: bool = Tru
         return [task() for task in tasks]
     limit = _controller().limit(limits=1, user_api="blas") if products else None
     waiting, results = deque(enumerate(tasks)), dict[int, B]()
-    drain = partial(_drain, waiting, results, available // workers)
-    helpers = [_helpers().submit(drain) for _ in range(workers - 1)]
+    help_out = partial(_drain, waiting, results, available, products)
+    helpers = [_helpers(available).submit(help_out) for _ in range(workers - 1)]
     try:
-        drain()
+        _drain(waiting, results, available)
         for helper in helpers:
             if not helper.cancel():
                 helper.result()
@@ -99,15 +99,23 @@ def together(work: Callable[[A], B], items: Iterable[A], *, products: bool = Tru
     return [results[k] for k in range(len(tasks))]
 
 
-@lru_cache(maxsize=1)
-def _helpers() -> ThreadPoolExecutor:
-    return ThreadPoolExecutor(os.cpu_count(), thread_name_prefix="onestride", initializer=_begin)
+@cache
+def _helpers(available: int) -> ThreadPoolExecutor:
+    return ThreadPoolExecutor(available - 1, thread_name_prefix="onestride")
 
 
-def _drain(waiting: deque[tuple[int, Callable[[], B]]], results: dict[int, B], share: int) -> None:
-    """Do what waits, until nothing does or something fails; with so many cores."""
+if hasattr(os, "register_at_fork"):  # threads do not live on in the child
+    os.register_at_fork(after_in_child=_helpers.cache_clear)
+
+
+def _drain(
+    waiting: deque[tuple[int, Callable[[], B]]], results: dict[int, B], available: int, limited: bool = False
+) -> None:
+    """Do what waits, until nothing does or something fails; `limited` where BLAS may keep a limit for every thread."""
     before = vars(_here).copy()
-    _here.limited, _here.cores = True, share
+    _here.limited, _here.cores = True, available
+    if limited:
+        _controller().limit(limits=1, user_api="blas")
     try:
         while waiting:
             try:
@@ -129,8 +137,3 @@ def by_rows(
     """[work(rows) …] as `together` does for slices of n rows: as many as there are cores, of `least` to `most` rows."""
     size = min(most or n, max(least, -(-n // cores())))
     return together(work, [slice(start, min(start + size, n)) for start in range(0, n, size)], products=products)
-
-
-def _begin() -> None:
-    """A thread of `together`, where BLAS keeps a limit for every thread."""
-    _controller().limit(limits=1, user_api="blas")
