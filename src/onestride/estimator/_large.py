@@ -40,7 +40,7 @@ def regression(
     p = layer.width + Z.shape[1] * layer.skip
     if shown is None or len(Z) < p:
         return decompose(layer.design(Z[:]), Y, w)
-    moved, total = on_device(layer, backend), float(w.sum())
+    moved, total = layer.placed(backend.put), float(w.sum())
     target_mean = w @ Y / total
     m0, shift, gram, right, rows = _sums(moved, Z, Y - target_mean, w, shown, p, backend)
     mean = shift / total
@@ -63,16 +63,11 @@ def regression(
     )
 
 
-def on_device(layer: Layer, backend: Backend) -> Layer:
-    """The layer with its arrays on the device."""
-    return layer if backend.on_host else layer.placed(backend.put)
-
-
 def tiled_outputs(layer: Layer, Z: Any, readout: Readout, backend: Backend = HOST) -> Array:
     """f(z), n × outputs, in the precision of Z, tile by tile."""
     if backend.on_host and len(Z) * layer.width < 2**20:
         return layer.outputs(Z[:], readout)
-    moved = on_device(layer, backend)
+    moved = layer.placed(backend.put)
     c, c0 = (backend.put(part) for part in readout)
     out = np.empty((len(Z), len(readout.intercept)), Z.dtype)
     for rows, some in _tiles(Z, layer.width + Z.shape[1], backend):
@@ -106,7 +101,7 @@ def _sums(
     Of the symmetric one the host has the lower half alone.
     """
     gram, right = backend.zeros(p, p, dtype="float64").T, backend.zeros(p, 1 + Y.shape[1], dtype="float64")
-    m0 = backend.xp.mean(backend.put(layer.design(backend.put(Z[:FIRST_ROWS])), "float64"), axis=0)
+    m0 = backend.xp.mean(backend.put(_design(layer, backend.put(Z[:FIRST_ROWS])), "float64"), axis=0)
     kept, room = np.empty((len(shown), p)), np.empty((0, p))
     for rows, some in _tiles(Z, p, backend):
         among = shown - rows.start
@@ -127,6 +122,11 @@ def _sums(
             kept[where] = backend.get(backend.xp.take(features, backend.put(among[where], "int64"), axis=0))
             backend.add_product(gram, features.T, features)
     return m0, right[:, 0], gram, right[:, 1:], kept
+
+
+def _design(layer: Layer, Z: Any) -> Any:
+    """The features, on the host by threads."""
+    return np.concatenate(by_rows(lambda rows: layer.design(Z[rows]), len(Z))) if on_host(Z) else layer.design(Z)
 
 
 def _centred(
