@@ -1,6 +1,7 @@
 """Numbers known to be off are marked; the untrained network is held to an independent simulator and to limits."""
 
 import threading
+import time
 
 import numpy as np
 import pytest
@@ -341,12 +342,33 @@ def test_work_side_by_side_has_one_blas_thread_each_and_the_warnings_of_its_call
         (one_by_one,) = threads.together(work, [1.0])
         found = threads.together(work, [1.0, -1.0])
     assert [float(f[0][0]) for f in found] == [np.inf, -np.inf]
-    assert all(f[1:] == ({1}, [(1, 0), (1, 1), (1, 2)]) for f in found)  # of four cores two each, and of these one
+    assert all(f[1:] == ({1}, [(4, 0), (4, 1), (4, 2)]) for f in found)
     assert one_by_one[1] == before
     assert blas_threads() == before
     with pytest.raises(ZeroDivisionError):
         threads.together(lambda k: 1 / k, [1, 0])
     assert blas_threads() == before
+
+
+def test_threads_inside_threads_are_never_more_than_cores(monkeypatch):
+    monkeypatch.setattr(threads, "_blas_threads", lambda: 4)
+    lock, now, most = threading.Lock(), [0], [0]
+
+    def inner(k):
+        with lock:
+            now[0] += 1
+            most[0] = max(most[0], now[0])
+        time.sleep(0.002)
+        with lock:
+            now[0] -= 1
+        return k
+
+    def outer(k):
+        return threads.by_rows(lambda rows: sum(inner(i) for i in range(rows.start, rows.stop)), 20 + k, most=3)
+
+    found = threads.together(outer, range(9))
+    assert [sum(parts) for parts in found] == [(20 + k) * (19 + k) // 2 for k in range(9)]
+    assert 1 < most[0] <= 4
 
 
 # ---------------------------------------------------------------------- the whole range of a problem

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
+from collections import deque
 from collections.abc import Callable, Generator, Iterable
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from contextvars import copy_context
-from functools import lru_cache, partial
+from functools import cache, lru_cache, partial
 from threading import Lock, local
 from typing import Any, TypeVar
 
@@ -68,25 +70,70 @@ def one_thread() -> Generator[None]:
         yield
 
 
-def together(work: Callable[[A], B], items: Iterable[A]) -> list[B]:
-    """[work(item) …] side by side in threads, with one BLAS thread each; what they may use is shared among them.
+def together(work: Callable[[A], B], items: Iterable[A], *, products: bool = True) -> list[B]:
+    """[work(item) …] side by side in threads, with one BLAS thread each.
 
-    NumPy lets them run so, LAPACK and BLAS as SciPy calls them do not. Each is in the context of the caller, as to NumPy's warnings.
+    NumPy lets them run so, LAPACK and BLAS as SciPy calls them do not. Each is in the context of the caller, as to NumPy's warnings. The
+    caller works too and waits for nothing that has not begun, so that threads, which stay for the next call, may call this in turn; there are
+    never more of them than `cores`. Work without `products` of matrices leaves BLAS, which other threads may be using, as it is.
     """
     tasks: list[Callable[[], B]] = [partial(copy_context().run, partial(work, item)) for item in items]
     available = cores()
     workers = min(available, len(tasks))
     if workers < 2:
         return [task() for task in tasks]
-    limit = _controller().limit(limits=1, user_api="blas")
+    limit = _controller().limit(limits=1, user_api="blas") if products else None
+    waiting, results = deque(enumerate(tasks)), dict[int, B]()
+    help_out = partial(_drain, waiting, results, available, products)
+    helpers = [_helpers(available).submit(help_out) for _ in range(workers - 1)]
     try:
-        with ThreadPoolExecutor(workers, initializer=_begin, initargs=(available // workers,)) as pool:
-            return [done.result() for done in [pool.submit(task) for task in tasks]]
+        _drain(waiting, results, available)
+        for helper in helpers:
+            if not helper.cancel():
+                helper.result()
     finally:
-        limit.restore_original_limits()
+        waiting.clear()
+        wait([helper for helper in helpers if not helper.cancel()])
+        if limit is not None:
+            limit.restore_original_limits()
+    return [results[k] for k in range(len(tasks))]
 
 
-def _begin(share: int) -> None:
-    """A thread of `together`: it ends with its pool, and so does its limit where BLAS keeps one for every thread."""
-    _here.limited, _here.cores = True, share
-    _controller().limit(limits=1, user_api="blas")
+@cache
+def _helpers(available: int) -> ThreadPoolExecutor:
+    return ThreadPoolExecutor(available - 1, thread_name_prefix="onestride")
+
+
+if hasattr(os, "register_at_fork"):  # threads do not live on in the child
+    os.register_at_fork(after_in_child=_helpers.cache_clear)
+
+
+def _drain(
+    waiting: deque[tuple[int, Callable[[], B]]], results: dict[int, B], available: int, limited: bool = False
+) -> None:
+    """Do what waits, until nothing does or something fails; `limited` where BLAS may keep a limit for every thread."""
+    before = vars(_here).copy()
+    _here.limited, _here.cores = True, available
+    if limited:
+        _controller().limit(limits=1, user_api="blas")
+    try:
+        while waiting:
+            try:
+                k, task = waiting.popleft()
+            except IndexError:  # another thread was quicker
+                break
+            results[k] = task()
+    except BaseException:
+        waiting.clear()
+        raise
+    finally:
+        vars(_here).clear()
+        vars(_here).update(before)
+
+
+def by_rows(
+    work: Callable[[slice], B], n: int, least: int = 1, most: int | None = None, *, products: bool = True
+) -> list[B]:
+    """[work(rows) …] as `together` does for slices of n rows: as many as there are cores, of `least` to `most` rows."""
+    size = min(most or n, max(least, -(-n // cores())))
+    return together(work, [slice(start, min(start + size, n)) for start in range(0, n, size)], products=products)

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
-from contextvars import copy_context
-from itertools import pairwise
 
 import numpy as np
 
-from onestride._backend import streams
 from onestride._backend.arrays import DeviceArray
+from onestride._backend.threads import by_rows
 
 TILE_BYTES = 64 * 2**20  # rows that enter matrix products are processed in tiles of about this size
 CACHE_BYTES = 2**20  # elementwise work in tiles that stay in cache
@@ -45,23 +42,11 @@ def map_tiles(f: Callable[..., DeviceArray], *arrays: DeviceArray, out: DeviceAr
     result = np.empty_like(first) if out is None else out
     size = max(1, CACHE_BYTES // (8 * max(first.shape[1], 1)))
 
-    def work(start: int, stop: int) -> None:
-        for i in range(start, stop, size):
-            rows = slice(i, min(i + size, stop))
+    def work(share: slice) -> None:
+        for i in range(share.start, share.stop, size):
+            rows = slice(i, min(i + size, share.stop))
             f(*(a[rows] for a in arrays), out=result[rows])
 
-    _in_threads(work, first.shape[0], first.size // THREAD_NUMBERS)
+    if first.shape[0]:
+        by_rows(work, first.shape[0], least=-(-THREAD_NUMBERS // max(first.shape[1], 1)), products=False)
     return result
-
-
-def _in_threads(work: Callable[[int, int], None], rows: int, most: int) -> None:
-    """Do `work` from row i to row j for equal shares of the rows, one per thread; NumPy lets them run side by side."""
-    workers = min(streams.threads(), rows, most)
-    if workers < 2:
-        work(0, rows)
-        return
-    edges = np.linspace(0, rows, workers + 1).astype(int)
-    with ThreadPoolExecutor(workers) as pool:
-        parts = [pool.submit(copy_context().run, work, *part) for part in pairwise(edges.tolist())]
-        for part in parts:
-            part.result()

@@ -13,11 +13,12 @@ dense one, and given up after the first fold when it is behind there. Of the oth
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from typing import Literal, NamedTuple
 
 import numpy as np
 
-from onestride._backend.threads import together
+from onestride._backend.threads import cores, together
 from onestride._numerics import Array
 from onestride.estimator._judge import (
     FEWEST_ROWS,
@@ -31,6 +32,7 @@ from onestride.estimator._judge import (
     chosen_losses,
     fold_losses,
     held_out_errors,
+    learn,
     split,
 )
 from onestride.estimator._landmarks import QUICK_NEURONS, QUICK_ROWS, Landmarks, led
@@ -38,6 +40,7 @@ from onestride.estimator._layer import Layer, Recipe, draw_layer
 from onestride.estimator._ridge import Decomposition, best_penalty, decompose
 
 BaseName = Literal["dense", "ranks", "sparse", "landmarks"]
+SPARE_CORES = 8  # with so many the maps of other layers are learned beside those of the first, wanted or not
 ORDERS = (1, 2, 3)  # columns that a neuron of a sparse layer sees
 
 
@@ -170,7 +173,13 @@ def choose_base(
         step = errors[move].choice() if errors else 0.0
         return [(Choice(which, move, step, errors), chosen_losses(losses, move, step, w))]
 
-    judged += judge(candidates[0])
+    def learn_ahead(pair: tuple[Scaled, list[Move]]) -> None:
+        out, columns = folds == 0, pair[0].base.columns
+        learn(pair[0].layer, Z[~out, :columns], Y[~out], w[~out], pair[1], effort, known[0].maps)
+
+    ahead = candidates[1:] if cores() >= SPARE_CORES else []
+    ways = [partial(judge, candidates[0]), *(partial(learn_ahead, pair) for pair in ahead)]
+    judged += together(lambda way: way() or [], ways)[0]
     promising = judged[0][0].promising
     others = [(which, [move for move in asked if move in promising]) for which, asked in candidates[1:]]
     judged += [one for found in together(judge, others) for one in found]

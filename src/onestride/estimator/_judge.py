@@ -181,7 +181,7 @@ def _maps_applied(
     """Every learned map; those of a network are learned once."""
     guide, wanted = layer.leader(alpha)[0], [move for move in tried if move.is_map]
     maps = known.maps
-    _learn(guide, Z, Y, w, [move for move in wanted if (id(guide), move) not in maps], effort, maps)
+    learn(guide, Z, Y, w, [move for move in wanted if (id(guide), move) not in maps], effort, maps)
     learned = [(move, maps[id(guide), move]) for move in wanted]
     return together(
         lambda one: Candidate(one[0], MAP_STEP, *one[1].applied(layer, MAP_STEP).settled(Z, Y, w, one[1].alpha)),
@@ -189,17 +189,17 @@ def _maps_applied(
     )
 
 
-def _learn(guide: Layer, Z: Array, Y: Array, w: Array, wanted: list[Move], effort: Effort, known: Maps) -> None:
-    """The maps that are wanted, by the network, among those that are known."""
+def learn(guide: Layer, Z: Array, Y: Array, w: Array, wanted: list[Move], effort: Effort, known: Maps) -> None:
+    """The maps that are wanted, gradient steps aside, by the network, among those that are known."""
     kinds: list[MapKind] = [kind for kind in ("full", "diagonal") if any(move.kind == kind for move in wanted)]
     start = start_maps(guide, Z, Y, w, MAP_STEP, effort.neurons) if kinds else None
 
-    def learn(kind: MapKind) -> None:
+    def follow(kind: MapKind) -> None:
         counts = [move.repeats for move in wanted if move.kind == kind]
         learned = learn_maps(start, Z, Y, w, MAP_STEP, kind, max(counts)) if start else ()
         known.update({(id(guide), Move(kind, count)): one for count, one in enumerate(learned, 1) if count in counts})
 
-    together(learn, kinds)
+    together(follow, kinds)
 
 
 def split(n: int, generator: np.random.Generator) -> Array:

@@ -15,10 +15,10 @@ from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
-from scipy.linalg.lapack import dtrtri  # pyright: ignore[reportAttributeAccessIssue]
+from scipy.linalg.lapack import dpotrf, dtrtri  # pyright: ignore[reportAttributeAccessIssue]
 
 from onestride._backend import map_tiles, namespace, on_host
-from onestride._backend.threads import together
+from onestride._backend.threads import by_rows, together
 from onestride._numerics import Array
 from onestride.estimator._layer import Layer
 from onestride.estimator._ridge import best_penalty, decompose
@@ -72,9 +72,14 @@ class Landmarks(Layer):
         spread = np.sqrt(2 * np.square((A - A.mean(axis=0)) @ R).sum(axis=1).mean())
         R = R * (self.scale / spread if spread > 0 else 1.0)
         V = A @ R
-        K = _kernel(V, V)
+        K = np.concatenate(by_rows(lambda rows: _kernel(V[rows], V), len(V), QUICK_NEURONS))
         K.flat[:: len(K) + 1] = 1 + _ALIKE
-        return R, V, np.sqrt(len(K)) * dtrtri(np.linalg.cholesky(K).T)[0]
+        U, failed = dpotrf(K.T, overwrite_a=True)  # UᵀU; SciPy's as the next: two BLAS would wait for each other
+        if failed:
+            raise np.linalg.LinAlgError("the kernel at the landmarks has no Cholesky factor")
+        mixing, _ = dtrtri(U, overwrite_c=True)
+        mixing *= np.sqrt(len(K))
+        return R, V, mixing
 
     def placed(self, put: Callable[[Array], Any]) -> Landmarks:
         """The same where `put` brings its arrays."""

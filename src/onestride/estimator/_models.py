@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from numbers import Real
 from typing import Any, Self
 
@@ -17,17 +18,17 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_feature_names_in, check_is_fitted, validate_data
 
 from onestride._backend import choose, require_memory
-from onestride._backend.threads import cores
+from onestride._backend.threads import by_rows, cores
 from onestride._errors import InputError
 from onestride._numerics import Array
 from onestride.estimator._categories import read_categories
 from onestride.estimator._checks import as_numpy, finite, read_recipe, read_weights
 from onestride.estimator._explain import Explanation, explain_fit, measurable
 from onestride.estimator._judge import EFFORTS
-from onestride.estimator._large import LEFT_OUT_ROWS, tiled_outputs
+from onestride.estimator._large import LEFT_OUT_ROWS, PART_ROWS, tiled_outputs
 from onestride.estimator._layer import Recipe
 from onestride.estimator._logistic import fit_logistic
-from onestride.estimator._network import MOST_NUMBERS, FittedNetwork, Progress, fit_network
+from onestride.estimator._network import MOST_NUMBERS, FittedNetwork, Progress, Sample, fit_network
 from onestride.estimator._table import ENOUGH_FOR_A_RANGE, MOST_INPUTS, location_and_scale, magnitude, read_table
 from onestride.estimator._targets import TargetRange
 
@@ -113,11 +114,15 @@ class _OneStep(BaseEstimator):
         if self._categories.levels:
             direction = np.sqrt(np.bincount(owners, np.square(direction)))
         self.direction_ = direction / (np.linalg.norm(direction) or 1.0)
-        gradients = self._layer.input_gradients(fit.sample.Z, self._readout.coefficients)
-        influence = np.sum([fit.sample.w @ np.square(self._inputs.to_columns(g)) for g in gradients], axis=0)
+        influence = np.sum(by_rows(partial(self._influence, fit.sample), len(fit.sample.Z), most=PART_ROWS), axis=0)
         influence = np.bincount(owners, self._missing.folded(influence))
         self.feature_importances_ = influence / (influence.sum() or 1.0)
         return fit
+
+    def _influence(self, sample: Sample, rows: slice) -> Array:
+        """Of every standardised column: the squared slopes of the prediction at some rows, summed."""
+        gradients = self._layer.input_gradients(sample.Z[rows], self._readout.coefficients)
+        return np.sum([sample.w[rows] @ np.square(self._inputs.to_columns(g)) for g in gradients], axis=0)
 
     def _require_memory(self, Z: Any, recipe: Recipe) -> None:
         """A few n × p arrays of doubles for small tables; tiles, some rows and a few p × p arrays for large ones."""

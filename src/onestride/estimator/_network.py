@@ -3,6 +3,7 @@
 Leave-one-out is honest for the untrained layer, which saw no target; for a moved one it is not, because the left-out row has
 already shaped the features. What is chosen is chosen with few neurons and some of the rows (`_judge.Effort`); at full size there are
 one regression after the move, with one Gram matrix and one eigendecomposition, and left-out residuals of some of the rows (`_large`).
+The matrices of choices are small: threads share rows and regressions, with one BLAS thread each.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from onestride._backend.threads import few_threads, together
+from onestride._backend.threads import one_thread, together
 from onestride._numerics import Array
 from onestride.estimator._bases import (
     Base,
@@ -41,9 +42,6 @@ from onestride.estimator._table import narrowed
 from onestride.estimator._targets import pulled_by, pulled_in
 
 MOST_NUMBERS = 2 * 10**8  # of features that a logistic readout is fitted to; of more rows a part
-CHOICE_THREADS = (
-    4  # of a regression of the choice that is alone: its matrices are small, sixteen took seven times as long
-)
 QUIET_SECONDS = 10.0  # progress is told after this long
 SCALES = (0.25, 0.5, 1.0, 2.0, 4.0)  # input scales that leave-one-out chooses from
 
@@ -182,7 +180,7 @@ def _shown(taken: Array, n: int, recipe: Recipe, layer: Layer, generator: np.ran
     return np.sort(order[:most])
 
 
-@few_threads(CHOICE_THREADS)
+@one_thread()
 def _untrained(
     sample: Sample, recipe: Recipe, effort: Effort, generator: np.random.Generator
 ) -> tuple[list[Scaled], Array, Array]:
@@ -230,13 +228,13 @@ def _stage(layer: Layer, path: Decomposition, recipe: Recipe) -> Stage:
     return Stage(layer, path, *best_penalty(path, recipe.alphas))
 
 
-@few_threads(CHOICE_THREADS)
+@one_thread()
 def _regressed(layer: Layer, sample: Sample, recipe: Recipe, path: Decomposition | None = None) -> Stage:
     """The layer with its regression on the sample."""
     return _stage(layer, path or decompose(layer.design(sample.Z), sample.Y, sample.w), recipe)
 
 
-@few_threads(CHOICE_THREADS)
+@one_thread()
 def _chosen(
     sample: Sample, bases: list[Scaled], recipe: Recipe, effort: Effort, generator: np.random.Generator
 ) -> Choice:
@@ -256,7 +254,7 @@ def _chosen(
     return found or Choice(bases[0], asked, 0.0, {})
 
 
-@few_threads(CHOICE_THREADS)
+@one_thread()
 def _moved(
     layer: Layer,
     small: Layer | Stage,

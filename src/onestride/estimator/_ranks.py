@@ -43,7 +43,7 @@ def raw_scores(knots: Array, V: Array) -> Array:
         for o, v, q in zip(out.T[columns], V.T[columns], knots.T[columns], strict=True):
             o[:] = (np.interp(v, q, levels) - np.interp(-v, -q[::-1], -levels[::-1])) / 2
 
-    together(score, parts(V))
+    together(score, column_parts(V))
     return out
 
 
@@ -53,10 +53,10 @@ def quantiles(A: Array, levels: Array | tuple[float, ...], weights: Array) -> Ar
     def some(columns: slice) -> Array:
         return np.quantile(A[:, columns], levels, axis=0, weights=weights, method="inverted_cdf")
 
-    return np.concatenate(together(some, parts(A)), axis=1)
+    return np.concatenate(together(some, column_parts(A)), axis=1)
 
 
-def parts(A: Array) -> list[slice]:
+def column_parts(A: Array) -> list[slice]:
     """The columns in as many parts as threads are worth."""
     count = max(1, min(cores(), A.shape[1], A.size // THREAD_NUMBERS))
     edges = np.linspace(0, A.shape[1], count + 1).astype(int).tolist()

@@ -14,8 +14,10 @@ from typing import NamedTuple
 import numpy as np
 from scipy.linalg import cho_solve
 
-from onestride._backend import map_tiles
+from onestride._backend.threads import by_rows
 from onestride._numerics import Array
+
+_THREAD_FLOPS = 5 * 10**7  # of a product of matrices that a thread is worth
 
 
 class Readout(NamedTuple):
@@ -71,10 +73,11 @@ class Decomposition:
         shrink = 1 / (self.eigenvalues[:, None] + alphas)
         shrink = shrink if self.primal else shrink * alphas
         basis = self.rows if self.primal else self.vectors
-        kept = map_tiles(np.square, basis) @ shrink
-        kept = 1 - share - kept if self.primal else kept - share
         n, outputs = self.centred.shape
-        fitted = basis @ (self.projected[:, None, :] * shrink[:, :, None]).reshape(len(shrink), -1)
+        pull = (self.projected[:, None, :] * shrink[:, :, None]).reshape(len(shrink), -1)
+        parts = by_rows(lambda some: (np.square(basis[some]) @ shrink, basis[some] @ pull), n, 2**18 // len(shrink))
+        kept, fitted = (np.concatenate(part) for part in zip(*parts, strict=True))
+        kept = 1 - share - kept if self.primal else kept - share
         residuals = fitted.reshape(n, alphas.size, outputs)
         if self.primal:
             residuals = (root * self.centred)[:, None, :] - residuals
@@ -96,8 +99,10 @@ def decompose(features: Array, targets: Array, weights: Array) -> Decomposition:
     primal = len(gram) == rows.shape[1]
     eigenvalues, vectors = np.linalg.eigh(gram)  # which threads can do side by side, SciPy's cannot
     eigenvalues, projected = np.maximum(eigenvalues, 0.0), vectors.T @ right
-    rows = rows @ vectors if primal else rows
-    return Decomposition(mean, target_mean, weights, rows, centred, eigenvalues, vectors, projected, primal)
+    turned = np.empty_like(rows) if primal else rows
+    if primal:
+        by_rows(lambda some: np.matmul(rows[some], vectors, out=turned[some]), *_worth(rows))
+    return Decomposition(mean, target_mean, weights, turned, centred, eigenvalues, vectors, projected, primal)
 
 
 def ridge_solutions(features: Array, targets: Array, weights: Array, alphas: Array) -> list[Readout]:
@@ -136,4 +141,11 @@ def _centred(features: Array, targets: Array, weights: Array) -> tuple[Array, Ar
 def _normal_equations(rows: Array, targets: Array, weights: Array) -> tuple[Array, Array]:
     """K (p × p) for n ≥ p rows, √w FFᵀ√w (n × n) for fewer, and the right-hand side; from √w F."""
     targets = np.sqrt(weights)[:, None] * targets
-    return (rows.T @ rows, rows.T @ targets) if rows.shape[0] >= rows.shape[1] else (rows @ rows.T, targets)
+    if rows.shape[0] < rows.shape[1]:
+        return rows @ rows.T, targets
+    return sum(by_rows(lambda some: rows[some].T @ rows[some], *_worth(rows))), rows.T @ targets  # pyright: ignore[reportReturnType]
+
+
+def _worth(rows: Array) -> tuple[int, int]:
+    """Their number, and how many of them a thread is worth."""
+    return len(rows), _THREAD_FLOPS // rows.shape[1] ** 2

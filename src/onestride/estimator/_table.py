@@ -8,9 +8,11 @@ from typing import Any
 
 import numpy as np
 
+from onestride._backend.threads import by_rows, together
+from onestride._backend.tiles import THREAD_NUMBERS
 from onestride._numerics import Array
 from onestride.estimator._categories import Categories
-from onestride.estimator._ranks import Ranks, quantiles, read_ranks
+from onestride.estimator._ranks import Ranks, column_parts, quantiles, read_ranks
 
 FAR = 4.0  # a row further than this many training ranges outside the training range is reported
 MANY_ROWS = 200_000  # of more, some tell medians and ranges, and rows are standardised when they are asked for
@@ -54,6 +56,10 @@ class Inputs:
 
     def standardised(self, X: Array) -> Array:
         """Every row's z, followed by its ranks if they are wanted, in the precision of X; inf where z overflows, which no clipped one does."""
+        parts = by_rows(lambda rows: self._standardised(X[rows]), len(X), least=THREAD_NUMBERS // X.shape[1])
+        return parts[0] if len(parts) == 1 else np.concatenate(parts)
+
+    def _standardised(self, X: Array) -> Array:
         with np.errstate(over="ignore", invalid="ignore"):
             V, trust = self.scaled(X), self._trust(X)
             U = smooth_clip(V) * trust if self.clip else V
@@ -150,11 +156,15 @@ def median_and_range(A: Array, weights: Array) -> tuple[Array, Array]:
     halves = A / 2.0
     low, centre, high = quantiles(halves, (0.05, 0.5, 0.95), weights)
     spread = (high - low) / _NORMAL_RANGES
-    for j in np.flatnonzero(~constant):
-        distance = np.abs(halves[:, j] - centre[j])
-        away = distance > rounding[j] / 2
-        if away.any():
-            spread[j] = max(spread[j], np.quantile(distance[away], 0.5, weights=weights[away], method=_QUANTILE))
+
+    def widen(columns: slice) -> None:
+        for j in np.flatnonzero(~constant[columns]) + columns.start:
+            distance = np.abs(halves[:, j] - centre[j])
+            away = distance > rounding[j] / 2
+            if away.any():
+                spread[j] = max(spread[j], np.quantile(distance[away], 0.5, weights=weights[away], method=_QUANTILE))
+
+    together(widen, column_parts(A))
     return 2 * centre, np.where(constant | (spread <= rounding / 2), np.inf, 2 * spread)
 
 
