@@ -28,8 +28,8 @@ from onestride.theory.predict import predict
 from onestride.theory.profile import covariance, degrees
 from onestride.theory.profile.build import Ending, build_model, try_model
 from onestride.theory.profile.equations import ROUNDING, Solution, solve
-from onestride.theory.profile.errors import errors, errors_at
-from onestride.theory.profile.neurons import STRONG, learned_direction
+from onestride.theory.profile.errors import STRONG, errors, errors_at
+from onestride.theory.profile.neurons import learned_direction
 from onestride.theory.profile.sectors import Model
 from onestride.theory.profile.strength import BEST_LEVEL
 from onestride.theory.profile.travel import stable

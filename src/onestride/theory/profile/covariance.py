@@ -52,7 +52,7 @@ from onestride.theory.profile.drift import AGAIN, Second, left_over, moved_means
 from onestride.theory.profile.harmonics import HIGHEST_DEGREE, multiplicity, radius_rule, resolve, sphere_rule
 from onestride.theory.profile.lengths import length_rule
 from onestride.theory.profile.moves import Moves, one_step
-from onestride.theory.profile.neurons import LearnedDirection, beside, normal_rule, resolution
+from onestride.theory.profile.neurons import LearnedDirection, normal_rule, resolution
 from onestride.theory.profile.sectors import (
     Coupled,
     Means,
@@ -87,7 +87,7 @@ def build(problem: Problem, *, nodes: int = 31, min_weight: float = 1e-7, likeli
     for p, one in [max(cases, key=lambda case: case[0])] if likeliest else cases:
         if problem.steps == 1:
             at = directions(problem, one)
-            moves = one_step(problem, at, beside(len(at.rows), at.length / np.sqrt(problem.N), nodes, p))
+            moves = one_step(problem, at, nodes)
         else:
             # a drawn teacher with which descent diverges has the one of mean energies in its place, with which it does not
             courses = (
@@ -244,7 +244,7 @@ class Builder:
     @cached_property
     def rows(self) -> tuple[Array, Array, Array, Array]:
         """Nodes (z, r², ℓ) and probabilities; z (u × i)."""
-        count, scale = resolution(self.amplitude, beside(len(self.at.rows), self.amplitude, self.nodes, self.chance))
+        count, scale = resolution(self.amplitude, self.nodes)
         second, d, lengths = self.aside[0], self.problem.d, length_rule(self.problem.law.freedom, self.problem.n)
         radii = 1 if lengths[0].size > 1 else _RADII if len(self.at.rows) == 1 else 2
         r, wr = radius_rule(d / second, radii)

@@ -19,13 +19,13 @@ from onestride.theory.direction import without_a_direction
 from onestride.theory.profile.anisotropy import sigma_of
 from onestride.theory.profile.build import NODES, Ending, build_model, try_model
 from onestride.theory.profile.equations import Guess, Solution, solve
-from onestride.theory.profile.neurons import STRONG
 from onestride.theory.profile.quadratic_form import quadratic_form
 from onestride.theory.profile.same_batch import ratio
 from onestride.theory.profile.sectors import Model
 from onestride.theory.profile.strength import BEST_LEVEL, level_name
 from onestride.theory.registry import Theory
 
+STRONG = 3.1  # of a row's length: for weaker steps the default nodes are accurate to 1e-4 or much better
 NODE_TOLERANCE = 0.01
 # where two thirds of the nodes change errors by less, all of them are accurate to 1e-4 (29 random problems)
 _NEARLY = 1e-3

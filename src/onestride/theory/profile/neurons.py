@@ -26,9 +26,6 @@ from onestride.problem import Problem
 from onestride.theory.direction import direction
 
 _FARTHEST = 7.5  # standard normal nodes end here: weight 1e-12
-STRONG = 3.1  # of a row's length: for weaker steps the default nodes are accurate to 1e-4 or much better
-_BESIDE = 21  # nodes along the learned direction beside a few along another one
-_RARE = 1 / 8  # a chance, of four or fewer
 _OFFSETS = 5  # Gauss-Hermite nodes in O; they spread θ by 1/√d only
 
 
@@ -99,14 +96,6 @@ def resolution(amplitude: float, nodes: int) -> tuple[int, float]:
     """Nodes of z and the scale on which they crowd near 0: |z| ~ 1/θ for strong steps."""
     scale = 1 / max(1.0, amplitude)
     return 2 * round(nodes * np.arcsinh(_FARTHEST / scale) / np.arcsinh(_FARTHEST) / 2 - 0.5) + 1, scale
-
-
-def beside(coordinates: int, amplitude: float, nodes: int, chance: float) -> int:
-    """Nodes along the learned direction where rows have more coordinates: fewer do after weaker steps, or in rare draws not quite as
-    weak ones, which moves errors by 3e-5.
-    """
-    strong = amplitude > (STRONG if chance > _RARE else 2 * STRONG)
-    return nodes if coordinates == 1 or strong else min(nodes, _BESIDE)
 
 
 def readout_rule(
