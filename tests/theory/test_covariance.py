@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -61,6 +63,28 @@ def test_columns_that_tell_little_may_be_noise(changes, monkeypatch):
     assert counts[0] < counts[1] / 2
     for lam in (0.001, 0.1):
         np.testing.assert_allclose(*(errors_of(model, lam) for model in (few, every)), rtol=1e-4)
+
+
+def test_the_likeliest_draw_alone_is_that_of_all():
+    p = problem(n=300, d=24, N=200, inputs="ar1", activation="tanh", step=Step(exponent=0.2))
+    every, alone = covariance.build(p, nodes=11).draws, covariance.build(p, nodes=11, likeliest=True)
+    chance, likeliest = max(every, key=lambda draw: draw[0])
+    assert len(every) == 4
+    assert chance > 0.5
+    assert not alone.draws
+    np.testing.assert_allclose(errors_of(alone, 0.1), errors_of(likeliest, 0.1), rtol=1e-12)
+
+
+def test_a_jacobian_that_is_not_finite_ends_the_way():
+    """Strengths below 0, which roots are taken of: told at once, not at every penalty of a continuation."""
+    model = build_model(problem(n=200, d=60, N=100, inputs="ar1", activation="tanh", step=Step(exponent=0.2))).at(0.1)
+    linear = sectors.with_factors(
+        replace(model.sectors[0], strength=-model.sectors[0].strength), *model.sectors[0].factors
+    )
+    found = solve(replace(model, sectors=(linear, *model.sectors[1:])), 0.1)
+    assert not found.converged
+    assert np.isnan(found.residual)
+    assert found.iterations < 10
 
 
 def test_strengths_are_a_product_of_few_columns():

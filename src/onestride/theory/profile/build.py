@@ -23,22 +23,30 @@ NODES = 41  # of z and of A at the levels of one degree; three quarters of them 
 
 
 def build_model(
-    problem: Problem, level: str = BEST_LEVEL, *, nodes: int = NODES, min_weight: float | None = None
+    problem: Problem,
+    level: str = BEST_LEVEL,
+    *,
+    nodes: int = NODES,
+    min_weight: float | None = None,
+    likeliest: bool = False,
 ) -> Model:
-    """Set up the profile theory for `problem` (its ridge plays no part: `solve` takes λ)."""
+    """Set up the profile theory for `problem` (its ridge plays no part: `solve` takes λ), of several draws the likeliest alone if asked for."""
     level = level_name(level)
     if level == "degrees":
         count, least = 2 * round(3 * nodes / 8) + 1, min_weight or 1e-7
-        return _every_degree(problem.replace(ridge=1.0), problem.sigma, problem.target, count, least)  # pyright: ignore[reportArgumentType]
+        functions = problem.sigma, problem.target
+        return _every_degree(problem.replace(ridge=1.0), *functions, count, least, likeliest)  # pyright: ignore[reportArgumentType]
     return classic.build(problem, level, nodes=nodes, min_weight=min_weight or 1e-12)
 
 
 @lru_cache(maxsize=8)
-def _every_degree(problem: Problem, sigma: Function, target: Function, nodes: int, min_weight: float) -> Model:
+def _every_degree(
+    problem: Problem, sigma: Function, target: Function, nodes: int, min_weight: float, likeliest: bool
+) -> Model:
     """The model serves every penalty asked for; the functions are named since a registered name may change its meaning."""
     assert (sigma, target) == (problem.sigma, problem.target)
     if not problem.law.isotropic:
-        return covariance.build(problem, nodes=nodes, min_weight=min_weight)
+        return covariance.build(problem, nodes=nodes, min_weight=min_weight, likeliest=likeliest)
     build = degrees.build if problem.steps == 1 or problem.eta == 0 else schedule.build
     return build(problem, nodes=nodes, min_weight=min_weight)
 

@@ -77,13 +77,14 @@ _RADII = 3  # nodes of the length of x
 _NOISE = 60.0  # a degree is noise when its multiplicity over S₂^l is above this many times max(n, N)
 
 
-def build(problem: Problem, *, nodes: int = 31, min_weight: float = 1e-7) -> Model:
-    """Set up every degree for a problem whose inputs have a covariance."""
+def build(problem: Problem, *, nodes: int = 31, min_weight: float = 1e-7, likeliest: bool = False) -> Model:
+    """Set up every degree for a problem whose inputs have a covariance, with all draws of it or the likeliest alone."""
     sigma = sigma_of(problem)
     if problem.eta == 0:
         return build_untrained(problem, sigma)
     models: list[tuple[float, Model]] = []
-    for p, one in draws(problem, sigma):
+    cases = draws(problem, sigma)
+    for p, one in [max(cases, key=lambda case: case[0])] if likeliest else cases:
         if problem.steps == 1:
             at = directions(problem, one)
             moves = one_step(problem, at, nodes)
@@ -99,7 +100,7 @@ def build(problem: Problem, *, nodes: int = 31, min_weight: float = 1e-7) -> Mod
             if course is None:
                 return build_untrained(problem, sigma)
             at, moves = course_directions(problem, course)
-        models.append((p, Builder(problem, at, moves, nodes, min_weight).model))
+        models.append((p, Builder(problem, at, moves, nodes, min_weight, p).model))
     return replace(models[0][1], draws=tuple(models)) if len(models) > 1 else models[0][1]
 
 
@@ -223,6 +224,7 @@ class Builder:
     moves: Moves
     nodes: int
     min_weight: float
+    chance: float = 1.0  # of its draw
 
     @cached_property
     def amplitude(self) -> float:
@@ -319,7 +321,7 @@ class Builder:
         nodes, unseen = self.nodes_off(_EIGENVALUES), np.eye(problem.directions)  # `coupled` knows better
         strength, share, _ = self.strengths(nodes, None)
         linear = _sector(float(D), parts[1], strength, share, teacher[1], np.sqrt(share)[:, None, None] * unseen)
-        (linear, *higher), rest = in_columns_by_degree((linear, *higher), parts[-2], w, kinds.weight)
+        (linear, *higher), rest = in_columns_by_degree((linear, *higher), parts[-2], w, kinds.weight, self.chance)
         second = None if across is None else Second(*higher[0].factors, higher[0].dim, teacher[2][:, 0], across)
         means, carried, bases, less = moved_means(
             problem, at, self.moves, kinds, parts, (teacher[0], teacher[1]), w, linear.factors, second

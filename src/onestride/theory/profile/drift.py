@@ -31,6 +31,7 @@ from onestride.theory.profile.sectors import Means, columns
 
 AGAIN = "moved by M: "  # begins the names of directions M̃b
 _UNSEEN = 1e-4  # of the largest column: errors change by less than 1e-4
+_MEANT = 3e-5  # columns of the mean features over the largest: errors change by 3e-6
 
 
 class Second(NamedTuple):
@@ -83,7 +84,7 @@ def moved_means(
     u, carried = at.rows, _carried(at, moves, lifted=second is not None)
     taught = {f"teacher{a}": e for a, e in enumerate(at.teacher.e)}
     (X, Y), count = linear, kinds.A.size
-    both, B, *_ = columns(np.concatenate([parts[0], parts[-1]]), w, np.tile(kinds.weight, 2))
+    both, B, *_ = columns(np.concatenate([parts[0], parts[-1]]), w, np.tile(kinds.weight, 2), least=_MEANT)
     b, e = both[:count], both[count:]
     bases = {"f": np.vstack([B, teacher[0]]), "memory": B} | dict.fromkeys(carried, Y)
     bases |= {name: np.vstack([Y, h]) for name, h in zip(taught, teacher[1].T, strict=True)}
@@ -135,16 +136,16 @@ def _carried(at: Directions, moves: Moves, *, lifted: bool) -> dict[str, Vector]
 def _used(
     blocks: _Blocks, names: list[str], vectors: list[Array], weight: Float[Array, "k"]
 ) -> tuple[Int[Array, "m"], tuple[Array, ...]]:
-    """Columns of which neurons have more than `_UNSEEN` of the largest among those of the directions named, one of each at least; and
-    the bases without the others.
+    """Columns of which neurons have more than `_UNSEEN` of the largest among those of the directions named, or for memory of the mean
+    features', one of each at least; and the bases without the others.
     """
     size = np.sqrt(sum(weight @ np.square(vector) for vector in vectors))
     ends = [0, *np.cumsum([len(B) for B in blocks.bases.values()]).tolist()]
     parts = {name: np.arange(ends[j], ends[j + 1]) for j, name in enumerate(blocks.bases)}
     largest = max(float(size[parts[name]].max()) for name in names)
     kept = {name: slice(None) for name in parts}
-    for name in names:
-        seen = np.flatnonzero(size[parts[name]] > _UNSEEN * largest)
+    for name, scale in {"memory": float(size[parts["f"]].max()), **dict.fromkeys(names, largest)}.items():
+        seen = np.flatnonzero(size[parts[name]] > _UNSEEN * scale)
         kept[name] = slice(1 + (seen[-1] if seen.size else 0))
     used = np.concatenate([parts[name][kept[name]] for name in parts])
     return used, tuple(B[kept[name]] for name, B in blocks.bases.items())

@@ -212,6 +212,7 @@ def newton(
                 factors, past = _lu(jacobian), []
             step = _broyden(_lu_solve(factors, -residual), past)
             if not np.isfinite(step).all():
+                residual = step  # there is no way on from here
                 break
             whole = min(1.0, cap / max(float(np.abs(step).max()), 1e-300))
             step *= whole

@@ -80,8 +80,8 @@ def _checked(problem: Problem, model: Model, level: str, nodes: int, lam: Array,
     Where two directions take many nodes there are no more, and fewer must give the same within the tolerance.
     """
     found, likeliest = _averaged(model, walks), int(np.argmax([p for p, _ in model.members]))
-    fewer = build_model(problem, level, nodes=round((2 / 3 if problem.steps == 1 else 3 / 4) * nodes))
-    other = _walk(fewer.members[likeliest][1], lam, {}, 0)
+    fewer = build_model(problem, level, nodes=round((2 / 3 if problem.steps == 1 else 3 / 4) * nodes), likeliest=True)
+    other = _walk(fewer, lam, {}, 0)
     change = relative_gap(walks[likeliest][0], other[0]).max(0)
     if problem.steps == 1:
         if (change < _NEARLY).all():

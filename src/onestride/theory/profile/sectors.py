@@ -178,16 +178,21 @@ def all_in_columns(
 
 
 def in_columns_by_degree(
-    sectors: Sequence[Sector], rest: Float[Array, "k i"], w: Float[Array, "i"], weight: Float[Array, "k"]
+    sectors: Sequence[Sector],
+    rest: Float[Array, "k i"],
+    w: Float[Array, "i"],
+    weight: Float[Array, "k"],
+    chance: float,
 ) -> tuple[list[Sector], Float[Array, "k i"]]:
-    """The same where inputs have a covariance: what is told by a column of singular value s goes with s²√(E g²)/B_l.
+    """The same where inputs have a covariance: what is told by a column of singular value s goes with s²√(E g²)/B_l, and what errors see of
+    it, where they are averaged over several models, with the chance of this one.
 
     The noise is K² less that of the columns kept, at every node: errors move with s² then, and where K² of those cut is taken, with s.
     """
     told = [float(np.sqrt(weight @ (sector.strength**2 @ sector.share))) / sector.dim for sector in sectors]
     out, largest = list[Sector](), 0.0
     for sector, scale in zip(sectors, np.sqrt(told[0] / np.array(told)), strict=True):
-        seen = columns(sector.K, w, weight, largest, least=_BY_DEGREE * max(1.0, float(scale)))
+        seen = columns(sector.K, w, weight, largest, least=_BY_DEGREE / np.sqrt(chance) * max(1.0, float(scale)))
         largest = largest or seen.largest
         cut = with_factors(sector, seen.X, seen.Y)
         rest = rest + sector.mean_strength[:, None] * (sector.K**2 - cut.K**2)
