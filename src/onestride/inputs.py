@@ -107,7 +107,7 @@ class Covariance:
     @classmethod
     def spiked(cls, d: int, kappa: float, overlap: float = 0.0) -> Covariance:
         """Σ ∝ I + κvvᵀ of trace d, the unit teacher having the overlap v·β⋆ with the spike (0: across it)."""
-        whole, numbers = isinstance(d, int | np.integer) and d >= 2, _real([kappa, overlap])
+        whole, numbers = np.asarray(d).dtype.kind in "iu" and d >= 2, _real([kappa, overlap])
         if not (whole and numbers.size and np.isfinite(numbers).all() and kappa > -1 and abs(overlap) <= 1):
             raise InputError(
                 f"a spiked covariance needs a whole number d ≥ 2, kappa > −1 and an overlap from −1 to 1, got d = {d!r}, kappa = {kappa!r}, "
@@ -140,8 +140,9 @@ def _real(values: object) -> Array:
 
 
 def _shown(values: object) -> str:
-    if isinstance(values, np.ndarray) and values.ndim != 1:
-        return f"an array of shape {values.shape} and type {values.dtype}"
+    if isinstance(values, np.ndarray):
+        array = cast("Array", values)
+        return f"an array of shape {array.shape} and type {array.dtype}"
     text = " ".join(repr(values).split())
     return text if len(text) < 80 else f"{text[:77]}…"
 
