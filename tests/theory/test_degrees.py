@@ -816,3 +816,32 @@ def test_rows_of_signs_all_of_one_length_are_described(fields, step, lams, drawn
     found = np.stack([getattr(got, name)[0] for name in NAMES], axis=1)
     assert (np.abs(found - drawn) <= np.maximum(3 * np.array(stderr), 0.03 * np.array(drawn))).all()
     assert (got.status == Status.SOLVED).all()
+
+
+# ------------------------------------------------------------------ neurons of different lengths
+
+
+def test_a_step_takes_saturating_neurons_less_far_the_longer_they_are():
+    """E σ'(sg) of erf is 2/√(π(1 + 2s²)); of ReLU it is 1/2 for every length."""
+    square = np.array([0.5, 1.0, 1.7])
+    assert_close(degrees._pace(problem(activation="erf"), square), np.sqrt(3 / (1 + 2 * square)), rel=1e-9)
+    assert_close(degrees._pace(problem(), square), np.ones(3), rel=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("exponent", "lam", "drawn", "stderr"),
+    [
+        (0.4, 0.1, [0.01143, 0.006758, 0.01761], [7.2e-5, 6.3e-5, 0.00022]),
+        (0.5, 1.0, [0.01345, 0.007069, 0.009064], [8.9e-5, 6e-5, 0.00011]),
+    ],
+)
+def test_gaussian_rows_of_saturating_neurons_go_different_ways(exponent, lam, drawn, stderr):
+    """erf, labels tanh(z⋆), a_j = ±1/√N, c = 2: 20 draws of the package's simulator within max(3 standard errors, 2 %).
+
+    With one pace for all neurons they are 4 to 6 % high at the first exponent, and 5 to 10 % at the second.
+    """
+    fields = {"teacher": "tanh", "noise": 0.0, "readout": "rademacher", "weights": "gaussian"}
+    p = problem(743, 50, 1100, "erf", "labels", step=Step(constant=2, exponent=exponent), **fields)
+    got = one.predict_grid(p, [exponent], [lam]).trained
+    found = np.array([getattr(got, name)[0, 0] for name in NAMES])
+    assert (np.abs(found - drawn) <= np.maximum(3 * np.array(stderr), 0.02 * np.array(drawn))).all()

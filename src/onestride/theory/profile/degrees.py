@@ -20,7 +20,7 @@ from math import comb
 
 import numpy as np
 
-from onestride._numerics import Array, Float
+from onestride._numerics import Array, Float, gauss_density
 from onestride.inputs import excess_kurtosis
 from onestride.problem import Problem
 from onestride.teachers import products
@@ -159,15 +159,21 @@ def kinds_of(
     if problem.weights == "sphere":
         omega, wo = sphere_rule(d, _OFFSETS)
         omega, aside = omega / np.sqrt(d), np.ones_like(omega)
+        pace = np.ones_like(omega)
     else:
         g, wg = sphere_rule(10**12, _OFFSETS)  # a Gaussian
         r, wr = radius_rule(d - 1, 2 if d >= 200 else 3)
         omega, aside = np.repeat(g, r.size) / np.sqrt(d), np.tile(r**2 / d, g.size)
-        wo = np.outer(wg, wr).ravel()
-    A, omega, aside = np.repeat(A, omega.size), np.tile(omega, A.size), np.tile(aside, A.size)
+        wo, pace = np.outer(wg, wr).ravel(), _pace(problem, omega**2 + aside)
+    pace, A, omega, aside = (
+        np.tile(pace, A.size),
+        np.repeat(A, omega.size),
+        *(np.tile(v, A.size) for v in (omega, aside)),
+    )
     weight = np.outer(weight, wo).ravel()
     kept = weight > min_weight
     A, omega, aside, weight = A[kept], omega[kept], aside[kept], weight[kept] / weight[kept].sum()
+    pace = pace[kept]
     if law is None:
         along, bulk, share = np.ones_like(A), np.ones((A.size, 1)), np.ones(1)
         teacher, frame = bulk, np.eye(problem.directions)[None]
@@ -184,12 +190,20 @@ def kinds_of(
         itself = quartic(problem, learned, law.shift, before**2 + (1 - kept**2) / d)
         aside = aside * np.exp(pull(problem, learned).along * a * before + 2 * problem.eta * a * itself)
     grown = bulk @ share
-    theta = learned.amplitude * A + omega * np.sqrt(along)
+    theta = learned.amplitude * A * pace + omega * np.sqrt(along)
     if law is not None:
         theta = theta + problem.eta * A / np.sqrt(problem.N) * cubic(problem, learned, omega)[0]
     strengths = (bulk / grown[:, None], share, teacher / grown[:, None], frame)
     along_e = np.einsum("kt,tca,tcb->kab", teacher, frame, frame)
     return Kinds(A, omega, aside, weight, theta, aside * grown, along, along_e, *strengths)
+
+
+def _pace(problem: Problem, square: Float[Array, "o"]) -> Float[Array, "o"]:
+    """E σ'(|w|g)/c₁: how far the step takes a neuron of another length than 1 along the learned direction, relative to one of length 1."""
+    x, w = problem.sigma.rule
+    slopes = problem.sigma.derivative(np.sqrt(square)[:, None] * x) @ (w * gauss_density(x))
+    c1 = problem.sigma.coefficients[1]
+    return slopes / c1 if c1 != 0 else np.ones_like(square)
 
 
 def gauss_nodes(law: SpectralNodes) -> SpectralNodes:
