@@ -137,9 +137,27 @@ def test_a_covariance_is_written_and_read():
         (lambda: Covariance((1.0, 1.0), (1.0,)), "teacher must hold the energy β⋆² along each of the 2 eigenvectors"),
         (lambda: Covariance((1.0, 1.0), (0.0, 0.0)), "not all 0"),
         (lambda: Covariance.from_matrix(np.ones((2, 3))), "Sigma must be a square matrix"),
-        (lambda: Covariance.from_matrix([[1.0, 0.5], [0.0, 1.0]]), "Sigma must be symmetric"),
+        (
+            lambda: Covariance.from_matrix([[1.0, 0.5], [0.0, 1.0]]),
+            "Sigma must be symmetric.*got entries that differ by 0.5",
+        ),
+        (lambda: Covariance.from_matrix("ar1"), "Sigma must be a square matrix of finite numbers, got 'ar1'"),
+        (
+            lambda: Covariance.from_matrix([[1.0], [1.0, 2.0]]),
+            r"Sigma must be a square matrix of finite numbers, got \[\[",
+        ),
+        (lambda: Covariance.from_matrix(np.ones((0, 0))), r"got an array of shape \(0, 0\) and type float64"),
+        (lambda: Covariance.from_matrix(1j * np.eye(2)), r"got an array of shape \(2, 2\) and type complex128"),
+        (
+            lambda: Covariance.from_matrix(np.eye(2), teacher=[0, 0]),
+            r"teacher must be a direction of d = 2 .* got \[0, 0\]",
+        ),
+        (lambda: Covariance.spiked("60", 2), "needs a whole number d ≥ 2, .* got d = '60', kappa = 2"),
+        (lambda: Covariance.spiked(60.0, 2), "got d = 60.0"),
+        (lambda: Covariance.spiked(60, "3"), "got d = 60, kappa = '3'"),
+        (lambda: make(inputs=np.eye(20)), r"Covariance\.from_matrix\(Sigma\).*got an array of shape \(20, 20\)"),
         (lambda: Covariance.from_matrix(np.ones((2, 2))), "must be positive"),
-        (lambda: Covariance.spiked(10, -2.0), "κ > −1"),
+        (lambda: Covariance.spiked(10, -2.0), "kappa > −1"),
         (lambda: make(inputs=Covariance((1.0, 1.0))), "inputs must have as many eigenvalues as d = 20, got 2"),
         (lambda: make(inputs={"eigenvalues": 5}), "eigenvalues must be a list of finite numbers, got 5"),
     ],
@@ -205,6 +223,6 @@ def test_a_wrong_law_is_refused(law, sentence):
 @pytest.mark.parametrize("name", ["cauchy", 3, ["gaussian"], None])
 def test_an_unknown_law_is_refused_by_name(name):
     with pytest.raises(
-        InputError, match=r"inputs must be 'gaussian', 'uniform', .*'power', 'elliptic' or a Covariance, got"
+        InputError, match=r"inputs must be 'gaussian', 'uniform', .*'power', 'elliptic' or a Covariance.*, got"
     ):
         make(inputs=name)

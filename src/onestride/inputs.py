@@ -87,26 +87,31 @@ class Covariance:
     @classmethod
     def from_matrix(cls, Sigma: ArrayLike, *, teacher: ArrayLike | None = None) -> Covariance:
         """From a symmetric matrix Σ (d × d), and a direction β⋆ (d) in the same coordinates if it is to be fixed."""
-        matrix = np.asarray(Sigma, float)
-        if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1] or not np.isfinite(matrix).all():
-            raise InputError(f"Sigma must be a square matrix of finite numbers, got one of shape {matrix.shape}")
-        if np.abs(matrix - matrix.T).max() > 1e-8 * np.abs(matrix).max():
-            raise InputError("Sigma must be symmetric, as a covariance is")
+        matrix = _real(Sigma)
+        if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1] or not matrix.size or not np.isfinite(matrix).all():
+            raise InputError(f"Sigma must be a square matrix of finite numbers, got {_shown(Sigma)}")
+        if (apart := np.abs(matrix - matrix.T).max()) > 1e-8 * np.abs(matrix).max():
+            raise InputError(
+                f"Sigma must be symmetric, as a covariance is, got entries that differ by {apart:.3g} from those across the diagonal"
+            )
         values, vectors = np.linalg.eigh(matrix)
         if teacher is None:
             return cls(_tuple(values))
         direction = _numbers("teacher", teacher)
-        if direction.size != values.size:
-            raise InputError(f"teacher must be a direction of d = {values.size} numbers, got {direction.size}")
+        if direction.size != values.size or not direction.any():
+            raise InputError(
+                f"teacher must be a direction of d = {values.size} numbers, not all 0, got {_shown(teacher)}"
+            )
         return cls(_tuple(values), _tuple((vectors.T @ direction) ** 2))
 
     @classmethod
     def spiked(cls, d: int, kappa: float, overlap: float = 0.0) -> Covariance:
         """Σ ∝ I + κvvᵀ of trace d, the unit teacher having the overlap v·β⋆ with the spike (0: across it)."""
-        if not (d >= 2 and np.isfinite(kappa) and kappa > -1 and abs(overlap) <= 1):
+        whole, numbers = np.asarray(d).dtype.kind in "iu" and d >= 2, _real([kappa, overlap])
+        if not (whole and numbers.size and np.isfinite(numbers).all() and kappa > -1 and abs(overlap) <= 1):
             raise InputError(
-                f"a spiked covariance needs d ≥ 2, κ > −1 and an overlap from −1 to 1, got d = {d}, κ = {kappa}, "
-                f"overlap = {overlap}"
+                f"a spiked covariance needs a whole number d ≥ 2, kappa > −1 and an overlap from −1 to 1, got d = {d!r}, kappa = {kappa!r}, "
+                f"overlap = {overlap!r}"
             )
         values, energies = np.ones(d), np.full(d, (1 - overlap**2) / (d - 1))
         values[0], energies[0] = 1 + kappa, overlap**2
@@ -119,17 +124,26 @@ def _tuple(values: Array) -> tuple[float, ...]:
 
 def _numbers(name: str, values: object) -> Float[Array, "d"]:
     """A list of finite numbers as an array."""
-    try:
-        array = np.asarray(values, float)
-    except (TypeError, ValueError):
-        array = np.empty(0)
+    array = _real(values)
     if array.ndim != 1 or not array.size or not np.isfinite(array).all():
         raise InputError(f"{name} must be a list of finite numbers, got {_shown(values)}")
     return array
 
 
+def _real(values: object) -> Array:
+    """An array of real numbers; of what is none, one of no size and so of the wrong shape."""
+    try:
+        array = np.asarray(values)
+        return array.astype(float) if array.dtype.kind in "fiub" else np.empty(0)
+    except (TypeError, ValueError):  # lists of different lengths
+        return np.empty(0)
+
+
 def _shown(values: object) -> str:
-    text = repr(values)
+    if isinstance(values, np.ndarray):
+        array = cast("Array", values)
+        return f"an array of shape {array.shape} and type {array.dtype}"
+    text = " ".join(repr(values).split())
     return text if len(text) < 80 else f"{text[:77]}…"
 
 
@@ -282,7 +296,12 @@ def input_law(given: object) -> InputLaw:
     if isinstance(given, Covariance):
         return _law_of(given)
     if not isinstance(given, str) or given not in _REGISTRY:
-        raise InputError(f"inputs must be {', '.join(map(repr, _REGISTRY))} or a Covariance, got {_shown(given)}")
+        hint = (
+            ""
+            if isinstance(given, str)
+            else " (Covariance(eigenvalues), Covariance.from_matrix(Sigma) and Covariance.spiked(d, kappa) make one)"
+        )
+        raise InputError(f"inputs must be {', '.join(map(repr, _REGISTRY))} or a Covariance{hint}, got {_shown(given)}")
     return _REGISTRY[given]
 
 

@@ -12,6 +12,7 @@ from scipy.special import eval_gegenbauer, gammaln, roots_gegenbauer
 import onestride as one
 from onestride import Problem, Step
 from onestride.functions import activation as function
+from onestride.result import Status
 from onestride.theory.direction import direction
 from onestride.theory.profile import degrees, harmonics, memory, sectors
 from onestride.theory.profile.build import build_model
@@ -757,3 +758,90 @@ def test_a_degree_of_many_functions_sees_the_mean_of_its_law(constant, monkeypat
     assert (few.sectors[1].share.size, many.sectors[1].share.size) == (1, 10)
     errors = [errors_at(model, solve(model, 0.01)) for model in (few, many)]
     np.testing.assert_allclose(*errors, rtol=2e-4)
+
+
+# ------------------------------------------------------------------ entries that are not Gaussian
+
+
+@pytest.mark.parametrize(("law", "kurtosis"), [("rademacher", -2.0), ("uniform", -1.2)])
+def test_rows_of_other_entries_have_their_length_and_a_directions_fourth_moment(law, kurtosis):
+    """E|x|² = d, Var |x|² = (2 + κ)d, and E z⁴ = 3 + 3κ/(d + 2) for a random direction: to second order in 1/d."""
+    d = 60
+    learned = LearnedDirection(1.0, 1.0, True, 0.0)
+    rows = degrees._rows(learned, d - 1, 31, 7)
+    z, r, w = degrees.of_entries(problem(d=d, inputs=law), *rows)
+    assert_close(w @ (z**2 + r**2), d, rel=1e-12)
+    assert_close(w @ (z**2 + r**2 - d) ** 2, (2 + kurtosis) * d, rel=0.03, abs_=1e-9)
+    assert_close(w @ z**4, 3 + 3 * kurtosis / (d + 2), rel=1e-3)
+    for got, gaussian in zip(degrees.of_entries(problem(d=d), *rows), rows, strict=True):
+        assert got is gaussian
+
+
+def test_signs_have_no_functions_but_products_of_different_entries():
+    """The strengths of degree two: C(d, 2) functions share all of the power, and the teacher's."""
+    sector = degrees.build_untrained(problem(d=20, inputs="rademacher")).sectors[1]
+    assert sector.dim == multiplicity(20, 2)
+    assert_close(sector.share * sector.dim, [comb(20, 2), 19], rel=1e-12)
+    assert_close(sector.strength[0], [sector.dim / comb(20, 2), 0.0], rel=1e-12, abs_=0.0)
+    assert_close(sector.teacher_frame[:, 0, 0], [1.0, 0.0], rel=1e-12, abs_=0.0)
+
+
+ENTRIES = (
+    (
+        {"n": 300, "d": 40, "N": 360, "teacher": "tanh", "noise": 0.3, "readout": "constant", "gradient": "labels"},
+        Step(exponent=0.4),
+        (0.1, 1.0),
+        [[0.08241, 0.05294, 0.17289], [0.17929, 0.11664, 0.16403]],
+        [[0.00023, 0.0002, 0.00032], [0.00042, 0.0003, 0.00037]],
+    ),
+    (
+        {"n": 500, "d": 20, "N": 400, "teacher": (0, 1, 0.7), "noise": 0.3},
+        Step.none(),
+        (0.001, 0.01),
+        [[0.06187, 0.04303, 0.4441], [0.1514, 0.08242, 0.3102]],
+        [[0.00045, 0.00033, 0.0027], [0.0011, 0.00062, 0.0024]],
+    ),
+)
+
+
+@pytest.mark.parametrize(("fields", "step", "lams", "drawn", "stderr"), ENTRIES)
+def test_rows_of_signs_all_of_one_length_are_described(fields, step, lams, drawn, stderr):
+    """200 draws of the package's simulator, entries ±1, within max(3 standard errors, 3 %): d = 20 is few beside κ = −2.
+
+    As of Gaussian entries the first six are 6 to 10 % high, where neurons of one readout share a mean that sees |x|, and the others 14 to 32 %,
+    where degree two is learned.
+    """
+    p = problem(**fields, step=step, inputs="rademacher")
+    got = one.predict_grid(p, [step.exponent], lams).trained
+    found = np.stack([getattr(got, name)[0] for name in NAMES], axis=1)
+    assert (np.abs(found - drawn) <= np.maximum(3 * np.array(stderr), 0.03 * np.array(drawn))).all()
+    assert (got.status == Status.SOLVED).all()
+
+
+# ------------------------------------------------------------------ neurons of different lengths
+
+
+def test_a_step_takes_saturating_neurons_less_far_the_longer_they_are():
+    """E σ'(sg) of erf is 2/√(π(1 + 2s²)); of ReLU it is 1/2 for every length."""
+    square = np.array([0.5, 1.0, 1.7])
+    assert_close(degrees._pace(problem(activation="erf"), square), np.sqrt(3 / (1 + 2 * square)), rel=1e-9)
+    assert_close(degrees._pace(problem(), square), np.ones(3), rel=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("exponent", "lam", "drawn", "stderr"),
+    [
+        (0.4, 0.1, [0.01143, 0.006758, 0.01761], [7.2e-5, 6.3e-5, 0.00022]),
+        (0.5, 1.0, [0.01345, 0.007069, 0.009064], [8.9e-5, 6e-5, 0.00011]),
+    ],
+)
+def test_gaussian_rows_of_saturating_neurons_go_different_ways(exponent, lam, drawn, stderr):
+    """erf, labels tanh(z⋆), a_j = ±1/√N, c = 2: 20 draws of the package's simulator within max(3 standard errors, 2 %).
+
+    With one pace for all neurons they are 4 to 6 % high at the first exponent, and 5 to 10 % at the second.
+    """
+    fields = {"teacher": "tanh", "noise": 0.0, "readout": "rademacher", "weights": "gaussian"}
+    p = problem(743, 50, 1100, "erf", "labels", step=Step(constant=2, exponent=exponent), **fields)
+    got = one.predict_grid(p, [exponent], [lam]).trained
+    found = np.array([getattr(got, name)[0, 0] for name in NAMES])
+    assert (np.abs(found - drawn) <= np.maximum(3 * np.array(stderr), 0.02 * np.array(drawn))).all()

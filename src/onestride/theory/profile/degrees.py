@@ -16,10 +16,12 @@ What the step's own batch, the network's output and the length of the rows leave
 from __future__ import annotations
 
 from dataclasses import replace
+from math import comb
 
 import numpy as np
 
-from onestride._numerics import Array, Float
+from onestride._numerics import Array, Float, gauss_density
+from onestride.inputs import excess_kurtosis
 from onestride.problem import Problem
 from onestride.teachers import products
 from onestride.theory.profile.gradient_noise import SpectralNodes
@@ -52,7 +54,7 @@ def build(
     # t = Wᵀa is right for both gradients and for η → 0; where only spikes are asked for, labels are nearer to β
     learned = learned_direction(problem, through_output=True if memory else None)
     law = strength(problem, level, learned)
-    z, r, w = _rows(learned, D, nodes, radii or radii_of(problem.d))
+    z, r, w = of_entries(problem, *_rows(learned, D, nodes, radii or radii_of(problem.d)))
     neurons = kinds_of(problem, learned, law, nodes, min_weight, shift)
     L = degrees or degrees_resolved(D, max(problem.n, problem.N))
     if memory and not degrees and L == 1:
@@ -60,7 +62,7 @@ def build(
         L = degrees_resolved(D, stretched, most=2)
     scale = np.sqrt(neurons.v)[:, None] * r
     parts = resolve(problem.sigma, neurons.theta[:, None] * z, scale, D, L)
-    teacher = split_teacher(problem.target, learned.overlap, z, r, w, D, L)
+    teacher = split_teacher(problem.target, learned.overlap, z, r, w, D, L, as_taught=problem.law.normal)
     linear = linear_sector(D, parts[1], teacher[1], neurons)
     if memory:
         means, linear = remembered(problem, learned, law, neurons, parts, teacher, linear)
@@ -76,16 +78,17 @@ def build_untrained(problem: Problem, *, radii: int | None = None, degrees: int 
     """The network before the step: rows are lengths of x, neurons lengths of w (one on the sphere), D = d."""
     d = problem.d
     L = degrees or degrees_resolved(d, max(problem.n, problem.N))
-    r, w = radius_rule(d, radii or 7)
+    z, r, w = of_entries(problem, np.zeros(radii or 7), *radius_rule(d, radii or 7))
     length, weight = (np.ones(1), np.ones(1)) if problem.weights == "sphere" else radius_rule(d, 5)
     length = length if problem.weights == "sphere" else length / np.sqrt(d)
     parts = resolve(problem.sigma, np.zeros(1), length[:, None] * r, d, L)
-    teacher = split_teacher(problem.target, 0.0, np.zeros(r.size), r, w, d, L)
+    teacher = split_teacher(problem.target, 0.0, z, r, w, d, L, as_taught=problem.law.normal)
     none = np.zeros(length.size)
-    sectors = tuple(_isotropic(multiplicity(d, l), parts[l], teacher[l]) for l in range(1, L + 1))
+    sectors = (_isotropic(multiplicity(d, l), parts[l], teacher[l]) for l in range(1, L + 1))
+    sectors = tuple(by_entries(problem, d, l, sector) for l, sector in enumerate(sectors, 1))
     means, learned = Means(((1.0, parts[0]),), (), teacher[0]), LearnedDirection(0.0, 0.0, False, 0.0)
     kinds = (none, none, weight, length**2)
-    return Model(problem, "degrees", learned, d, np.zeros(r.size), r, w, *kinds, sectors, parts[-2], means, teacher[-1])
+    return Model(problem, "degrees", learned, d, z, r, w, *kinds, sectors, parts[-2], means, teacher[-1])
 
 
 def radii_of(d: int) -> int:
@@ -100,6 +103,45 @@ def _rows(learned: LearnedDirection, D: int, nodes: int, radii: int) -> tuple[Ar
     kept = wz > 1e-9
     z, wz = z[kept], wz[kept] / wz[kept].sum()
     return np.repeat(z, r.size), np.tile(r, z.size), np.outer(wz, wr).ravel()
+
+
+def of_entries(problem: Problem, z: Array, r: Array, w: Array) -> tuple[Array, Array, Array]:
+    """Gaussian rows (z, r) made as long as rows of independent entries of excess kurtosis κ are: |x|² varies by (2 + κ)d, not by 2d.
+
+    Their direction stays, so z⋆ = β⋆·x gets the fourth cumulant 3κ/(d + 2) that it has for a random β⋆. z may have several columns.
+    """
+    if problem.law.normal:
+        return z, r, w
+    square = (z.reshape(r.size, -1) ** 2).sum(1) + r**2
+    scale = (square / problem.d) ** np.sqrt(max(1 + excess_kurtosis(problem.law) / 2, 0.0)) / square
+    scale = np.sqrt(scale * problem.d / (w @ (scale * square)))
+    return z * scale.reshape(-1, *[1] * (z.ndim - 1)), r * scale, w
+
+
+def by_entries(problem: Problem, D: int, l: int, sector: Sector) -> Sector:
+    """The sector of degree l with the strengths that its functions have for independent entries of excess kurtosis κ.
+
+    C(D, l) of them are products of different entries and as strong as for Gaussian inputs; in the others x_i² has the variance
+    2 + κ in place of 2, and entries ±1 have none of them. The teacher has its power where the features have theirs.
+    """
+    if problem.law.normal or l == 1:
+        return sector
+    different = comb(D, l) / sector.dim
+    share = np.array([different, 1 - different])
+    strength = np.array([1.0, max(1 + excess_kurtosis(problem.law) / 2, 0.0)])
+    strength = strength / (share @ strength)
+    frame = sector.teacher_frame[:, None] * np.sqrt(share * strength)[:, None, None]
+    return replace(
+        sector,
+        strength=_products(sector.strength, strength),
+        share=np.outer(sector.share, share).ravel(),
+        teacher_strength=_products(sector.teacher_strength, strength),
+        teacher_frame=frame.reshape(-1, *frame.shape[2:]),
+    )
+
+
+def _products(law: Float[Array, "k p"], strength: Float[Array, "e"]) -> Float[Array, "k pe"]:
+    return (law[:, :, None] * strength).reshape(law.shape[0], -1)
 
 
 def kinds_of(
@@ -117,15 +159,21 @@ def kinds_of(
     if problem.weights == "sphere":
         omega, wo = sphere_rule(d, _OFFSETS)
         omega, aside = omega / np.sqrt(d), np.ones_like(omega)
+        pace = np.ones_like(omega)
     else:
         g, wg = sphere_rule(10**12, _OFFSETS)  # a Gaussian
         r, wr = radius_rule(d - 1, 2 if d >= 200 else 3)
         omega, aside = np.repeat(g, r.size) / np.sqrt(d), np.tile(r**2 / d, g.size)
-        wo = np.outer(wg, wr).ravel()
-    A, omega, aside = np.repeat(A, omega.size), np.tile(omega, A.size), np.tile(aside, A.size)
+        wo, pace = np.outer(wg, wr).ravel(), _pace(problem, omega**2 + aside)
+    pace, A, omega, aside = (
+        np.tile(pace, A.size),
+        np.repeat(A, omega.size),
+        *(np.tile(v, A.size) for v in (omega, aside)),
+    )
     weight = np.outer(weight, wo).ravel()
     kept = weight > min_weight
     A, omega, aside, weight = A[kept], omega[kept], aside[kept], weight[kept] / weight[kept].sum()
+    pace = pace[kept]
     if law is None:
         along, bulk, share = np.ones_like(A), np.ones((A.size, 1)), np.ones(1)
         teacher, frame = bulk, np.eye(problem.directions)[None]
@@ -142,12 +190,20 @@ def kinds_of(
         itself = quartic(problem, learned, law.shift, before**2 + (1 - kept**2) / d)
         aside = aside * np.exp(pull(problem, learned).along * a * before + 2 * problem.eta * a * itself)
     grown = bulk @ share
-    theta = learned.amplitude * A + omega * np.sqrt(along)
+    theta = learned.amplitude * A * pace + omega * np.sqrt(along)
     if law is not None:
         theta = theta + problem.eta * A / np.sqrt(problem.N) * cubic(problem, learned, omega)[0]
     strengths = (bulk / grown[:, None], share, teacher / grown[:, None], frame)
     along_e = np.einsum("kt,tca,tcb->kab", teacher, frame, frame)
     return Kinds(A, omega, aside, weight, theta, aside * grown, along, along_e, *strengths)
+
+
+def _pace(problem: Problem, square: Float[Array, "o"]) -> Float[Array, "o"]:
+    """E σ'(|w|g)/c₁: how far the step takes a neuron of another length than 1 along the learned direction, relative to one of length 1."""
+    x, w = problem.sigma.rule
+    slopes = problem.sigma.derivative(np.sqrt(square)[:, None] * x) @ (w * gauss_density(x))
+    c1 = problem.sigma.coefficients[1]
+    return slopes / c1 if c1 != 0 else np.ones_like(square)
 
 
 def gauss_nodes(law: SpectralNodes) -> SpectralNodes:
@@ -193,7 +249,7 @@ def higher_sectors(problem: Problem, D: int, parts: Array, teacher: list[Array],
             sector = Sector(sector.dim, sector.K, *law, sector.h, *_pairs(neurons.teacher, neurons.teacher_frame))
         elif problem.directions == 1:
             sector = replace(sector, teacher_strength=_stretch(neurons)[:, None] ** l)
-        sectors.append(sector)
+        sectors.append(by_entries(problem, D, l, sector))
     return sectors
 
 

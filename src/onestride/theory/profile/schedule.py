@@ -26,7 +26,14 @@ import numpy as np
 
 from onestride._numerics import Array, Complex, Float
 from onestride.problem import Problem
-from onestride.theory.profile.degrees import build_untrained, gauss_nodes, higher_sectors, linear_sector, radii_of
+from onestride.theory.profile.degrees import (
+    build_untrained,
+    gauss_nodes,
+    higher_sectors,
+    linear_sector,
+    of_entries,
+    radii_of,
+)
 from onestride.theory.profile.gradient_noise import GradientNoise, SpectralNodes, noise_of
 from onestride.theory.profile.harmonics import degrees_resolved, radius_rule, resolve, sphere_rule
 from onestride.theory.profile.leading import Frame, frame
@@ -138,7 +145,7 @@ def build(problem: Problem, *, nodes: int = 31, min_weight: float = 1e-7) -> Mod
     parts = resolve(problem.sigma, movement.theta @ rows.z.T, scale, D, L)
     z = rows.z @ (E[:, 0] / overlap) if overlap > 0 else rows.z[:, 0]  # what of z the teacher sees
     sight = Sight(rows.z @ E[:, : problem.directions], directions.root) if problem.directions > 1 else None
-    teacher = split_teacher(problem.target, overlap, z, rows.r, rows.w, D, L, sight)
+    teacher = split_teacher(problem.target, overlap, z, rows.r, rows.w, D, L, sight, as_taught=problem.law.normal)
     means, linear = remembered(
         problem, movement, neurons, parts, teacher, linear_sector(D, parts[1], teacher[1], neurons)
     )
@@ -163,7 +170,7 @@ def _rows(problem: Problem, amplitude: float, learned: int, nodes: int) -> RowNo
         kept = w > 1e-8
         z, w = z[kept], w[kept] / w[kept].sum()
     r, share = radius_rule(problem.d - learned, _LENGTHS if learned == 2 else radii_of(problem.d))
-    return RowNodes(np.repeat(z, r.size, axis=0), np.tile(r, len(z)), np.outer(w, share).ravel())
+    return RowNodes(*of_entries(problem, np.repeat(z, r.size, axis=0), np.tile(r, len(z)), np.outer(w, share).ravel()))
 
 
 def _offsets(problem: Problem, learned: int) -> tuple[Float[Array, "o m"], Float[Array, "o"], Float[Array, "o"]]:

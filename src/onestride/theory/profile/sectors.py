@@ -49,10 +49,21 @@ def split(f: Target, overlap: float, z: Array, r: Array, D: float, L: int, sight
 
 
 def split_teacher(
-    target: Target, overlap: float, z: Array, r: Array, w: Array, D: float, L: int, sight: Sight | None = None
+    target: Target,
+    overlap: float,
+    z: Array,
+    r: Array,
+    w: Array,
+    D: float,
+    L: int,
+    sight: Sight | None = None,
+    *,
+    as_taught: bool = True,
 ) -> list[Array]:
-    """The same of the teacher, E σ⋆² imposed: at overlap 1 a kink falls between nodes."""
+    """The same of the teacher, E σ⋆² imposed (`as_taught`; of Gaussian inputs it is known): at overlap 1 a kink falls between nodes."""
     h0, *parts, tail = split(target, overlap, z, r, D, L, sight)
+    if not as_taught:
+        return [h0, *parts, tail]
     power = w @ (h0**2 + sum((part**2).sum(1) for part in parts) + tail)
     scale = target.second_moment / power if power > 0 else 1.0
     return [np.sqrt(scale) * h0, *(np.sqrt(scale) * part for part in parts), scale * tail]
