@@ -169,8 +169,8 @@ def test_numbers_that_the_theory_marks_are_compared_and_shown_as_marked(monkeypa
 
 
 def test_without_a_theory_the_reason_is_raised():
-    beyond = P.replace(step=one.Step(exponent=0.8))
-    with pytest.raises(one.TheoryError, match="1/2"):
+    beyond = P.replace(N=8)
+    with pytest.raises(one.TheoryError, match="at least 10"):
         one.compare(beyond, seeds=2)
 
 

@@ -132,7 +132,7 @@ def test_problem_file_and_options_combine(capsys, tmp_path):
         (["predict", "--gradient", "half"], "gradient must be 'full' or 'labels', got 'half'"),
         (["predict", "--method", "magic"], "method must be one of"),
         (["predict", "--problem", "missing.toml"], "cannot be read"),
-        (["predict", "--exponent", "0.9"], "α"),
+        (["predict", "--N", "9"], "N and n_step of at least 10"),
         (["simulate", "--seeds", "0"], "seeds must be"),
         (["simulate", "--N", "100000000"], "GiB of memory"),
         (["nonsense"], "nonsense"),

@@ -218,8 +218,8 @@ def test_measured_components_rebuild_the_test_error(seed):
 def test_bad_arguments_are_named():
     with pytest.raises(one.InputError, match="n_test"):
         one.measure_learned(problem(), 1, n_test=3)
-    with pytest.raises(one.TheoryError, match="c₁"):
-        one.learned(problem(activation=(0, 0, 1.0)))
+    with pytest.raises(one.TheoryError, match="at least 10"):
+        one.learned(problem(N=8))
 
 
 @pytest.mark.slow

@@ -32,7 +32,7 @@ def test_a_registered_theory_is_asked_by_name_and_its_sentence_is_told():
 
 
 def test_auto_takes_the_first_of_finite_n_whose_domain_holds():
-    large = PROBLEM.at(exponent=0.7)
+    large = PROBLEM.replace(N=8).at(exponent=0.7)
     assert registry.choose(large, "auto", None).name == "profile"  # none applies: the first says why
     register(Theory("limit", plateau.errors, "", lambda problem: None, limit=True))
     register(Theory("mine", finite_step.errors, "", domain))

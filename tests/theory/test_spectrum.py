@@ -217,8 +217,8 @@ def test_bad_arguments_are_named():
         one.spectrum(problem(0.3), level="T9")
     with pytest.raises(one.InputError, match="count"):
         one.measure_spectrum(problem(0.3), count=0)
-    with pytest.raises(one.TheoryError, match="c₁"):
-        one.spectrum(problem(0.3, activation=(0, 0, 1.0)))
+    with pytest.raises(one.TheoryError, match="at least 10"):
+        one.spectrum(problem(0.3).replace(N=8))
 
 
 # ---------------------------------------------------------------------- against measurement

@@ -135,7 +135,7 @@ class Plan(Result):
             or not (self.way.refined and self.way.tridiagonal and self.stores_features)
         ):
             return 1
-        several = self._weights + self._host_fit + 8.0 * n * N + (cores - 1) * self._another + self._ahead
+        several = self._weights + self._host_fit + 8.0 * n * N + (cores - 1) * self._another + self._ahead()
         return cores if 2.0 * cores * m**2 <= SHARED_CACHE and fits(several, self.backend) else 1
 
     @cached_property
@@ -166,7 +166,7 @@ class Plan(Result):
         if not self.stores_products:
             return self._device_fit + 8.0 * n * N < 0.97 * self.backend.total_memory()
         if self.backend.on_host:
-            return fits(self._weights + self._host_fit + 8.0 * n * N + self._ahead, self.backend)
+            return fits(self._weights + self._host_fit + 8.0 * n * N + self._ahead(), self.backend)
         return fits(8.0 * 3 * n * N + 20.0 * m**2 + self.keeps_weights * self._weights, self.backend)
 
     @property
@@ -213,7 +213,7 @@ class Plan(Result):
             fit = 3 * memory.tile(n, N, self.backend) + 8.0 * (2 * self.networks + 2) * N**2
         else:
             fit = self._host_fit + self.stores_features * 8.0 * n * N + (self.networks_at_once - 1) * self._another
-        return max(step, held + fit, held + read) + self._ahead
+        return max(step + self._ahead(), held + max(fit, read) + self._ahead(of_the_step=False))
 
     @property
     def _weights(self) -> float:
@@ -221,11 +221,11 @@ class Plan(Result):
         _, d, N, *_ = memory.sizes(self.problem)
         return 8.0 * N * d * (self.networks if self.problem.steps > 1 and self.backend.on_host else 2)
 
-    @property
-    def _ahead(self) -> float:
-        """Samples drawn ahead; stages that draw one after the other need the largest of theirs only."""
+    def _ahead(self, *, of_the_step: bool = True) -> float:
+        """Samples drawn ahead; stages that draw one after the other need the largest of theirs only, and those of the step go with it."""
         n, _, _, n0, _, _ = memory.sizes(self.problem)
         together = self.streams or self.problem.steps > 1
+        n0 = n0 if of_the_step or together else 0
         rows = max(n0, n, self.tests) if together else n0 + n + self.tests
         return memory.drawn(self.problem, rows, noisy=max(n0, n) if together else n0 + n)
 

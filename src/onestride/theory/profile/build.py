@@ -16,10 +16,11 @@ from onestride.theory.profile import classic, covariance, degrees, schedule
 from onestride.theory.profile.one_neuron import DIVERGED
 from onestride.theory.profile.sectors import Model
 from onestride.theory.profile.smoothing import LARGEST_REACH
-from onestride.theory.profile.strength import BEST_LEVEL, level_name
+from onestride.theory.profile.strength import BEST_LEVEL, isotropic_noise, level_name
 from onestride.theory.profile.travel import stable, travel
 
 NODES = 41  # of z and of A at the levels of one degree; three quarters of them with every degree
+_LONGEST = 1e4  # fluctuations of the gradient beside a neuron: exponentials of the step are numbers up to there
 
 
 def build_model(
@@ -83,6 +84,10 @@ def try_model(
         )
     if reason is not None:
         return Ending(Status.ASSUMPTION, reason)
+    longer = problem.eta * np.sqrt(isotropic_noise(problem) / problem.N) if problem.eta else 0.0
+    if longer > _LONGEST:
+        told = f"the fluctuations of the gradient are {longer:.2g} times as long as a neuron"
+        return Ending(Status.NOT_CONVERGED, f"the step is so large that {told}: pre-activations are out of range")
     model = (build_model if several else build)(problem, level, nodes=nodes)
     return model if model.finite else Ending(Status.NOT_CONVERGED, _out_of_range(model))
 
