@@ -188,6 +188,16 @@ def test_problem_without_theory_says_why_in_place(page, shots):
     page.screenshot(path=shots / "no-theory.png")
 
 
+def test_an_activation_without_a_linear_part_has_numbers_and_no_windows(page):
+    page.goto("/?activation=0,0,0.5&n=100")
+    page.locator("#quality[data-settled=true]").wait_for()
+    expect(page.locator("#test_error .curve").first).to_be_attached()
+    expect(page.locator("#test_error")).not_to_contain_text("window")
+    page.goto("/?n=100")
+    settled(page)
+    expect(page.locator("#test_error")).to_contain_text("window")
+
+
 def test_simulation_runs_shows_points_and_a_second_tab_sees_them(page, second, gate, shots):
     page.goto(f"/{SMALL}")
     ready(page)

@@ -325,7 +325,7 @@ def plan(
 
     >>> found = one.plan(one.Problem(n=2000, d=1000, N=3000), seeds=8)
     >>> print(f"{found.memory / 2**30:.2f} GiB; {found.method}")
-    0.29 GiB; dual (n ≤ N), float32 factors refined in float64
+    0.28 GiB; dual (n ≤ N), float32 factors refined in float64
     """
     if isinstance(problem.inputs, Table):
         raise InputError(

@@ -70,6 +70,7 @@ def limits(problem: Problem, quality: Quality) -> dict[str, Any]:
         "limit": _plateaus(problem),
         "baselines": {name: plain(closed[name]) if name in told else None for name in BASELINES},
         "stable": stability(problem),
+        "windows": bool(problem.sigma.coefficients[1] != 0),  # without a linear part there are none
     }
 
 
@@ -106,6 +107,7 @@ def along(
         "before": _before(here, problem, closed_baselines(problem), told),
         "limit": None,
         "stable": None,
+        "windows": False,
     }
 
 

@@ -37,8 +37,8 @@ function xAxis({ axis, x }, axes) {
   return { ...niceTicks(low, high, 5), low, high, label };
 }
 
-function bands({ axis }) {
-  if (axis !== "exponent") return [];
+function bands({ axis, windows }) {
+  if (axis !== "exponent" || !windows) return [];
   const found = [];
   for (let ell = 1; ell <= 3; ell++) {
     const [from, to] = [(ell - 1) / (2 * ell), ell / (2 * ell + 2)];
@@ -48,9 +48,9 @@ function bands({ axis }) {
 }
 
 // Thresholds of the windows, and where several steps of the literal gradient stop being stable, c₁²η = bound.
-function verticals({ axis, x, stable }) {
+function verticals({ axis, x, stable, windows }) {
   if (axis !== "exponent") return [];
-  const thresholds = THRESHOLDS.filter((t) => t >= Math.min(...x)).map((at) => ({ at, label: NAMES[at] }));
+  const thresholds = (windows ? THRESHOLDS : []).filter((t) => t >= Math.min(...x)).map((at) => ({ at, label: NAMES[at] }));
   return stable ? [...thresholds, { at: stable.exponent, kind: "stable", foot: "unstable →" }] : thresholds;
 }
 
