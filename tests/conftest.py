@@ -303,5 +303,6 @@ def profile(browser, server):
     """One profile for the tabs of all tests: a profile starts a renderer, which costs as much as two loads of the page."""
     context = browser.new_context(viewport={"width": 1280, "height": 900}, base_url=server.address)
     context.set_default_timeout(1000 * LIMIT)
+    context.set_default_navigation_timeout(1000 * LIMIT)  # which old releases of playwright keep apart
     yield context
     context.close()

@@ -223,6 +223,7 @@ def clocked(browser, server, store):
     """A tab whose clock the test moves: a profile has one clock, so this one has a profile of its own."""
     context = browser.new_context(base_url=server.address)
     context.set_default_timeout(1000 * LIMIT)
+    context.set_default_navigation_timeout(1000 * LIMIT)  # which old releases of playwright keep apart
     context.clock.install()
     with opened(context) as page:
         yield page

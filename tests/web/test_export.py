@@ -36,6 +36,7 @@ def test_exported_page_works_alone(browser, tmp_path):
     assert parts == [(1, 2), (2, 2)]
     context, asked, mistakes = browser.new_context(), [], []
     context.set_default_timeout(1000 * LIMIT)
+    context.set_default_navigation_timeout(1000 * LIMIT)  # which old releases of playwright keep apart
     page = context.new_page()
     page.on("request", lambda request: asked.append(request.url.split(":")[0]))
     page.on("pageerror", lambda error: mistakes.append(str(error)))
