@@ -32,9 +32,8 @@ COLUMNS = 3 + PROBES  # for each penalty: fitted to the signal, to noise, and ho
 SMALL_BELOW = 2**21  # numbers of F: up to there several cores are busier with a seed each than with one together
 SMALL_ON_DEVICE = 2**24  # the same for a device, which takes small seeds in one call
 MOST_TOGETHER = 64  # seeds in one call of a device: more would not make it busier
-SHARED_CACHE = (
-    2**25
-)  # bytes: half of a tridiagonal form is matrix-vector products, which should stay in the cache that cores share
+# bytes: half of a tridiagonal form is matrix-vector products, which should stay in the cache that cores share
+SHARED_CACHE = 2**25
 STREAM_ABOVE = 2**27  # numbers, 1 GiB: less is stored, which also serves penalties too small for a Gram matrix
 
 
