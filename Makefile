@@ -15,7 +15,7 @@ PARALLEL := -n $$(( $$(getconf _NPROCESSORS_ONLN) + 1 )) --dist worksteal
 export PYTHONDONTWRITEBYTECODE :=
 INSTALL := install --quiet --disable-pip-version-check
 
-.PHONY: reproduce test quick shapes oldest newest devices browser seeds slow lint style types docs wheel paper address clean
+.PHONY: reproduce test quick shapes oldest newest lock devices browser seeds slow lint style types docs wheel paper address clean
 
 reproduce: $(READY)
 	$(BIN)/onestride reproduce
@@ -44,6 +44,13 @@ newest: browser
 	$(PYTHON) -m venv --clear .venv-newest
 	.venv-newest/bin/pip $(INSTALL) --editable '.[dev]'
 	$(ONE_THREAD) .venv-newest/bin/pytest $(PARALLEL)
+
+# the newest releases become those of `make test`; names as PyPI writes them
+lock:
+	$(PYTHON) -m venv --clear .venv-newest
+	.venv-newest/bin/pip $(INSTALL) --editable '.[dev]'
+	{ sed -n '/^#/p' tests/locked.txt; .venv-newest/bin/pip freeze --exclude-editable | tr 'A-Z_' 'a-z-' | LC_ALL=C sort; } > .venv-newest/locked.txt
+	mv .venv-newest/locked.txt tests/locked.txt
 
 # the tests that need torch or array-API dispatch, skipped elsewhere (those of a GPU run where there is one)
 devices:
@@ -108,9 +115,9 @@ address:
 	git grep -l "github[a-z]*\.com/$$from" -- ':!*.pdf' | xargs perl -pi -e "s#(github[a-z]*\.com/)$$from#\$$1$(TO)#g"
 	@echo "Now: make paper, whose PDF names it, too."
 
-$(READY): pyproject.toml
+$(READY): pyproject.toml tests/locked.txt
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/pip install --quiet --disable-pip-version-check --editable '.[dev]'
+	$(BIN)/pip $(INSTALL) --constraint tests/locked.txt --editable '.[dev]'
 	touch $(READY)
 
 clean:

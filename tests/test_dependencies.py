@@ -8,6 +8,7 @@ import tomllib
 from pathlib import Path
 
 import pytest
+from packaging.requirements import Requirement
 
 import onestride
 from onestride._errors import InputError, MissingLibrary, require
@@ -22,6 +23,15 @@ def test_oldest_pins_every_floor_and_nothing_else():
     floors = {entry.replace(">=", "==") for group in groups for entry in group if not entry.startswith("onestride[")}
     lines = (ROOT / "tests" / "oldest.txt").read_text(encoding="utf-8").splitlines()
     assert sorted(floors) == [line for line in lines if not line.startswith("#")]
+
+
+def test_every_dependency_is_locked_at_a_release_that_is_allowed():
+    lines = (ROOT / "tests" / "locked.txt").read_text(encoding="utf-8").splitlines()
+    locked = dict(line.split("==") for line in lines if not line.startswith("#"))
+    groups = [PROJECT["dependencies"], *(group for extra, group in EXTRAS.items() if extra != "torch")]
+    needed = [Requirement(entry) for group in groups for entry in group if not entry.startswith("onestride[")]
+    assert needed
+    assert [str(need) for need in needed if not need.specifier.contains(locked.get(need.name, "0"))] == []
 
 
 # ---------------------------------------------------------------------- extras

@@ -106,7 +106,7 @@ def run(
     /,
     *,
     store: Annotated[Path, Parameter(help="Folder of results; made when it does not exist, shared with other sweeps.")],
-    options: RunOptions = RunOptions(),  # noqa: B008 - it is frozen
+    options: RunOptions = RunOptions(),
     json_: Annotated[Json, Parameter(help="Print a summary in JSON.")] = False,
 ) -> None:
     """Compute what the store does not know yet. Run it again to resume.
