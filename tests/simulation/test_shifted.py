@@ -7,7 +7,7 @@ import pytest
 
 from networks import LIBRARIES
 from onestride._backend import choose
-from onestride._backend.lapack import rotate, tridiagonal_form
+from onestride._backend.lapack import add_gram, apply_gram, rotate, tridiagonal_form
 from onestride.simulation import panels, refined, shifted
 from onestride.simulation.ridge import ridge_path
 from onestride.simulation.rows import Rows
@@ -123,3 +123,23 @@ def test_a_tridiagonal_form_is_that_of_its_matrix(dtype):
     np.testing.assert_allclose(columns @ T @ columns.T, K, atol=tolerance * np.abs(K).max())
     rotate(Q, tau, columns, back=False)
     np.testing.assert_allclose(columns, np.eye(70), atol=tolerance)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_gram_matrices_without_the_lock_are_plain_ones(dtype):
+    rng = np.random.default_rng(9)
+    B, K = rng.standard_normal((70, 40)).astype(dtype), np.asfortranarray(rng.standard_normal((40, 40)).astype(dtype))
+    expected = np.where(np.tri(40, k=-1, dtype=bool), K, K + B.T @ B)  # what is below the diagonal is left alone
+    add_gram(B, K)
+    np.testing.assert_allclose(
+        K, expected, rtol=1e-4 if dtype == "float32" else 1e-12, atol=1e-4 * (dtype == "float32")
+    )
+
+
+@pytest.mark.parametrize("rows", [1, 7, 70, 100])
+def test_products_of_a_gram_matrix_by_blocks_of_rows_are_plain_ones(rows):
+    rng = np.random.default_rng(10)
+    B, V = rng.standard_normal((70, 40)), rng.standard_normal((40, 5))
+    applied, image = apply_gram(B, V, rows)
+    np.testing.assert_allclose(image, B @ V, rtol=1e-12, atol=1e-12)
+    np.testing.assert_allclose(applied, B.T @ (B @ V), rtol=1e-12, atol=1e-12)

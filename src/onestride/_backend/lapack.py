@@ -1,6 +1,7 @@
-"""LAPACK's tridiagonal form, called without the lock of Python, so that several threads have one each under way.
+"""BLAS's Gram matrices and LAPACK's tridiagonal form, called without the lock of Python, so that several threads have one each under way.
 
-SciPy's own functions for it keep that lock. The same routines are in `scipy.linalg.cython_lapack`, where a capsule has the address of each.
+SciPy's own functions for them keep that lock. The same routines are in `scipy.linalg.cython_lapack` and `cython_blas`, where a capsule has the
+address of each.
 """
 
 from __future__ import annotations
@@ -10,33 +11,78 @@ from functools import lru_cache
 from typing import Any
 
 import numpy as np
-from scipy.linalg import cython_lapack
+from scipy.linalg import cython_blas, cython_lapack
 
 _BLOCK = 64  # LAPACK takes fewer columns at a time
 
 
 @lru_cache
 def _routine(name: str) -> Any:
-    api, capsule = ctypes.pythonapi, getattr(cython_lapack, "__pyx_capi__")[name]  # noqa: B009
+    api, tables = ctypes.pythonapi, [getattr(one, "__pyx_capi__") for one in (cython_lapack, cython_blas)]  # noqa: B009
+    capsule = next(table[name] for table in tables if name in table)
     api.PyCapsule_GetName.restype, api.PyCapsule_GetName.argtypes = ctypes.c_char_p, [ctypes.py_object]
     api.PyCapsule_GetPointer.restype = ctypes.c_void_p
     api.PyCapsule_GetPointer.argtypes = [ctypes.py_object, ctypes.c_char_p]
     signature: bytes = api.PyCapsule_GetName(capsule)
-    assert signature.endswith(b"int *, int *)"), f"{name} is {signature.decode()}"
+    assert signature.startswith(b"void (char *"), f"{name} is {signature.decode()}"
     count = signature.count(b",") + 1
     return ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * count)(api.PyCapsule_GetPointer(capsule, signature))
 
 
-def _call(name: str, like: np.ndarray, *arguments: bytes | int | np.ndarray) -> None:
-    """The routine for the precision of `like`; the last of its arguments is whether it succeeded."""
+def _call(name: str, like: np.ndarray, *arguments: Any) -> None:
+    """The routine for the precision of `like`, in which numbers that are not whole are given, too."""
+    single = like.dtype == np.float32
+    real = ctypes.c_float if single else ctypes.c_double
+
+    def given(one: Any) -> Any:
+        if isinstance(one, np.ndarray):
+            return one.ctypes.data
+        if isinstance(one, int | float):
+            return ctypes.byref(ctypes.c_int(one) if isinstance(one, int) else real(one))
+        return one
+
+    _routine(("s" if single else "d") + name)(*map(given, arguments))
+
+
+def _factorise(name: str, like: np.ndarray, *arguments: Any) -> None:
+    """A routine of LAPACK, the last of whose arguments is whether it succeeded."""
     info = ctypes.c_int(0)
-    given: list[Any] = []
-    for one in arguments:
-        plain = ctypes.byref(ctypes.c_int(one)) if isinstance(one, int) else one
-        given.append(plain.ctypes.data if isinstance(plain, np.ndarray) else plain)
-    _routine(("s" if like.dtype == np.float32 else "d") + name)(*given, ctypes.byref(info))
+    _call(name, like, *arguments, ctypes.byref(info))
     if info.value != 0:
         raise np.linalg.LinAlgError(f"{name} of LAPACK ended with info {info.value}")
+
+
+def add_gram(B: np.ndarray, K: np.ndarray) -> None:
+    """Add BᵀB, of B by rows, to the upper triangle of K by columns."""
+    length, width = B.shape
+    assert B.flags.c_contiguous
+    assert K.flags.f_contiguous
+    assert B.dtype == K.dtype
+    assert K.shape == (width, width)
+    _call("syrk", K, b"U", b"N", width, length, 1.0, B, width, 1.0, K, width)
+
+
+def apply_gram(B: np.ndarray, V: np.ndarray, rows: int) -> tuple[np.ndarray, np.ndarray]:
+    """BᵀBV and BV, of B by rows in float64, so many of them at a time: those are read from memory once and used twice."""
+    (length, width), count = B.shape, V.shape[1]
+    right, out, image = np.asfortranarray(V, float), np.zeros((width, count), order="F"), np.empty((length, count))
+    assert B.flags.c_contiguous
+    assert B.dtype == image.dtype
+    assert right.shape[0] == width
+    gemm, row = _routine("dgemm"), B.strides[0]
+    w, k, one, zero = *_at(ctypes.c_int, width, count), *_at(ctypes.c_double, 1.0, 0.0)
+    at, found, given, sums = (a.ctypes.data for a in (B, image, right, out))
+    for start in range(0, length, rows):  # hundreds of calls: what they share is prepared
+        (some,) = _at(ctypes.c_int, min(rows, length - start))
+        block, part = at + start * row, found + start * image.strides[0]
+        gemm(b"T", b"N", k, some, w, one, given, w, block, w, zero, part, k)
+        gemm(b"N", b"T", w, k, some, one, block, w, part, k, one, sums, w)
+    return out, image
+
+
+def _at(kind: Any, *values: float) -> list[Any]:
+    """Addresses of numbers, as Fortran wants them."""
+    return [ctypes.byref(kind(value)) for value in values]
 
 
 def tridiagonal_form(K: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -45,7 +91,7 @@ def tridiagonal_form(K: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]
     assert K.flags.f_contiguous
     diagonal, off, tau = (np.empty(size, K.dtype) for size in (m, m - 1, m - 1))
     work = np.empty(_BLOCK * m, K.dtype)
-    _call("sytrd", K, b"U", m, K, m, diagonal, off, tau, work, work.size)
+    _factorise("sytrd", K, b"U", m, K, m, diagonal, off, tau, work, work.size)
     return diagonal, off, tau
 
 
@@ -55,4 +101,4 @@ def rotate(Q: np.ndarray, tau: np.ndarray, columns: np.ndarray, *, back: bool) -
     assert columns.flags.f_contiguous
     assert columns.dtype == Q.dtype
     work = np.empty(_BLOCK * (count + _BLOCK + 1), Q.dtype)
-    _call("ormtr", Q, b"L", b"U", b"N" if back else b"T", m, count, Q, m, tau, columns, m, work, work.size)
+    _factorise("ormtr", Q, b"L", b"U", b"N" if back else b"T", m, count, Q, m, tau, columns, m, work, work.size)

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy.linalg import get_blas_funcs
 
 from onestride._backend import HOST, Backend, DeviceArray, on_host
+from onestride._backend.lapack import add_gram, apply_gram
 from onestride._numerics import Array
 from onestride.simulation.panels import Panels
 
@@ -61,20 +61,16 @@ class Rows:
         image, out = (
             make(*self.stack, size, V.shape[-1]) for make, size in ((empty, self.length), (zeros, self.width))
         )
-        gemm, right = (get_blas_funcs("gemm", (V,)), np.asfortranarray(V)) if on_host(V) else (None, V)
+        near_by = 16 * self.width * V.shape[-1] + NEAR_BYTES <= OWN_CACHE
+        size = max(1, (NEAR_BYTES if near_by else SHARED_BYTES) // (8 * self.width))
         for rows, tile in self:
-            if gemm is None or not tile.flags.c_contiguous:
+            if on_host(V) and tile.flags.c_contiguous and tile.dtype == np.float64:
+                applied, part = apply_gram(tile, V, size)
+            else:
                 part = tile @ V
-                image[..., rows, :] = part
-                out += turned(tile) @ part
-                continue
-            near_by = 16 * self.width * V.shape[-1] + NEAR_BYTES <= OWN_CACHE
-            size = max(1, (NEAR_BYTES if near_by else SHARED_BYTES) // (8 * self.width))
-            for i in range(0, tile.shape[0], size):  # read from memory once, used twice
-                near = tile[i : i + size].T
-                part = gemm(1.0, near, right, trans_a=1)
-                image[rows][i : i + size] = part
-                out = gemm(1.0, near, part, beta=1.0, c=out, overwrite_c=1)
+                applied = turned(tile) @ part
+            image[..., rows, :] = part
+            out += applied
         return out, image
 
     def gram(self, dtype: str) -> DeviceArray:
@@ -101,9 +97,8 @@ class Rows:
     def _host_gram(self, dtype: str) -> Array:
         """By SciPy's BLAS, as everything here: NumPy's is another library, whose threads would wait beside ours."""
         gram: Array = np.zeros((self.width, self.width), dtype, order="F")
-        syrk = get_blas_funcs("syrk", (gram,))
         for _, tile in self:
             with np.errstate(over="ignore", invalid="ignore"):  # the norm of K will tell
                 T = np.ascontiguousarray(tile, dtype)
-            gram = syrk(1.0, T.T, beta=1.0, c=gram, lower=0, overwrite_c=1)
+            add_gram(T, gram)
         return gram
