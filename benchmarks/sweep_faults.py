@@ -85,8 +85,14 @@ def held(gate: Path, store: Path, perform: Callable[[Any], Any], task: Any) -> A
     """A task that begins only when the gate lets it: a picklable stand-in for `sweeps.task.perform`."""
     with contextlib.suppress(FileNotFoundError):
         while written(store) >= int(gate.read_text()):
+            reached(gate).touch()
             time.sleep(0.02)
     return perform(task)
+
+
+def reached(gate: Path) -> Path:
+    """The file that says that a task waits at the gate; the program's handlers of signals are then in place."""
+    return gate.with_suffix(".reached")
 
 
 def run_held(gate: str, store: str, *arguments: str) -> None:

@@ -154,11 +154,10 @@ def test_interrupt_finishes_what_runs_and_says_how_to_resume(undisturbed):
 def test_second_interrupt_stops_at_once(undisturbed):
     folder, _ = undisturbed
     told = folder / "twice.txt"
-    arguments, _ = faults.held_command(folder, "twice", "--workers", "1", results=0)
+    arguments, gate = faults.held_command(folder, "twice", "--workers", "1", results=0)
     with driving(arguments, told) as driver:
-        seen = faults.psutil.Process(driver.pid)
-        wait_for(lambda: faults.pool_workers(seen) or driver.poll() is not None, "a worker")
-        family = seen.children(recursive=True)
+        wait_for(lambda: faults.reached(gate).exists() or driver.poll() is not None, "a task at the gate")
+        family = faults.psutil.Process(driver.pid).children(recursive=True)
         driver.send_signal(signal.SIGINT)
         wait_for(lambda: "finishing what is running" in told.read_text() or driver.poll() is not None, "its answer")
         driver.send_signal(signal.SIGINT)

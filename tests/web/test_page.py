@@ -5,7 +5,7 @@ import re
 
 import pytest
 
-from waiting import CHROMIUM, LIMIT, Gate, opened
+from waiting import CHROMIUM, LIMIT, Gate, opened, wait_for
 
 playwright_api = pytest.importorskip("playwright.sync_api", reason="the browser tests need playwright")
 expect = playwright_api.expect
@@ -503,7 +503,7 @@ def test_names_of_lines_do_not_collide(figures):
         figures.set_viewport_size({"width": width, "height": 720})
         for noise in ("0.2", "0.9", "1.6"):
             enter(figures, "noise", noise)
-            figures.wait_for_function("() => ((d) => d.curves === d.asked)(document.documentElement.dataset)")
+            wait_for(lambda: figures.locator("html").evaluate("(e) => e.dataset.curves === e.dataset.asked"), "curves")
             assert figures.locator("#test_error").evaluate(script) == 0
 
 
