@@ -39,7 +39,7 @@ _RADII = 5  # nodes of the length of x; seven change the law by less than 1e-4
 _BINS = 48
 _VISIBLE = 60  # times max(n, N): with more harmonics the bulk of a degree is that of noise to the eye
 _STRIDE = 12  # of the points, every so many is continued from a large imaginary part
-_ROUNDS = 4
+_ROUNDS = 10
 _NEAR_BULK = 40  # points of the scan around the centre of each sector's bulk
 
 
@@ -277,10 +277,15 @@ def _kept_law(problem: Problem, sigma: Function) -> Law:
     if largest_possible(model) == 0:
         return Law(np.empty(0), np.empty(0), (), 1.0)
     scan, atom = _scan(model), atom_at_zero(problem)
-    line = None if _has_closed_form(problem) else solve_line(model, scan)
+    line = known = None if _has_closed_form(problem) else solve_line(model, scan)
 
     def density_at(E: Array) -> Array:
-        return bulk_density(problem, E) if line is None else _density(model, solve_line(model, E, line), atom)
+        nonlocal known
+        if known is None:
+            return bulk_density(problem, E)
+        found = solve_line(model, E, known)
+        known = Line(*map(np.concatenate, zip(known, found, strict=True)))  # nearer to what is asked next
+        return _density(model, found, atom)
 
     def bright(E: Array) -> Array:
         return density_at(E) * E > _DARK * (1 - atom)

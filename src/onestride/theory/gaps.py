@@ -29,6 +29,7 @@ _ABOVE_AXIS = 1e-6  # ε
 _DARK = 1e-4  # density · E below which E lies in a gap: a tenth of an eigenvalue at n = 1,000
 _RATIO = 1.1  # of neighbouring E
 _EDGE = 3e-3
+_ALONG = 0.3  # the largest change of a logarithm along a tangent
 _PROBES = (0.5, 0.75, 0.25, 0.9)  # where a gap is looked for between the estimated ends of two bulks, in log E
 _HEAVY = 0.02  # share of the mass between two points of a density above which one is put between them
 _LOWEST = 1e-6  # a gap that goes further down has no bulk below it
@@ -76,11 +77,20 @@ def same_gap(model: Model, above: Solution, below: Solution) -> bool:
     return bool((end >= start - 1e-9 * np.abs(start)).all())
 
 
+def ahead_of(s: Solution, way: complex) -> tuple[Array, Array]:
+    """(ρ, q) further along λ by their slopes, in logarithms."""
+    step = s.answer(1.0) * way
+    return s.rho * np.exp(step[: s.rho.size]), s.q * np.exp(step[s.rho.size :])
+
+
 def from_neighbour(model: Model, lam: complex, start: Solution | None) -> Solution | None:
-    """The solution near that of another E: below the real axis only one has both ρ and q/λ above it."""
+    """The solution near that of another E, along its tangent: below the real axis only one has both ρ and q/λ above it."""
     if start is None:
         return None
-    found = newton(model, lam, start.rho, start.q * (lam / start.lam), tolerance=1e-9, steps=8, cap=0.7)
+    rho, q = ahead_of(start, lam - start.lam)
+    if not max(np.abs(np.log(rho / start.rho)).max(), np.abs(np.log(q / start.q)).max()) < _ALONG:
+        rho, q = start.rho, start.q * (lam / start.lam)
+    found = newton(model, lam, rho, q, tolerance=1e-9, steps=8, cap=0.7)
     above = (np.imag(found.rho) > 0).all() and (np.imag(found.q / lam) > 0).all()
     return found if found.residual <= 1e-9 and above else None
 

@@ -28,7 +28,16 @@ from onestride._numerics import Array, Float, hermite_table, monomials_in_hermit
 from onestride.problem import Problem
 from onestride.theory.density import resolves_degrees
 from onestride.theory.direction import direction
-from onestride.theory.gaps import Eigenvalue, at_pole, eigenvalues_in, energy, find_gaps, same_gap, without_rare_rows
+from onestride.theory.gaps import (
+    Eigenvalue,
+    ahead_of,
+    at_pole,
+    eigenvalues_in,
+    energy,
+    find_gaps,
+    same_gap,
+    without_rare_rows,
+)
 from onestride.theory.profile import classic, degrees
 from onestride.theory.profile.equations import Solution, newton
 from onestride.theory.profile.quadratic_form import special_gram
@@ -240,12 +249,6 @@ def real_path(
             E = max(here / _WIDEST, ahead + (here - ahead) / 4, floor)
             E = (here + dark) / 2 if dark >= E else E
             rho, q = ahead_of(path[-1], here - E)
-
-
-def ahead_of(s: Solution, way: float) -> tuple[Array, Array]:
-    """(ρ, q) further along λ by their slopes, in logarithms."""
-    rho, q = s.tangent(1.0)
-    return s.rho * np.exp(rho / s.rho * way), s.q * np.exp(q / s.q * way)
 
 
 def far_above(model: Model) -> float:

@@ -23,8 +23,8 @@ from onestride.theory.density import (
     untrained_density,
     untrained_model,
 )
-from onestride.theory.gaps import energy, same_gap
-from onestride.theory.outliers import ahead_of, crossing, far_above, is_physical, special_eigenvalues, spike_model
+from onestride.theory.gaps import ahead_of, energy, same_gap
+from onestride.theory.outliers import crossing, far_above, is_physical, special_eigenvalues, spike_model
 from onestride.theory.profile.equations import Solution, newton
 from onestride.theory.profile.sectors import Model
 

@@ -124,9 +124,14 @@ class _Laws(NamedTuple):
         (X, Y), (a, b) = sector.factors, sector.law
         P = (Y * (model.w * rho)) @ Y.T
         C = (X.T * (model.weight * q * a.T * (model.problem.N / sector.dim))[:, None, :]) @ X
-        M = np.tensordot(b.T, P @ C, 1)
+        M = _mixed(b.T, P @ C)
         M.reshape(len(M), -1)[:, :: P.shape[0] + 1] += 1
         return cls(sector, P, C, inverse(M))
+
+
+def _mixed(weights: Float[Array, "*p m"], matrices: Inexact[Array, "m r r"]) -> Inexact[Array, "*p r r"]:
+    """Σ_m weights_m matrices_m; as `np.tensordot`, which takes longer than that to look at its arguments."""
+    return (weights @ matrices.reshape(len(matrices), -1)).reshape(*weights.shape[:-1], *matrices.shape[1:])
 
 
 def _every_law(model: Model, rho: Inexact[Array, "i"], q: Inexact[Array, "k"]) -> list[_Laws]:
@@ -142,7 +147,7 @@ def _left(
     column = 1 / q - 1 - model.rest @ (model.w * rho)
     for sector, P, C, T in laws:
         (X, Y), (a, b) = sector.factors, sector.law
-        mean = np.tensordot(b * sector.share, T, 1)  # Σ_p π_p b_mp T_p
+        mean = _mixed(b * sector.share, T)  # Σ_p π_p b_mp T_p
         row = row - (sector.dim / model.problem.n) * (((C @ mean).sum(0) @ Y) * Y).sum(0)
         column = column - (a.T * ((X @ (mean @ P)) * X).sum(-1)).sum(0)
     return np.concatenate([rho * row, q * column])
@@ -165,7 +170,7 @@ def residual_and_jacobian(
         # V, K E and K U Kᵀ at each p, squared: the factors are weighted by the roots of what the squares are weighted by
         for g, share, b, Tp in zip(sector.strength.T, sector.share, sector.law[1].T, T, strict=True):
             TY, root = Tp @ Y, X * np.sqrt(np.sqrt(share * model.problem.N / sector.dim) * g)[:, None]
-            V = Y.T @ (np.sqrt(share * sector.dim / model.problem.n) * np.tensordot(b, C, 1) @ TY)
+            V = Y.T @ (np.sqrt(share * sector.dim / model.problem.n) * _mixed(b, C) @ TY)
             for total, value in (VV, V), (H, (X * np.sqrt(share * g)[:, None]) @ TY), (SS, root @ (Tp @ P) @ root.T):
                 total += np.square(value, out=value)
     jacobian = np.empty((size + q.size, size + q.size), dtype)
