@@ -45,6 +45,7 @@ from onestride.theory.profile.anisotropy import (
     binned,
     directions,
     draws,
+    of_many,
     sigma_of,
 )
 from onestride.theory.profile.correlated import Course, course_directions, travel_correlated
@@ -74,7 +75,6 @@ _OFFSETS = {1: (5,), 2: (3, 3)}  # nodes of ω along u, along u and a spike
 _ALIKE = 9  # along u, where readouts are alike and nothing else tells neurons apart: 5 would be off by 1.7 % after strong steps
 _ACROSS = 5  # nodes of z along a spike
 _RADII = 3  # nodes of the length of x
-_RARE = 0.1  # the chance of a draw below which its errors hardly count
 _NOISE = 60.0  # a degree is noise when its multiplicity over S₂^l is above this many times max(n, N)
 
 
@@ -85,9 +85,8 @@ def build(problem: Problem, *, nodes: int = 31, min_weight: float = 1e-7, likeli
         return build_untrained(problem, sigma)
     models: list[tuple[float, Model]] = []
     cases = draws(problem, sigma)
-    costly = len(cases) > 1 and sigma.spike is not None
     for p, one in [max(cases, key=lambda case: case[0])] if likeliest else cases:
-        count, chance = _of_many(nodes, p) if costly else (nodes, p)
+        count, chance = (nodes, p) if len(cases) == 1 or sigma.spike is None else of_many(nodes, p)
         if problem.steps == 1:
             at = directions(problem, one)
             moves = one_step(problem, at, count)
@@ -105,14 +104,6 @@ def build(problem: Problem, *, nodes: int = 31, min_weight: float = 1e-7, likeli
             at, moves = course_directions(problem, course)
         models.append((p, Builder(problem, at, moves, count, min_weight, chance).model))
     return replace(models[0][1], draws=tuple(models)) if len(models) > 1 else models[0][1]
-
-
-def _of_many(nodes: int, p: float) -> tuple[int, float]:
-    """Nodes, and a chance by which columns are cut (`in_columns_by_degree`), where a spike makes a model large and there are several.
-
-    Half the nodes, a third for a rare draw, and ten times the cut move errors by 0.07 % (14 problems, d from 12 to 60).
-    """
-    return 2 * round(nodes / (4 if p > _RARE else 6)) + 1, p / 100
 
 
 def degrees_resolved(D: int, largest: float, second: float) -> int:
