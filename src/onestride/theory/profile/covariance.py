@@ -85,8 +85,9 @@ def build(problem: Problem, *, nodes: int = 31, min_weight: float = 1e-7, likeli
         return build_untrained(problem, sigma)
     models: list[tuple[float, Model]] = []
     cases = draws(problem, sigma)
+    many = len(cases) > 1 and sigma.spike is not None and problem.steps == 1  # two strong steps would be off by 2 %
     for p, one in [max(cases, key=lambda case: case[0])] if likeliest else cases:
-        count, chance = (nodes, p) if len(cases) == 1 or sigma.spike is None else of_many(nodes, p)
+        count, chance = of_many(nodes, p) if many else (nodes, p)
         if problem.steps == 1:
             at = directions(problem, one)
             moves = one_step(problem, at, count)
