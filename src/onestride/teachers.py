@@ -49,6 +49,7 @@ class Teacher:
     directions: int
     raw: JointMap
     mean_free: bool = False  # E g = 0 as it stands
+    degree: int | None = None  # of a polynomial
 
     def __repr__(self) -> str:
         return f"Teacher({self.name!r}, {self.directions} directions, E g² = {self.second_moment:.4g})"
@@ -333,8 +334,8 @@ def _mixed(sigma: Function, directions: int, mix: str) -> Teacher:
             parts = np.cumprod(parts, axis=1)
         return parts.sum(1) / np.sqrt(directions)
 
-    kind = "sum" if mix == "sum" else mix
-    return Teacher(f"{kind} of {directions} {sigma.name}", directions, value, mean_free=True)
+    degree = None if sigma.exact is None else (len(sigma.exact) - 1) * (directions if mix == "staircase" else 1)
+    return Teacher(f"{mix} of {directions} {sigma.name}", directions, value, mean_free=True, degree=degree)
 
 
 _PROBE = 5  # rows on which a function shows what it takes

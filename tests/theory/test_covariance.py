@@ -12,7 +12,7 @@ from onestride import Covariance, Problem, Step
 from onestride.theory.direction import direction
 from onestride.theory.profile import covariance, degrees, sectors
 from onestride.theory.profile.anisotropy import directions, mean_energy, sigma_of, teachers
-from onestride.theory.profile.build import build_model
+from onestride.theory.profile.build import Ending, build_model, try_model
 from onestride.theory.profile.coupled import coupled_carrier, resolved
 from onestride.theory.profile.equations import newton, solve
 from onestride.theory.profile.errors import errors_at
@@ -63,6 +63,30 @@ def test_columns_that_tell_little_may_be_noise(changes, monkeypatch):
     assert counts[0] < counts[1] / 2
     for lam in (0.001, 0.1):
         np.testing.assert_allclose(*(errors_of(model, lam) for model in (few, every)), rtol=1e-4)
+
+
+@pytest.mark.parametrize(("activation", "c"), [("relu", 2.0), ("erf", 1.0)])
+def test_draws_beside_a_spike_are_as_accurate_on_few_nodes(monkeypatch, activation, c):
+    """Half the nodes, a third for rare draws, and coarser columns against all of them; ar1, d = 24: within 0.1 %."""
+    p = problem(n=300, d=24, N=200, inputs="ar1", activation=activation, step=Step(constant=c, exponent=0.5))
+    few = covariance.build(p, nodes=31)
+    monkeypatch.setattr(covariance, "of_many", lambda nodes, chance: (nodes, chance))
+    every = covariance.build(p, nodes=31)
+    for (_, small), (chance, large) in zip(few.draws, every.draws, strict=True):
+        assert small.theta.size < (0.6 if chance > 0.1 else 0.4) * large.theta.size
+    for lam in (0.01, 0.5):
+        np.testing.assert_allclose(*(errors_of(model, lam) for model in (few, every)), rtol=1e-3)
+
+
+def test_a_draw_that_is_out_of_range_ends_in_a_sentence(monkeypatch):
+    p = problem(n=300, d=24, N=200, inputs="ar1", step=Step(exponent=0.2))
+    model = covariance.build(p, nodes=11)
+    (first, likeliest), (second, other), *rest = model.draws
+    broken = replace(other, rest=np.full_like(other.rest, np.nan))
+    given = replace(model, draws=((first, likeliest), (second, broken), *rest))
+    ending = try_model(p, build=lambda *_, **__: given)
+    assert isinstance(ending, Ending)
+    assert "pre-activations" in ending.message
 
 
 def test_the_likeliest_draw_alone_is_that_of_all():

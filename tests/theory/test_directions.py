@@ -94,6 +94,18 @@ def test_several_coordinates_of_the_sphere_are_resolved_as_one_is():
     assert_close(rest, expected[-2], rel=0, abs_=5e-3)
 
 
+@pytest.mark.parametrize("mix", ["sum", "staircase"])
+@pytest.mark.parametrize("L", [2, 5])
+def test_polynomial_teachers_are_resolved_exactly_on_few_nodes(mix, L):
+    """On one node more than their degree, or L, as on many."""
+    target = Problem(n=20, d=10, N=20, teacher=[0, 1, 0.7], directions=2, mix=mix).target
+    z, r = np.linspace(-2, 2, 7), radius_rule(29, 7)[0]
+    assert target.degree == (2 if mix == "sum" else 4)
+    few, many = (resolve_several(target.at, sight_along(0.6, z, 2), r, 29, L, degree=k) for k in (target.degree, None))
+    for a, b in zip(few, many, strict=True):
+        assert_close(a, b, rel=0, abs_=1e-8)  # of many, those of weight below 1e-15 are left out
+
+
 @pytest.mark.parametrize(("D", "k"), [(9, 3), (30, 2), (10**15, 3)])
 def test_polynomials_of_several_coordinates_are_orthonormal_harmonics(D, k):
     """Orthonormal, the first degree is √D c, and those of one degree are orthogonal to all polynomials of lower degree."""

@@ -245,7 +245,7 @@ def _joint_moments(model: Model, target: Teacher, fitted: list[Array], rho: Arra
     L, k = len(model.sectors), target.directions
     sight = model.sight or sight_along(model.learned.overlap, model.z, k)
     rows = (sight, model.r, model.D, max(L, DEGREE))
-    *taught, beyond = resolve_several(target.at, *rows)
+    *taught, beyond = resolve_several(target.at, *rows, degree=target.degree)
     tail = sum(((part**2).sum(1) for part in taught[L + 1 :]), beyond)
 
     def against(parts: list[Array], rest: Array) -> float:
@@ -255,7 +255,7 @@ def _joint_moments(model: Model, target: Teacher, fitted: list[Array], rho: Arra
 
     out: list[float] = []
     for m in range(index_of(k, DEGREE).stop):
-        parts = resolve_several(lambda u, m=m: _product_of(u @ target.rotation, m), *rows, few=True)[:-1]
+        parts = resolve_several(lambda u, m=m: _product_of(u @ target.rotation, m), *rows, degree=DEGREE)[:-1]
         rest = sum((_each_row(p, g) for p, g in zip(parts[L + 1 :], taught[L + 1 :], strict=True)), np.zeros_like(rho))
         out.append(against(parts, rest))
     return np.array([*out, against(taught, tail)])

@@ -89,7 +89,8 @@ def try_model(
         told = f"the fluctuations of the gradient are {longer:.2g} times as long as a neuron"
         return Ending(Status.NOT_CONVERGED, f"the step is so large that {told}: pre-activations are out of range")
     model = (build_model if several else build)(problem, level, nodes=nodes)
-    return model if model.finite else Ending(Status.NOT_CONVERGED, _out_of_range(model))
+    broken = next((one for _, one in model.members if not one.finite), None)
+    return model if broken is None else Ending(Status.NOT_CONVERGED, _out_of_range(broken))
 
 
 def _out_of_range(model: Model) -> str:

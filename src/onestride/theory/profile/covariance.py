@@ -45,6 +45,7 @@ from onestride.theory.profile.anisotropy import (
     binned,
     directions,
     draws,
+    of_many,
     sigma_of,
 )
 from onestride.theory.profile.correlated import Course, course_directions, travel_correlated
@@ -84,23 +85,25 @@ def build(problem: Problem, *, nodes: int = 31, min_weight: float = 1e-7, likeli
         return build_untrained(problem, sigma)
     models: list[tuple[float, Model]] = []
     cases = draws(problem, sigma)
+    many = len(cases) > 1 and sigma.spike is not None and problem.steps == 1  # two strong steps would be off by 2 %
     for p, one in [max(cases, key=lambda case: case[0])] if likeliest else cases:
+        count, chance = of_many(nodes, p) if many else (nodes, p)
         if problem.steps == 1:
             at = directions(problem, one)
-            moves = one_step(problem, at, nodes)
+            moves = one_step(problem, at, count)
         else:
             # a drawn teacher with which descent diverges has the one of mean energies in its place, with which it does not
             courses = (
-                travel(problem, nodes)  # kept
+                travel(problem, count)  # kept
                 if given is sigma and not problem.law.isotropic
-                else travel_correlated(problem, nodes, given)
+                else travel_correlated(problem, count, given)
                 for given in (one, sigma)
             )
             course = next((c for c in courses if isinstance(c, Course) and c.residual is not None), None)
             if course is None:
                 return build_untrained(problem, sigma)
             at, moves = course_directions(problem, course)
-        models.append((p, Builder(problem, at, moves, nodes, min_weight, p).model))
+        models.append((p, Builder(problem, at, moves, count, min_weight, chance).model))
     return replace(models[0][1], draws=tuple(models)) if len(models) > 1 else models[0][1]
 
 

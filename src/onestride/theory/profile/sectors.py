@@ -43,7 +43,7 @@ def split(f: Target, overlap: float, z: Array, r: Array, D: float, L: int, sight
     and h_l has a column for each of its polynomials of degree l.
     """
     if isinstance(f, Teacher):
-        return resolve_several(f.at, sight or sight_along(overlap, z, f.directions), r, D, L)
+        return resolve_several(f.at, sight or sight_along(overlap, z, f.directions), r, D, L, degree=f.degree)
     parts = resolve(f, overlap * z, np.sqrt(1 - overlap**2) * r, D, L)[:-1]
     return [parts[0], *(part[:, None] for part in parts[1:-1]), parts[-1]]
 

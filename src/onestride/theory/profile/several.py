@@ -75,14 +75,14 @@ def resolve_several(
     D: float,
     L: int,
     *,
-    few: bool = False,
+    degree: int | None = None,
 ) -> list[Array]:
     """h_0 (i), h_1 … h_L (i × parts each) and the variance of the rest (i) of f(mean + root r c).
 
-    `few`: f is a polynomial of degree at most L, for which L + 1 nodes of each coordinate are exact.
+    `degree`: that of f where it is a polynomial, for which one node of each coordinate more than it, or L, is exact.
     """
     size, k = r.size, sight.mean.shape[1]
-    nodes = ball(D, k, L, L + 1 if few else _NODES[k])
+    nodes = ball(D, k, L, _NODES[k] if degree is None else min(max(degree, L) + 1, _NODES[k]))
     weighted, moves = nodes.weight[:, None] * nodes.basis, nodes.c @ sight.root.T
     parts, power = np.empty((size, nodes.basis.shape[1])), np.empty(size)
     for rows in np.array_split(np.arange(size), size * nodes.weight.size // _AT_ONCE + 1):
