@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import gc
+import threading
+import weakref
+
 import numpy as np
 import pytest
 
@@ -11,6 +15,7 @@ from onestride.simulation import network
 from onestride.simulation.cost import Plan
 from onestride.simulation.equivalent import measure_expansions
 from onestride.simulation.run import simulate_grid
+from waiting import LIMIT
 
 
 @pytest.mark.parametrize("library", ["cpu", pytest.param("torch", marks=TORCH)])
@@ -65,3 +70,32 @@ def test_what_is_drawn_ahead_comes_in_order_and_no_further_than_asked(workers, a
         assert found == k
         if ahead is not None:
             assert max(begun) <= k + ahead
+
+
+def test_tasks_left_half_way_are_waited_for_by_nobody():
+    """The garbage collector may end them in a thread that holds what waiting for a thread needs: a deadlock, seen once."""
+    gate = threading.Event()
+    left = prefetched([lambda: 0, gate.wait, gate.wait], 1, 1)
+    assert next(left) == 0
+    closer = threading.Thread(target=left.close)
+    closer.start()
+    closer.join(LIMIT)
+    held = closer.is_alive()
+    gate.set()
+    assert not held
+
+
+def test_rows_left_half_way_need_no_garbage_collector(monkeypatch):
+    monkeypatch.setattr(streams, "BLOCK_NUMBERS", 12)
+    gc.disable()
+    try:
+        take = normal_rows(0, "probe", 9, 4, choose("cpu"))
+        np.testing.assert_array_equal(
+            np.concatenate([take(2), take(5)]),
+            np.concatenate([stream(0, "probe", block=k).standard_normal((3, 4)) for k in range(3)])[:7],
+        )
+        left = weakref.ref(take)
+        del take
+        assert left() is None
+    finally:
+        gc.enable()

@@ -443,6 +443,8 @@ EXTREME = {
     "an activation of 10⁻¹¹¹": {"n": 10, "d": 10, "N": 10, "activation": [0, 0, 2.7e-111]},
     "labels that are all 0": {"n": 43, "d": 10, "N": 43, "teacher": [0, 0], "noise": 0.0, "gradient": "labels"}
     | {"step": Step(constant=1.0, exponent=0.0)},
+    "a teacher of 10⁻¹³": {"n": 200, "d": 100, "N": 150, "teacher": [0, 8.35e-13], "noise": 0.0, "gradient": "labels"}
+    | {"step": Step(constant=1.0, exponent=0.3)},
     "d/n of 10⁷ with the labels' gradient": {"n": 824, "d": 7077737246, "N": 253, "gradient": "labels"}
     | {"step": Step(constant=0.2, exponent=-0.2)},
     "n = 10⁹, N = 100": {"n": 10**9, "d": 1000, "N": 100},
@@ -467,6 +469,12 @@ def test_extreme_problems_end_in_a_result_or_a_sentence(name, ask):
         ask(problem, density=False) if ask is one.spectrum else ask(problem)
     except (one.TheoryError, one.InputError) as error:
         assert str(error)  # noqa: PT017
+
+
+def test_weights_whose_covariance_is_not_positive_end_in_a_sentence():
+    p = one.Problem(n=741, d=21, N=932, teacher=QUADRATIC, noise=0.5, inputs="ar1", steps=2, step=Step(constant=1.0))
+    with pytest.raises(one.TheoryError, match="the covariance of the weights along what was learned is not positive"):
+        one.spectrum(p.at(exponent=0.5), density=False)
 
 
 def test_readouts_of_one_size_are_marked_where_degree_two_is_just_being_learned():

@@ -50,15 +50,13 @@ def normal_rows(seed: int, role: Role, rows: int, length: int, backend: Backend)
 
     drawn = drawn_ahead([partial(draw, k) for k in range(len(blocks))], backend, there=there)
 
-    def take(count: int) -> Any:
+    def take(count: int) -> Any:  # no function that calls itself, which is a cycle: what it holds must go when it does
         nonlocal rest
-        if rest.shape[0] >= count:
-            found, rest = rest[:count, :], rest[count:, :]
-            return found
-        before = rest
-        rest = backend.put(next(drawn))
-        if before.shape[0] == 0:
-            return take(count)
-        return backend.xp.concat([before, take(count - before.shape[0])], axis=0)
+        parts: list[Any] = []
+        while count > rest.shape[0]:
+            parts += [rest] if rest.shape[0] else []
+            count, rest = count - rest.shape[0], backend.put(next(drawn))
+        parts, rest = [*parts, rest[:count, :]], rest[count:, :]
+        return backend.xp.concat(parts, axis=0) if len(parts) > 1 else parts[0]
 
     return take

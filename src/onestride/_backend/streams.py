@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from functools import lru_cache
 from typing import Any, Literal, TypeVar, get_args
 
@@ -37,16 +37,20 @@ def row_blocks(rows: int, row_length: int) -> list[slice]:
 
 
 def prefetched(tasks: Iterable[Callable[[], T]], workers: int | None = None, ahead: int | None = None) -> Iterator[T]:
-    """The results of the tasks in order; the next ones, as many as there are threads unless given, are computed while one is used."""
+    """The results of the tasks in order; the next ones, as many as there are threads unless given, are computed while one is used.
+
+    Nothing waits for the threads at the end: they go when the pool does. Whoever leaves this half-way may leave it to the garbage collector,
+    in any thread and at any point, also where that thread has the very locks that waiting needs.
+    """
     workers = workers or min(threads(), MOST_AHEAD)
-    with ThreadPoolExecutor(workers) as pool:
-        waiting = []
-        for task in tasks:
-            waiting.append(pool.submit(task))
-            if len(waiting) > (ahead or workers):
-                yield waiting.pop(0).result()
-        while waiting:
+    pool, waiting = ThreadPoolExecutor(workers), list[Future[T]]()
+    for task in tasks:
+        waiting.append(pool.submit(task))
+        if len(waiting) > (ahead or workers):
             yield waiting.pop(0).result()
+    del pool
+    while waiting:
+        yield waiting.pop(0).result()
 
 
 @lru_cache

@@ -3,8 +3,9 @@
 # pyright: reportConstantRedefinition=false
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor
+from contextlib import closing
 from contextvars import copy_context
 from dataclasses import replace
 from functools import partial
@@ -224,15 +225,17 @@ def _one_seed(
         trained = Trained(plan, etas, (seed,), W0, G, copied=copied)
         del W0, G
     if plan.streams:
-        paths = streamed_paths(trained, ridges, executor, lambda share: tick(int(share * (etas.size - 1))))
+        every = streamed_paths(trained, ridges, executor, lambda share: tick(int(share * (etas.size - 1))))
+        paths = (path for path in every)
     else:
         paths = _stored_paths(trained, ridges, partial(draws.take, "ridge"), known)
     fitted: list[SplitPath] = []
     moments: list[Array] = []
-    for k, (path, of_labels) in enumerate(paths):
-        fitted.append(path)
-        moments.append(of_labels)
-        tick(k + 1)
+    with closing(paths):  # also where `tick` raises: its threads are not left to the garbage collector
+        for k, (path, of_labels) in enumerate(paths):
+            fitted.append(path)
+            moments.append(of_labels)
+            tick(k + 1)
     trained = trained.at_hand()
     held = held_out(trained, fitted, held_out_tiles(problem, seed, plan.tests, backend, draws.take("test")), known)
     return measured(trained, fitted, held, moments[0], beta)
@@ -262,7 +265,7 @@ class _Draws:
 
 def _stored_paths(
     trained: Trained, ridges: Array, samples: Callable[[], Iterator[Batch]], known: KnownMoments
-) -> Iterator[tuple[SplitPath, Array]]:
+) -> Generator[tuple[SplitPath, Array]]:
     """The ridge path of each η, with the moments of the labels."""
     plan, problem = trained.plan, trained.plan.problem
     signals: list[Array] = []
@@ -291,7 +294,7 @@ def _stored_paths(
     return _in_turn(fit, networks, plan.networks_at_once)
 
 
-def _in_turn(work: Callable[..., T], items: Iterator[tuple[Any, ...]], workers: int) -> Iterator[T]:
+def _in_turn(work: Callable[..., T], items: Iterator[tuple[Any, ...]], workers: int) -> Generator[T]:
     """What `work` makes of each item, so many at a time, each on one core; an item is taken only when that of so many before it is done."""
 
     def on_one_core(*item: Any) -> T:

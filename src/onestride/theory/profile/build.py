@@ -88,7 +88,11 @@ def try_model(
     if longer > _LONGEST:
         told = f"the fluctuations of the gradient are {longer:.2g} times as long as a neuron"
         return Ending(Status.NOT_CONVERGED, f"the step is so large that {told}: pre-activations are out of range")
-    model = (build_model if several else build)(problem, level, nodes=nodes)
+    try:
+        model = (build_model if several else build)(problem, level, nodes=nodes)
+    except np.linalg.LinAlgError:
+        told = "after these steps the covariance of the weights along what was learned is not positive in this theory"
+        return Ending(Status.NOT_CONVERGED, f"{told}: the steps are too large for it")
     broken = next((one for _, one in model.members if not one.finite), None)
     return model if broken is None else Ending(Status.NOT_CONVERGED, _out_of_range(broken))
 

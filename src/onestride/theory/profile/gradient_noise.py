@@ -349,7 +349,7 @@ def _newton(m: Array, z: Array, law: ResidualLaw, phi: float, tolerance: float) 
         part = 1 / (1 + r * at)
         mean = first @ part
         step = -(1 / at + target - mean) / (-1 / at**2 + phi * (second @ np.square(part, out=part)))
-        step *= np.minimum(1, 0.5 * np.abs(at) / np.maximum(np.abs(step), 1e-300))
+        step *= 0.5 * np.abs(at) / np.maximum(np.abs(step), 0.5 * np.abs(at))
         new = at + step
         m[left] = new = np.where(new.imag > 0, new, (at + 1 / (mean - target)) / 2)
         left = left[~(np.abs(new - at) < tolerance * np.abs(new))]
