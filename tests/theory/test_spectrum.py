@@ -268,7 +268,7 @@ def test_measured_seed_does_not_depend_on_the_batch(measured):
     assert_close(alone.overlaps.values[0], measured.overlaps.values[3], rel=0, abs_=1e-9)
 
 
-@pytest.mark.parametrize("shape", [(120, 60, 200), (200, 60, 120)])
+@pytest.mark.parametrize("shape", [(120, 60, 200), (150, 60, 150), (200, 60, 120)])
 def test_left_singular_vectors_are_the_same_from_either_side(shape):
     """FFᵀ for n ≤ N, FᵀF for n > N: the leading values and the total power agree with an SVD."""
     p = problem(0.45, shape=shape)
@@ -281,7 +281,7 @@ def test_left_singular_vectors_are_the_same_from_either_side(shape):
     assert_close(m.overlaps.values[0, :, 0], constant, rel=1e-6)
 
 
-@pytest.mark.parametrize("shape", [(80, 30, 120), (120, 30, 80)], ids=["n < N", "n > N"])
+@pytest.mark.parametrize("shape", [(80, 30, 120), (100, 30, 100), (120, 30, 80)], ids=["n < N", "n = N", "n > N"])
 def test_measured_spectrum_is_that_of_plain_code(shape):
     """Singular values, overlaps with powers and Hermite polynomials, and projections, from their definitions."""
     p, seed = problem(0.4, shape=shape, activation="softplus", c=2.0, gradient="full", noise=0.2), 3

@@ -238,7 +238,7 @@ def decompose(
     else:
         values, vectors = leading_eigenpairs(rows, max(count, 1))
         values, vectors = values[::-1], vectors[:, :count]
-    if n == rows.length:  # right singular vectors: u = Fv/|Fv|
+    if rows.width < n:  # right singular vectors: u = Fv/|Fv|
         vectors = rows @ vectors
         vectors = vectors / xp.sqrt(xp.sum(vectors * vectors, axis=0))
     return values / n, backend.get(vectors)
