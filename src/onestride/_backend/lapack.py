@@ -25,6 +25,7 @@ def _routine(name: str) -> Any:
     api.PyCapsule_GetPointer.argtypes = [ctypes.py_object, ctypes.c_char_p]
     signature: bytes = api.PyCapsule_GetName(capsule)
     assert signature.startswith(b"void (char *"), f"{name} is {signature.decode()}"
+    assert signature.endswith(b"int *)"), f"{name} is {signature.decode()}"
     count = signature.count(b",") + 1
     return ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * count)(api.PyCapsule_GetPointer(capsule, signature))
 

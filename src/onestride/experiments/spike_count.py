@@ -19,7 +19,7 @@ from onestride.plot import Panel, Series
 from onestride.problem import Problem
 from onestride.result import Estimate
 from onestride.simulation.spectrum import measure_spectrum_along
-from onestride.theory.outliers import find_outliers, strengths
+from onestride.theory.outliers import find_outliers
 
 CLAIM = "ℓ of them for (ℓ−1)/(2ℓ) < α < ℓ/(2ℓ+2), whatever the prefactor c (those k with c_k ≠ 0)."
 SIZES = {
@@ -118,10 +118,10 @@ def boundary(activation: str, n: int, k: int, start: float) -> float:
     """
     x, last = np.log(start), None
     for _ in range(10):
-        found = strengths(the_problem(activation, n, float(np.exp(x))), nodes=17)
-        if found.size < k:  # no theory at a step this large
+        strengths = find_outliers(the_problem(activation, n, float(np.exp(x))), nodes=17).strengths
+        if strengths.size < k:  # no theory at a step this large
             return float("nan")
-        y = float(np.log(found[k - 1]))
+        y = float(np.log(strengths[k - 1]))
         slope = 2.0 * k if last is None or last[0] == x else float(np.clip((y - last[1]) / (x - last[0]), k / 2, 3 * k))
         if abs(y) < 0.2:
             return float(np.exp(x - y / slope))

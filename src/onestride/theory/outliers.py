@@ -144,13 +144,6 @@ def find_outliers(problem: Problem, level: str = "isotropic", *, nodes: int = 41
     return _outliers(model, edge, found, strengths=spectra[-1], degrees=degree, between=between)
 
 
-def strengths(problem: Problem, level: str = "isotropic", *, nodes: int = 41) -> Float[Array, "outliers"]:
-    """The `strengths` of `find_outliers` alone: k of them are above 1 where k eigenvalues have left; none where there is no theory."""
-    model = spike_model(problem, level, nodes)
-    path = real_path(model)
-    return special_eigenvalues(model, path[-1])[:_STRENGTHS] if path else np.empty(0)
-
-
 def _outliers(model: Model, edge: float, found: list[Eigenvalue], **more: Any) -> Outliers:
     """What the vectors of the outliers are: their overlaps with functions of the learned and the teacher's direction."""
     # the part of a vector that is h_k(t̂ᵀx) has inner product cos^k with h_k(uᵀx), cos = uᵀt̂

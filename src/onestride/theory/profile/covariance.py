@@ -94,9 +94,9 @@ def build(problem: Problem, *, nodes: int = 31, min_weight: float = 1e-7, likeli
         else:
             # a drawn teacher with which descent diverges has the one of mean energies in its place, with which it does not
             courses = (
-                travel(problem, count)  # kept
+                travel(problem, nodes)  # kept
                 if given is sigma and not problem.law.isotropic
-                else travel_correlated(problem, count, given)
+                else travel_correlated(problem, nodes, given)
                 for given in (one, sigma)
             )
             course = next((c for c in courses if isinstance(c, Course) and c.residual is not None), None)
