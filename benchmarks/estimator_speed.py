@@ -85,7 +85,7 @@ def timed_parts(parts: dict[str, float]) -> None:
              "move": "_moved", "regression on all rows": "regression", "penalty": "_stage"}  # fmt: skip
     named = [(_models, "read_table", "reading the table"), *((_network, name, label) for label, name in outer.items()),
              *((_large, name, f"  of it {label}") for label, name in inner.items()),
-             (_large, "dsyrk", "    of it Gram matrix"), (_landmarks.Landmarks, "_mapped", "Cholesky factors of landmarks, in choice and regression")]  # fmt: skip
+             (_large, "_add_gram", "    of it Gram matrix"), (_landmarks.Landmarks, "_mapped", "Cholesky factors of landmarks, in choice and regression")]  # fmt: skip
     for module, name, label in named:
         plain, parts[label] = vars(module)[name], 0.0
         lazy = isinstance(plain, cached_property)

@@ -9,7 +9,7 @@ from sklearn.base import clone
 from onestride._errors import InputError
 from onestride.estimator import OneStepClassifier, OneStepFeatures, OneStepRegressor
 from onestride.estimator._judge import EFFORTS, Move, learned_map, take_steps
-from onestride.estimator._landmarks import Landmarks, draw_landmarks, led
+from onestride.estimator._landmarks import Landmarks, _kernel, draw_landmarks, led
 from onestride.estimator._layer import Recipe, draw_layer, step_direction, weight_gradient
 from onestride.estimator._ridge import ridge_solutions
 from tables import SMALL, draws, friedman
@@ -36,6 +36,14 @@ def test_features_give_the_kernel_of_nystroem(seed):
     np.testing.assert_array_equal(design[:, 12:], Z)
     F = design[:, :12]
     np.testing.assert_allclose(F @ F.T / 12, cross @ np.linalg.solve(own, cross.T), atol=1e-5)
+
+
+def test_a_kernel_is_at_most_one_wherever_its_rows_lie():
+    """Equal rows of length 10⁸, whose squares round by more than 1."""
+    far = 1e8 + np.arange(12.0).reshape(4, 3)
+    K = _kernel(far, far)
+    assert K.max() <= 1
+    np.testing.assert_allclose(_kernel(far - 1e8, far - 1e8).diagonal(), 1, atol=1e-12)
 
 
 def test_slopes_match_finite_differences(seed):

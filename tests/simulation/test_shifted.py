@@ -7,7 +7,7 @@ import pytest
 
 from networks import LIBRARIES
 from onestride._backend import choose
-from onestride._backend.lapack import add_gram, apply_gram, rotate, tridiagonal_form
+from onestride._backend.lapack import add_gram, apply_gram, rotate, times_triangle, tridiagonal_form
 from onestride.simulation import panels, refined, shifted
 from onestride.simulation.ridge import ridge_path
 from onestride.simulation.rows import Rows
@@ -143,3 +143,14 @@ def test_products_of_a_gram_matrix_by_blocks_of_rows_are_plain_ones(rows):
     applied, image = apply_gram(B, V, rows)
     np.testing.assert_allclose(image, B @ V, rtol=1e-12, atol=1e-12)
     np.testing.assert_allclose(applied, B.T @ (B @ V), rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize("more", [0, 3])
+def test_rows_times_a_triangle_are_plain_products(more):
+    """Rows that lie in a wider matrix are multiplied in their place, and what is beside them is left alone."""
+    rng = np.random.default_rng(11)
+    wide, U = rng.standard_normal((30, 12 + more)), np.asfortranarray(rng.standard_normal((12, 12)))
+    before = wide.copy()
+    times_triangle(wide[:, :12], U)
+    np.testing.assert_allclose(wide[:, :12], before[:, :12] @ np.triu(U), rtol=1e-12, atol=1e-12)
+    np.testing.assert_array_equal(wide[:, 12:], before[:, 12:])

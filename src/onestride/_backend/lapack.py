@@ -1,4 +1,4 @@
-"""BLAS's Gram matrices and LAPACK's tridiagonal form, called without the lock of Python, so that several threads have one each under way.
+"""BLAS's Gram matrices and triangular products and LAPACK's tridiagonal form, called without the lock of Python, so that several threads have one each under way.
 
 SciPy's own functions for them keep that lock. The same routines are in `scipy.linalg.cython_lapack` and `cython_blas`, where a capsule has the
 address of each.
@@ -61,6 +61,16 @@ def add_gram(B: np.ndarray, K: np.ndarray) -> None:
     assert B.dtype == K.dtype
     assert K.shape == (width, width)
     _call("syrk", K, b"U", b"N", width, length, 1.0, B, width, 1.0, K, width)
+
+
+def times_triangle(B: np.ndarray, U: np.ndarray) -> None:
+    """Put BU in the place of B, by rows that may be those of a wider matrix; U is an upper triangle by columns."""
+    length, width = B.shape
+    assert B.strides[1] == B.itemsize
+    assert U.flags.f_contiguous
+    assert U.shape == (width, width)
+    assert B.dtype == U.dtype
+    _call("trmm", B, b"L", b"U", b"T", b"N", width, length, 1.0, U, width, B, B.strides[0] // B.itemsize)
 
 
 def apply_gram(B: np.ndarray, V: np.ndarray, rows: int) -> tuple[np.ndarray, np.ndarray]:

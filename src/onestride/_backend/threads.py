@@ -19,6 +19,7 @@ _lock = Lock()
 _inside = 0  # calls under way, in any Python thread
 _found: Any = None
 _here = local()
+_busy = 0  # threads that work for `together`
 
 
 @lru_cache(maxsize=1)
@@ -35,6 +36,11 @@ def _blas_threads() -> int:
 def cores() -> int:
     """How many threads the work in hand may use: as many as BLAS did before it was limited here."""
     return _here.cores if getattr(_here, "limited", False) else _blas_threads()
+
+
+def spare() -> int:
+    """How many threads could help here: of those of `together`, once inside it, the idle ones."""
+    return max(0, cores() - _busy) if getattr(_here, "helping", False) else cores() - 1
 
 
 @contextmanager
@@ -75,11 +81,12 @@ def together(work: Callable[[A], B], items: Iterable[A], *, products: bool = Tru
 
     NumPy lets them run so, LAPACK and BLAS as SciPy calls them do not. Each is in the context of the caller, as to NumPy's warnings. The
     caller works too and waits for nothing that has not begun, so that threads, which stay for the next call, may call this in turn; there are
-    never more of them than `cores`. Work without `products` of matrices leaves BLAS, which other threads may be using, as it is.
+    never more of them than `cores`, and who calls where all are busy works alone. Work without `products` of matrices leaves BLAS, which other
+    threads may be using, as it is.
     """
     tasks: list[Callable[[], B]] = [partial(copy_context().run, partial(work, item)) for item in items]
     available = cores()
-    workers = min(available, len(tasks))
+    workers = min(available, len(tasks), 1 + spare())
     if workers < 2:
         return [task() for task in tasks]
     limit = _controller().limit(limits=1, user_api="blas") if products else None
@@ -113,7 +120,8 @@ def _drain(
 ) -> None:
     """Do what waits, until nothing does or something fails; `limited` where BLAS may keep a limit for every thread."""
     before = vars(_here).copy()
-    _here.limited, _here.cores = True, available
+    _here.limited, _here.cores, _here.helping = True, available, True
+    _count(0 if before.get("helping") else 1)
     if limited:
         _controller().limit(limits=1, user_api="blas")
     try:
@@ -129,6 +137,13 @@ def _drain(
     finally:
         vars(_here).clear()
         vars(_here).update(before)
+        _count(0 if before.get("helping") else -1)
+
+
+def _count(change: int) -> None:
+    global _busy
+    with _lock:
+        _busy += change
 
 
 def by_rows(

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 import numpy as np
 
 from onestride._backend.arrays import DeviceArray
-from onestride._backend.threads import by_rows
+from onestride._backend.threads import by_rows, spare
 
 TILE_BYTES = 64 * 2**20  # rows that enter matrix products are processed in tiles of about this size
 CACHE_BYTES = 2**20  # elementwise work in tiles that stay in cache
@@ -47,6 +47,8 @@ def map_tiles(f: Callable[..., DeviceArray], *arrays: DeviceArray, out: DeviceAr
             rows = slice(i, min(i + size, share.stop))
             f(*(a[rows] for a in arrays), out=result[rows])
 
-    if first.shape[0]:
+    if first.shape[0] and spare():
         by_rows(work, first.shape[0], least=-(-THREAD_NUMBERS // max(first.shape[1], 1)), products=False)
+    elif first.shape[0]:
+        work(slice(0, first.shape[0]))
     return result

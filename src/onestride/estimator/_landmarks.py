@@ -11,13 +11,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 from scipy.linalg.lapack import dpotrf, dtrtri  # pyright: ignore[reportAttributeAccessIssue]
 
 from onestride._backend import map_tiles, namespace, on_host
+from onestride._backend.lapack import times_triangle
 from onestride._backend.threads import by_rows, together
 from onestride._numerics import Array
 from onestride.estimator._layer import Layer
@@ -72,7 +73,8 @@ class Landmarks(Layer):
         spread = np.sqrt(2 * np.square((A - A.mean(axis=0)) @ R).sum(axis=1).mean())
         R = R * (self.scale / spread if spread > 0 else 1.0)
         V = A @ R
-        K = np.concatenate(by_rows(lambda rows: _kernel(V[rows], V), len(V), QUICK_NEURONS))
+        K = np.empty((len(V), len(V)))
+        by_rows(lambda rows: _kernel(V[rows], V, out=K[rows]), len(V), QUICK_NEURONS)
         K.flat[:: len(K) + 1] = 1 + _ALIKE
         U, failed = dpotrf(K.T, overwrite_a=True)  # UᵀU; SciPy's as the next: two BLAS would wait for each other
         if failed:
@@ -91,13 +93,10 @@ class Landmarks(Layer):
         """Features of standardised rows, n × (N + d), in the precision of Z and where it lives; made in double precision."""
         R, V, mixing = self._mapped
         if on_host(Z):
-            features = np.empty((len(Z), self.width + self.skip * Z.shape[1]), Z.dtype)
-            K, block = _kernel(Z @ R, V), max(128, self.width // 8)
-            for start in range(0, self.width, block):  # mixing is triangular: little more than half of the work
-                stop = min(start + block, self.width)
-                features[:, start:stop] = K[:, :stop] @ mixing[:stop, start:stop]
-            features[:, self.width :] = Z if self.skip else 0
-            return features
+            features = np.empty((len(Z), self.width + self.skip * Z.shape[1]))
+            hidden, features[:, self.width :] = features[:, : self.width], Z if self.skip else 0
+            times_triangle(_kernel(Z @ R, V, out=hidden), mixing)
+            return features.astype(Z.dtype, copy=False)
         hidden = _kernel(Z @ R, V) @ mixing
         return namespace(Z).concat([hidden, Z], axis=1) if self.skip else hidden
 
@@ -112,22 +111,22 @@ class Landmarks(Layer):
             yield gradients + c[self.width :] if self.skip else gradients
 
 
-def _kernel(U: Any, V: Any) -> Any:
-    """exp(−|u − v|²), n × N."""
+def _kernel(U: Any, V: Any, out: Array | None = None) -> Any:
+    """exp(−|u − v|²), n × N: the exponent is a product, (2u, −|u|², −1)ᵀ(v, 1, |v|²)."""
     xp = namespace(U)
-    products, u, v = U @ (2 * V).T, xp.sum(U * U, axis=1)[:, None], xp.sum(V * V, axis=1)
-    if on_host(products):
-        return map_tiles(partial(_gaussian, v=v), products, u, out=products)
-    products -= u
-    products -= v
-    return xp.exp(xp.where(products < 0, products, 0 * products))
+    squares_u, squares_v = (xp.sum(A * A, axis=1)[:, None] for A in (U, V))
+    left = xp.concat([2 * U, -squares_u, xp.zeros_like(squares_u) - 1], axis=1)
+    right = xp.concat([V, xp.ones_like(squares_v), squares_v], axis=1)
+    if not on_host(U):
+        exponent = left @ right.T
+        return xp.exp(xp.where(exponent < 0, exponent, 0 * exponent))
+    exponent = np.matmul(left, right.T, out=out)
+    return map_tiles(_gaussian, exponent, out=exponent)
 
 
-def _gaussian(products: Array, u: Array, out: Array, v: Array) -> Array:
-    """exp(2uᵀv − |u|² − |v|²) of rows."""
-    np.subtract(products, u, out=out)
-    out -= v
-    return np.exp(np.minimum(out, 0.0, out=out), out=out)
+def _gaussian(exponent: Array, out: Array) -> Array:
+    """At most 1, whatever rounding has made of u = v."""
+    return np.exp(np.minimum(exponent, 0.0, out=out), out=out)
 
 
 def draw_landmarks(Z: Array, count: int, skip: bool, generator: np.random.Generator) -> Landmarks:

@@ -5,8 +5,8 @@
 are sums over rows. A tile of rows becomes features, on the host or on a device, and is gone when it has been added: memory does not grow
 with n, and rows may lie in a file. Sums are about m₀, the mean of the first rows, K = Σ w(f − m₀)(f − m₀)ᵀ − Σw (m − m₀)(m − m₀)ᵀ. The
 left-out residuals of `shown` rows alone choose the penalty: 2mp² of work for m rows in place of 2np². On the host threads make the features of some
-rows each, with one BLAS thread: products, exponentials and copies then take all cores alike. Only the sum of products and the eigendecomposition
-are left to the threads of BLAS, SciPy's alone: those of NumPy's would wait busily beside them.
+rows each, then blocks of K, with one BLAS thread: products, exponentials and copies then take all cores alike. Only the eigendecomposition is left
+to the threads of BLAS, which wait busily when they have done something, in the way of ours.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from typing import Any
 
 import numpy as np
 from scipy.linalg import eigh
-from scipy.linalg.blas import dsyrk  # pyright: ignore[reportAttributeAccessIssue]
+from scipy.linalg.blas import dgemm, dger, dsyrk  # pyright: ignore[reportAttributeAccessIssue]
 
 from onestride._backend import HOST, Backend, on_host, prefetched
-from onestride._backend.threads import by_rows
+from onestride._backend.threads import by_rows, cores, together
 from onestride._numerics import Array
 from onestride.estimator._layer import Layer
 from onestride.estimator._ridge import Decomposition, Readout, decompose
@@ -45,18 +45,13 @@ def regression(
     m0, shift, gram, right, rows = _sums(moved, Z, Y - target_mean, w, shown, p, backend)
     mean = shift / total
     eigenvalues, vectors = _eigh(gram, mean, total, backend)
-    turned, root = mean @ vectors, np.sqrt(w[shown])[:, None]
-
-    def turn(some: slice) -> None:
-        rows[some] = backend.get(
-            backend.put(rows[some], "float64") @ vectors - backend.put(root[some], "float64") * turned
-        )
-
-    if backend.on_host:
-        by_rows(turn, len(shown), most=PART_ROWS)
+    turned, root = mean @ vectors, np.sqrt(w[shown])
+    if backend.on_host:  # by the BLAS whose threads the eigendecomposition has left waiting
+        rows = dger(-1.0, turned, root, a=dgemm(1.0, vectors, rows.T, trans_a=True), overwrite_a=True).T
     else:
         for some in backend.tiles(len(shown), p):
-            turn(some)
+            part, roots = (backend.put(one, "float64") for one in (rows[some], root[some]))
+            rows[some] = backend.get(part @ vectors - roots[:, None] * turned)
     host = [backend.get(a) for a in (m0 + mean, vectors, vectors.T @ right)]
     return Decomposition(
         host[0], target_mean, w[shown], rows, Y[shown] - target_mean, eigenvalues, host[1], host[2], True, total
@@ -113,7 +108,7 @@ def _sums(
             features = room[: len(some)]
             work = partial(_centred, layer, some, m0, aims, features, among[where], kept[where])
             right += sum(by_rows(work, len(some), most=PART_ROWS))
-            gram = dsyrk(1.0, features.T, 1.0, gram, lower=True, overwrite_c=True)
+            _add_gram(gram, features)
         else:
             features = backend.put(layer.design(some), "float64")
             features -= m0
@@ -138,6 +133,19 @@ def _centred(
     where = slice(*np.searchsorted(wanted, (rows.start, rows.stop)).tolist())
     kept[where] = features[wanted[where] - rows.start]
     return features.T @ aims[rows]
+
+
+def _add_gram(gram: Array, rows: Array) -> None:
+    """Add Σ f fᵀ, its lower half, block by block."""
+    count, p = 1, len(gram)
+    while count * (count + 1) < 6 * cores():  # a few blocks for each thread, so that all end at about the same time
+        count += 1
+    blocks = [slice(p * k // count, p * (k + 1) // count) for k in range(count)]
+
+    def add(pair: tuple[slice, slice]) -> None:
+        gram[pair] += rows[:, pair[0]].T @ rows[:, pair[1]]
+
+    together(add, [(i, j) for k, j in enumerate(blocks) for i in blocks[k:]])
 
 
 def _eigh(gram: Any, mean: Any, total: float, backend: Backend) -> tuple[Array, Any]:
