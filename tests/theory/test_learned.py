@@ -167,7 +167,8 @@ def test_measured_components_with_few_inputs_are_the_predicted_ones(d, activatio
         assert b is not None
         for j in range(3):
             assert_agrees(1 + a.fraction[j], 1 + b.fraction.values[:, j], floor=0.05)
-        assert_agrees(a.unexplained, b.unexplained.values, floor=0.08)
+        luck = b.fraction.values.var(axis=0, ddof=1) @ [1, 1, 6 * 0.3**2]  # of components, which theory counts here
+        assert_agrees(a.unexplained, b.unexplained.values + luck, floor=0.08)
 
 
 @pytest.mark.parametrize("sizes", [{"n": 60, "N": 90}, {"n": 90, "N": 60}], ids=["n < N", "n > N"])

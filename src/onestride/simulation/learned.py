@@ -55,7 +55,8 @@ class MeasuredLearned(Result):
         Axes (seeds, directions, 4): the same of H_k(β_jᵀx) alone; NaN where the teacher has none.
     unexplained
         Axis (seeds): E f̂² outside the span of H_0 … H_4 of β⋆ᵀx (of products up to degree 4 for several directions); what
-        the predictor says that is not about the teacher.
+        the predictor says that is not about the teacher. The span is that of one draw: the theory's number has the variance
+        of the components over draws in it, too.
     """
 
     _told = ("seeds", "degrees", "fraction", "by_direction", "unexplained")
