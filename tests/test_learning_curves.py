@@ -68,6 +68,7 @@ def test_simulated_points_lie_on_the_curve():
         ({"hold": "both"}, "hold must be 'sizes' or 'ratios', got 'both'"),
         ({"at": [1e16]}, "at must be sizes up to 1e15, got 1e+16"),
         ({"at": []}, "at must be a non-empty list"),
+        ({"at": np.arange(1.0, 10_002)}, "at must be at most 10,000 sizes, got 10,001"),
     ],
 )
 def test_bad_input_gets_its_sentence(given, words):

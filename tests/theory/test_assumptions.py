@@ -47,6 +47,24 @@ def test_what_no_theory_describes_is_named(words, changes):
     assert failed_assumption(p) == beyond_the_model(p)
 
 
+@pytest.mark.parametrize("size", ["n", "d", "N", "n_step"])
+@pytest.mark.parametrize("exponent", [30, 300])
+def test_sizes_beyond_every_machine_have_a_sentence_from_every_theory(size, exponent):
+    """Whole numbers of Python that NumPy cannot take a root of; no warning either (they are errors in these tests)."""
+    p = problem(**{size: 10**exponent})
+    for method in ("auto", "finite-step", "plateau", "exact-plateau"):
+        assert "n, d, N and n_step of at most 1e+18" in one.predict(p, method=method, throw=False).message
+        with pytest.raises(one.TheoryError, match="n, d, N and n_step of at most"):
+            one.optimum(p, method=method)
+    assert set(one.scaling(p, along="n", at=[100]).landmarks) == set()
+
+
+def test_a_step_beyond_all_bounds_is_told_without_a_warning():
+    """Activation H₁ + H₂ + H₃ and c = 1,000: factors of lengths would overflow on the way to the sentence."""
+    p = problem(n=400, d=200, N=600, activation=(0, 1, 1, 1), step=one.Step(constant=1e3, exponent=0.5))
+    assert "the step is so large" in one.predict(p, throw=False).message
+
+
 def test_a_law_that_does_not_state_its_covariance_is_named(monkeypatch):
     monkeypatch.setattr("onestride.inputs._REGISTRY", {name: input_law(name) for name in law_names()})
     register(InputLaw("own", lambda generator, X: generator.standard_normal(out=X)))

@@ -42,6 +42,11 @@ def beyond_the_model(problem: Problem, *, schedules: bool = False, same_batch: b
         reason = _on_the_same_batch(problem, described=same_batch)
         if reason is not None:
             return reason
+    return out_of_range(problem)
+
+
+def out_of_range(problem: Problem) -> str | None:
+    """Which size or power is too large or too small a number for double precision, whatever the theory; None where none is."""
     if max(problem.n, problem.d, problem.N, problem.step_samples) > LARGEST_SIZE:
         return (
             f"the theory computes in double precision and needs n, d, N and n_step of at most {LARGEST_SIZE:.0e}, got "
@@ -53,8 +58,12 @@ def beyond_the_model(problem: Problem, *, schedules: bool = False, same_batch: b
         sizes |= powers | {f"1/{name}": 1 / power for name, power in powers.items() if power > 0}
     for name, size in sizes.items():
         if not size <= LARGEST:
-            return f"the theory computes in double precision and needs {name} of at most {LARGEST:g}, got {size:g}"
+            return f"the theory computes in double precision and needs {name} of at most {LARGEST:g}, got {_told(size)}"
     return None
+
+
+def _told(size: float) -> str:
+    return f"{size:g}" if np.isfinite(size) else "more than the largest number there is"
 
 
 def _on_the_same_batch(problem: Problem, *, described: bool) -> str | None:

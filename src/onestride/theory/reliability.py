@@ -120,7 +120,7 @@ def known_off(problem: Problem) -> str | None:
     spread, few = fluctuation(problem), min(problem.n, problem.N)
     tails, growth = nonlinear_tails(problem.sigma, min(spread, _NOISE))
     if tails * growth / few > _TAILS:
-        step = f", its power grows {growth:.2g}-fold by the fluctuations of the step," if growth > 1.1 else ","
+        step = f", its power grows {growth:.3g}-fold by the fluctuations of the step," if growth > 1.1 else ","
         return (
             f"the nonlinear part of activation {problem.sigma.name!r} has kurtosis {tails:.3g}{step} too heavy a tail "
             f"for min(n, N) = {few} to average out"
