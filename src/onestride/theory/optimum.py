@@ -301,7 +301,10 @@ class _Search:
 
     def _known_off(self, at: Problem, theory: Theory) -> bool:
         marked = not (theory.limit or theory.of_tables)
-        return marked and failed_assumption(at.replace(step=Step.none())) is None and known_off(at) is not None
+        try:
+            return marked and failed_assumption(at.replace(step=Step.none())) is None and known_off(at) is not None
+        except TheoryError:  # a step out of range
+            return True
 
     def _trusted(self, at: Problem, theory: Theory, ridges: Array, found: Errors) -> Array:
         """The test errors among these; infinite where they are unknown or known to be off."""

@@ -196,10 +196,14 @@ def _loud(problem: Problem) -> str | None:
     added = 2 * problem.sigma.coefficients[2] ** 2 / problem.psi
     if output > _OUTPUT * labels or (added > _ADDED * labels and _amplitude(problem) > _FAR):
         return (
-            f"with a constant readout the network's own output has {output / labels:.2g} times the power of the labels, and the step "
+            f"with a constant readout the network's own output has {_times(output, labels)} the power of the labels, and the step "
             "follows it"
         )
     return None
+
+
+def _times(power: float, of: float) -> str:
+    return f"{power / of:.2g} times" if of > 1e-300 * power else "any number of times"
 
 
 def _few(problem: Problem, moved: float) -> str | None:
