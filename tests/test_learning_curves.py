@@ -48,6 +48,8 @@ def test_tuned_points_have_the_best_penalty():
         best = one.optimal_ridge(p)
         assert p.ridge == pytest.approx(best.ridge, rel=1e-6)
         assert error == pytest.approx(best.test_error, rel=1e-9)
+    before = one.optimal_ridge(found.problems[0].replace(step=one.Step.none()))
+    assert found.untrained[0] == pytest.approx(before.test_error, rel=1e-6)  # at its own best penalty
 
 
 def test_simulated_points_lie_on_the_curve():
