@@ -45,6 +45,11 @@ def beyond_the_model(problem: Problem, *, schedules: bool = False, same_batch: b
     return out_of_range(problem)
 
 
+def not_computable(problem: Problem) -> str | None:
+    """Why no theory can be asked, as sizes or powers are no numbers for double precision; the first reason there is."""
+    return None if out_of_range(problem) is None else beyond_the_model(problem, schedules=True, same_batch=True)
+
+
 def out_of_range(problem: Problem) -> str | None:
     """Which size or power is too large or too small a number for double precision, whatever the theory; None where none is."""
     if max(problem.n, problem.d, problem.N, problem.step_samples) > LARGEST_SIZE:

@@ -26,7 +26,7 @@ from onestride.drawing import Panel, Series
 from onestride.problem import Problem, Step
 from onestride.result import Errors, Prediction, Result, Status, TheoryError
 from onestride.table import Table
-from onestride.theory.assumptions import failed_assumption, out_of_range
+from onestride.theory.assumptions import failed_assumption, not_computable
 from onestride.theory.descent import descend
 from onestride.theory.predict import predict
 from onestride.theory.profile.strength import Level
@@ -125,7 +125,7 @@ def optimum(
     names = _checked(over)
     if "split" in names and not problem.fresh:
         raise InputError("over='split' needs samples of their own for the step, got a problem with fresh=False")
-    reason = None if isinstance(problem.inputs, Table) else out_of_range(problem)
+    reason = None if isinstance(problem.inputs, Table) else not_computable(problem)
     if reason is not None:
         raise TheoryError(reason)
     search = _Search(problem, names, method, level)
