@@ -181,7 +181,7 @@ def test_several_right_hand_sides_are_solved_as_each_alone(width, shifts):
 def test_a_half_of_the_test_samples_is_judged_by_the_fit_to_the_other():
     """ψ, g and f̂ = g − gap all independent of each other but f̂ = g/2: E(g − f̂)² = 1/4. 1,500 draws of 2 × 40 samples, one function.
 
-    A fit to the same half finds its own luck: 1 % too high or low.
+    A fit to the same half would find its own luck.
     """
     rng, draws, half = np.random.default_rng(5), 1500, 40
     psi, g = rng.standard_normal((2, 2, draws, half))
