@@ -41,5 +41,7 @@ def assert_says_what_was_run(outcome: Outcome) -> None:
         assert float(value) in known, f"{outcome.name} speaks of {letter} = {value}, which was not run"
     for word in SPELLED.findall(text):
         raise AssertionError(f"{outcome.name} says {word!r}: a count is a number of this run, in digits")
+    for slip in re.findall(r"[-−][\d.]+ ± \S+ (?:lower|higher)|[-−]0\.0+\b(?! ±)|\[['\d][^]]*\]", text):
+        raise AssertionError(f"{outcome.name} says {slip!r}: a negative rise, a negative nothing or a list of Python's")
     for table in TABLES:
         assert table not in text or table in words, f"{outcome.name} speaks of {table}, which was not run"

@@ -72,6 +72,7 @@ def test_agreement_needs_the_whole_interval():
     assert agree(1.0, spread(1.0, 0.0180, 5)).agrees
     assert not agree(1.0, spread(1.0, 0.0181, 5)).agrees
     assert agree(0.0, spread(0.0, 0.0180, 5), absolute=0.05).agrees
+    assert agree(1.0, spread(1.0, 0.0180, 5), among=5).agrees  # others that are asked beside it do not make it harder
     assert check(spread(0.1, 0.0359, 5), low=0).agrees
     assert not check(spread(0.1, 0.0361, 5), low=0).agrees
 
@@ -83,15 +84,16 @@ def test_a_joint_interval_is_needed_to_differ():
     assert agree(1.0, value, among=5).outcome is Agreement.UNDECIDED
 
 
+@pytest.mark.parametrize("among", [1, 5])
 @pytest.mark.parametrize("mean", [1.0, 1.02, 1.1])
-def test_the_seeds_that_are_said_to_decide_do_and_one_fewer_does_not(mean):
+def test_the_seeds_that_are_said_to_decide_do_and_one_fewer_does_not(mean, among):
     stderr, seeds = 0.04, 4
-    row = agree(1.0, spread(mean, stderr, seeds))
+    row = agree(1.0, spread(mean, stderr, seeds), among=among)
     needed = row.seeds_needed
     assert row.outcome is Agreement.UNDECIDED
     assert needed is not None
     for count, decided in ((needed, True), (needed - 1, False)):
-        again = Check(mean, stderr * math.sqrt(seeds / count), count, 0.95, 1.05)
+        again = Check(mean, stderr * math.sqrt(seeds / count), count, 0.95, 1.05, among)
         assert (again.outcome is not Agreement.UNDECIDED) is decided
     assert seeds_words([row]).startswith("about ")
 

@@ -30,6 +30,15 @@ def test_activation_without_linear_part():
     assert "c₁ = 0" in str(found)
 
 
+def test_a_better_step_has_the_error_that_is_promised():
+    """n = 4d, so that a factor of the step is not mistaken for one in other units."""
+    given = problem(alpha=0.1, n=400, d=100, N=300, noise=0.5)
+    (finding,) = [f for f in one.diagnose(given).findings if f.cause == "step-too-small"]
+    factor = finding.numbers["better_eta"] / given.eta
+    there = one.predict(given.replace(step=one.Step(constant=factor, exponent=0.1)))
+    assert_close(finding.numbers["better_error"], there.test_error, rel=1e-6)
+
+
 def test_teacher_without_linear_part():
     assert "teacher-without-linear-part" in one.diagnose(problem(teacher=[0, 0, 1.0])).causes
 

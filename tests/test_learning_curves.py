@@ -48,6 +48,8 @@ def test_tuned_points_have_the_best_penalty():
         best = one.optimal_ridge(p)
         assert p.ridge == pytest.approx(best.ridge, rel=1e-6)
         assert error == pytest.approx(best.test_error, rel=1e-9)
+    before = one.optimal_ridge(found.problems[0].replace(step=one.Step.none()))
+    assert found.untrained[0] == pytest.approx(before.test_error, rel=1e-6)  # at its own best penalty
 
 
 def test_simulated_points_lie_on_the_curve():
@@ -68,6 +70,7 @@ def test_simulated_points_lie_on_the_curve():
         ({"hold": "both"}, "hold must be 'sizes' or 'ratios', got 'both'"),
         ({"at": [1e16]}, "at must be sizes up to 1e15, got 1e+16"),
         ({"at": []}, "at must be a non-empty list"),
+        ({"at": np.arange(1.0, 10_002)}, "at must be at most 10,000 sizes, got 10,001"),
     ],
 )
 def test_bad_input_gets_its_sentence(given, words):

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import onestride as one
-from onestride.own_table import read_table, ridge_direction
+from onestride.own_table import _normal_scores, read_table, ridge_direction
 from onestride.result import Status
 
 
@@ -200,3 +200,31 @@ def test_ridge_direction_is_that_of_least_squares_where_rows_are_many():
     X, y = rows(n=2000)
     Z, t = X - X.mean(0), y - y.mean()
     np.testing.assert_allclose(ridge_direction(X, y), np.linalg.lstsq(Z, t, rcond=None)[0], rtol=0.05)
+
+
+def test_the_overlap_is_that_of_a_fit_to_four_fifths_of_the_rows():
+    """Noise over signal t of a fit falls like one over its rows, and fits to two halves correlate by 1/(1 + t)."""
+    rng = np.random.default_rng(3)
+    Z = rng.standard_normal((200, 30))
+    y = Z[:, 0] + 1.5 * rng.standard_normal(200)
+    table = read_table(Z, y)
+    halves = np.array_split(np.random.default_rng(0).permutation(200), 2)
+    a, b = (table.X @ ridge_direction(table.X[half], table.y[half]) for half in halves)
+    t = 1 / np.corrcoef(a, b)[0, 1] - 1
+    assert t > 0.3
+    assert table.facts.overlap == pytest.approx(1 / np.sqrt(1 + t * 0.5 / 0.8), rel=1e-9)
+
+
+def test_the_error_of_the_linear_share_is_its_spread():
+    """60 tables of 150 rows: their spread is known to 9 %."""
+    rng, found = np.random.default_rng(1), []
+    for _ in range(60):
+        Z = rng.standard_normal((150, 2))
+        found.append(read_table(Z, 0.7 * Z[:, 0] + np.sqrt(0.51) * rng.standard_normal(150)).facts)
+    said = np.mean([facts.linear_stderr for facts in found])
+    assert 0.65 < np.std([facts.linear for facts in found]) / said < 1.5
+
+
+def test_scores_turned_round_have_normal_scores_turned_round():
+    score = np.array([0.0, 0.0, 0.0, 1.0, 2.0, 2.0, 5.0])
+    np.testing.assert_allclose(_normal_scores(-score), -_normal_scores(score), atol=1e-12)

@@ -1,7 +1,10 @@
 """Wrong input and missing libraries, below everything so that every layer can raise them."""
 
 import difflib
+import math
+import re
 from collections.abc import Iterable
+from fractions import Fraction
 from importlib.util import find_spec
 from numbers import Integral
 from typing import TypeGuard
@@ -25,6 +28,48 @@ class MissingLibrary(InputError, ImportError):
 def is_whole(value: object) -> TypeGuard[int]:
     """Whether it is a whole number, Python's or NumPy's; True and False are none."""
     return isinstance(value, Integral) and not isinstance(value, bool)
+
+
+_DECIMAL = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)
+
+
+def short(text: str) -> str:
+    """What somebody typed, as a sentence quotes it."""
+    return repr(text if len(text) <= 60 else text[:57] + "…")
+
+
+def typed_number(name: str, text: str, kind: str = "finite number") -> float:
+    """A number as people type it: a decimal such as 0.3, or a fraction of two such as 1/3."""
+    parts = [part.strip() for part in text.split("/")]
+    number = math.nan
+    if len(parts) <= 2 and all(map(_DECIMAL.fullmatch, parts)):
+        top, low = map(float, (*parts, "1")[:2])
+        number = top / low if low else math.nan
+    if not math.isfinite(number):
+        raise InputError(f"{name} must be a {kind}{_without_commas(text)}, got {short(text)}")
+    return number
+
+
+def typed_whole(name: str, text: str) -> int:
+    """A whole number as people type it: 2000, 2_000, 1e6; 1.5 is none."""
+    plain = text.strip()
+    if re.fullmatch(r"[+-]?\d+(_\d+)*", plain, re.ASCII) and len(plain) <= 400:
+        return int(plain)
+    number = typed_number(name, text, "whole number")
+    if "/" in text or not number.is_integer():
+        raise InputError(f"{name} must be a whole number, got {short(text)}")
+    return int(Fraction(plain))  # 1e30 is 10³⁰, not the double next to it
+
+
+def _without_commas(text: str) -> str:
+    """What to type in place of a number with commas: 0,3 is three tenths, 2,000 two thousand or 2."""
+    if not re.fullmatch(r"\s*[+-]?\d+(,\d+)+(\.\d*)?\s*", text, re.ASCII):
+        return ""
+    plain, point = text.strip().replace(",", ""), text.strip().replace(",", ".")
+    grouped = re.fullmatch(r"[+-]?[1-9]\d{0,2}(,\d{3})+(\.\d*)?", text.strip(), re.ASCII)
+    several = text.count(",") > 1 or "." in text
+    hint = plain if several else f"{plain} or {point}" if grouped else point
+    return f" without commas (type {hint})"
 
 
 def did_you_mean(word: object, known: Iterable[str]) -> str:

@@ -12,9 +12,20 @@ from pydantic_core import PydanticCustomError
 
 from onestride._errors import InputError, hint
 
+_LARGEST = 10**300  # of a size, which must be a finite number in floating point
+_LONG = 80  # letters of what was given, in a sentence
+
 
 def fail(allowed: str, given: object) -> PydanticCustomError:
-    return PydanticCustomError("input", "must be {allowed}, got {given}", {"allowed": allowed, "given": repr(given)})
+    return PydanticCustomError("input", "must be {allowed}, got {given}", {"allowed": allowed, "given": _shown(given)})
+
+
+def _shown(given: object) -> str:
+    try:
+        text = repr(given)
+    except ValueError:  # thousands of digits
+        return "a number of thousands of digits"
+    return text if len(text) <= _LONG else f"{text[: _LONG - 1]}…"
 
 
 def _whole(value: Any) -> int:
@@ -24,6 +35,8 @@ def _whole(value: Any) -> int:
         number = int(value) if isinstance(value, float) and value.is_integer() else 0
     if isinstance(value, bool) or number < 1:
         raise fail("a whole number, 1 or more", value)
+    if number > _LARGEST:
+        raise fail("a whole number of at most 1e300", value)
     return number
 
 

@@ -150,10 +150,11 @@ def hermite_polynomial(coefficients: Sequence[float]) -> Function:
 
 
 def _hermite_sum(z: Array, c: Sequence[float]) -> Array:
-    """Σ_k c_k H_k(z) by Clenshaw's recurrence."""
-    above, here = 0.0 * z, 0.0 * z + c[-1]  # b_{k+1}, b_k with b_k = c_k + z b_{k+1} − (k + 1) b_{k+2}
-    for k in range(len(c) - 2, -1, -1):
-        above, here = here, c[k] + z * here - (k + 1) * above
+    """Σ_k c_k H_k(z) by Clenshaw's recurrence; inf or NaN where it overflows, which is told by who asks for it."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        above, here = 0.0 * z, 0.0 * z + c[-1]  # b_{k+1}, b_k with b_k = c_k + z b_{k+1} − (k + 1) b_{k+2}
+        for k in range(len(c) - 2, -1, -1):
+            above, here = here, c[k] + z * here - (k + 1) * above
     return here
 
 

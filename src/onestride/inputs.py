@@ -314,7 +314,7 @@ def _law_of(covariance: Covariance) -> InputLaw:
     return InputLaw("covariance", covariance.fill, eigenvalues, lambda B: B * values, None, covariance.teacher, normal)
 
 
-def read_inputs(given: object, d: int) -> str | Covariance:
+def read_inputs(given: object, d: int | None) -> str | Covariance:
     """What `Problem(inputs=…)` was given, checked: a name, a `Covariance` of d eigenvalues or the table it is written as."""
     if isinstance(given, dict):
         table = cast("dict[str, Any]", given)
@@ -323,7 +323,7 @@ def read_inputs(given: object, d: int) -> str | Covariance:
     law = input_law(cast("object", given))
     if not isinstance(given, Covariance):
         return law.name
-    if len(given.eigenvalues) != d:
+    if d is not None and len(given.eigenvalues) != d:
         raise InputError(given.wrong_size(d))
     return given
 

@@ -34,6 +34,7 @@ from onestride.theory.registry import Method
 
 Axis = Literal["n", "d", "N"]
 POINTS = 25  # of a curve whose sizes are not given: from 100 to 10⁶
+MOST_POINTS = 10_000  # each takes a prediction
 
 
 @dataclass(frozen=True, repr=False)
@@ -174,6 +175,8 @@ def scaling(
     if hold not in ("sizes", "ratios"):
         raise InputError(f"hold must be 'sizes' or 'ratios', got {hold!r}")
     sizes = grid_axis("at", np.geomspace(100, 1e6, POINTS) if at is None else at, positive=True)
+    if sizes.size > MOST_POINTS:
+        raise InputError(f"at must be at most {MOST_POINTS:,} sizes, got {sizes.size:,}")
     if sizes.max() > 1e15:
         raise InputError(f"at must be sizes up to 1e15, got {sizes.max():g}")
     predictions: list[Prediction] = []
@@ -225,15 +228,15 @@ def _untrained(found: Prediction, tuned: bool, method: Method, level: Level | No
 def _landmarks(problems: Sequence[Problem], along: Axis) -> dict[str, float]:
     """Sizes where the curve crosses n = N (double descent), n = d, and n or N = d²/2 (products of two inputs)."""
     events = {
-        "n = N": lambda p: p.n / p.N,
-        "n = d": lambda p: p.n / p.d,
-        "n = d²/2": lambda p: 2 * p.n / (float(p.d) * p.d),
-        "N = d²/2": lambda p: 2 * p.N / (float(p.d) * p.d),
+        "n = N": lambda p: np.log(float(p.n)) - np.log(float(p.N)),
+        "n = d": lambda p: np.log(float(p.n)) - np.log(float(p.d)),
+        "n = d²/2": lambda p: np.log(2 * float(p.n)) - 2 * np.log(float(p.d)),
+        "N = d²/2": lambda p: np.log(2 * float(p.N)) - 2 * np.log(float(p.d)),
     }
     at = np.log([float(getattr(p, along)) for p in problems])
     out: dict[str, float] = {}
-    for words, ratio in events.items():
-        level = np.log([ratio(p) for p in problems])
+    for words, log_ratio in events.items():
+        level = np.array([log_ratio(p) for p in problems])
         crossing = np.flatnonzero(np.diff(np.sign(level)) != 0)
         if crossing.size and not np.allclose(level, 0):
             i = int(crossing[0])

@@ -160,7 +160,9 @@ def _index(Z: Float[Array, "n d"], t: Float[Array, "n"], vectors: Float[Array, "
     energy = np.maximum((vectors.T @ a) * (vectors.T @ b), 0.0)
     if not energy.any():
         energy = (vectors.T @ (a + b)) ** 2 + 1e-12
-    linear, spread = float(found[0] ** 2), float(2 * abs(found[0]) * stderr[0])
+    z, r = H[0], float((H[0] * t).mean())  # of a correlation: both have their variance from these rows, too
+    moved = float((z * t - r * (z**2 + t**2) / 2).std() / np.sqrt(n) / size[0])
+    linear, spread = float(found[0] ** 2), 2 * abs(float(found[0])) * moved
     return _Index(energy, normal, overlap, min(linear, 1.0), spread, tuple(link.tolist()), tuple(stderr.tolist()))
 
 

@@ -166,7 +166,7 @@ class Problem(Frozen):
     @field_validator("inputs", mode="before")
     @classmethod
     def _known_law(cls, given: Any, info: ValidationInfo) -> str | Covariance:
-        return read_inputs(given, info.data.get("d", 0))
+        return read_inputs(given, info.data.get("d"))  # a wrong d has a sentence of its own
 
     @field_validator("fresh")
     @classmethod

@@ -136,6 +136,12 @@ class Errors:
     status: Array
     message: Array
 
+    @classmethod
+    def none(cls, shape: tuple[int, int], status: Status, message: str) -> Errors:
+        """No number anywhere, and why."""
+        nan, why = np.full(shape, np.nan), (np.full(shape, status, object), np.full(shape, message, object))
+        return cls(nan, nan, nan, nan, np.zeros(shape, int), *why)
+
 
 @dataclass(frozen=True, repr=False)
 class PredictionGrid(Result):

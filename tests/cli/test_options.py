@@ -1,9 +1,13 @@
 """The options of a problem: what is not given is the problem of the README, or that of the file."""
 
+import json
+from contextlib import suppress
+
 import numpy as np
 import pytest
 
 import onestride as one
+from onestride.cli import main
 from onestride.cli.options import ProblemOptions
 
 
@@ -14,6 +18,16 @@ def test_options_change_the_problem_they_name_and_nothing_else():
     )
     assert ProblemOptions(exponent=0.1).build() == plain.at(exponent=0.1)
     assert ProblemOptions(constant=0.0).build().step == one.Step(constant=0.0, exponent=0.3)
+
+
+def test_numbers_are_read_as_people_type_them(capsys):
+    """A fraction of two numbers, as on the page; powers of ten and groups of digits where a count is asked for."""
+    small = ("--n", "1e2", "--d", "5_0", "--N", "150.0", "--json")
+    with suppress(SystemExit):
+        main(["predict", "--exponent", "1/3", "--ridge", "1e-1", *small])
+    given = json.loads(capsys.readouterr().out)["problem"]
+    assert (given["n"], given["d"], given["N"], given["ridge"]) == (100, 50, 150, 0.1)
+    assert given["step"]["exponent"] == 1 / 3
 
 
 @pytest.mark.parametrize("suffix", [".toml", ".json"])

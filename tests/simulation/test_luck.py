@@ -6,12 +6,15 @@ and the seeds are fixed.
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 
 import onestride as one
 from onestride._backend import stream, tiles
 from onestride.result import QUANTITIES, Estimate, Luck
+from onestride.simulation.held_out import HeldOut
 from onestride.simulation.known import KnownMoments, count
 from onestride.simulation.network import draw_batch, draw_network, step_batch, step_gradient
 from onestride.simulation.ridge import _split_from_svd, fit_split, ridge_path
@@ -173,3 +176,17 @@ def test_several_right_hand_sides_are_solved_as_each_alone(width, shifts):
         np.testing.assert_allclose(image[:, [j, j + s.size]], B @ wanted, rtol=1e-7, atol=1e-9)
         np.testing.assert_allclose(again[:, j], np.linalg.solve(K, wanted[:, 0]), rtol=1e-5, atol=1e-8)
         np.testing.assert_allclose(solved.again_image[:, j], B @ again[:, j], rtol=1e-9, atol=1e-12)
+
+
+def test_a_half_of_the_test_samples_is_judged_by_the_fit_to_the_other():
+    """ψ, g and f̂ = g − gap all independent of each other but f̂ = g/2: E(g − f̂)² = 1/4. 1,500 draws of 2 × 40 samples, one function.
+
+    A fit to the same half would find its own luck.
+    """
+    rng, draws, half = np.random.default_rng(5), 1500, 40
+    psi, g = rng.standard_normal((2, 2, draws, half))
+    columns = np.stack([psi, g, g / 2, 0 * g, 0 * g], axis=-1)
+    sums = (columns.mT @ columns)[:, None, :, None]  # halves, networks, draws, penalties
+    known = SimpleNamespace(averages=SimpleNamespace(taught=np.zeros(1), power=1.0))
+    found = HeldOut(sums, (half, half), known, np.zeros((0, 1, draws, 1))).error().ravel()
+    assert abs(found.mean() - 0.25) < SIGMAS * found.std() / np.sqrt(draws)

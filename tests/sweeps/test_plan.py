@@ -13,6 +13,15 @@ FIRST = {"method": "finite-step", "problem": BASE, "axes": AXES}
 LARGER = FIRST | {"axes": AXES | {"exponent": [0.0, 0.2, 0.4]}}
 
 
+def test_what_is_bound_to_its_own_d_is_planned_too():
+    """The trial that times a sweep is smaller; a covariance of d eigenvalues and many directions do not fit into it."""
+    law = {"eigenvalues": [1.0] * 11 + [4.0]}
+    for own in ({"inputs": law}, {"inputs": one.Covariance(law["eigenvalues"])}, {"directions": 12}):
+        sweep = read_sweep({"method": "none", "problem": BASE | {"d": 12} | own, "axes": AXES})
+        assert len(sweep.points) == 4
+        assert make_plan(sweep, workers=1).basis.startswith("timed now, on one thread: one seed at n = 30, d = 12, N =")
+
+
 def test_known_cells_cost_nothing(tmp_path):
     empty = make_plan(read_sweep(LARGER), workers=2)
     assert (empty.cells, empty.groups, empty.runs, empty.predictions) == (6, 1, 12, 6)

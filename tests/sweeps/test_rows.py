@@ -51,6 +51,12 @@ def test_results_of_other_numerics_are_not_shown(tmp_path):
     assert row.predicted("test_error") == 0.4
 
 
+def test_z_counts_how_far_theory_lies_above_the_measurement(tmp_path):
+    """0.5 and 0.7 measured, 0.6 ± 0.1, and 0.4 predicted."""
+    (row,) = stored_rows(put(tmp_path, run(0, 0.5), run(1, 0.7), theory(NUMERICS["theory"])))
+    assert math.isclose(row.z("test_error"), -2)
+
+
 def test_status_counts_whole_cells_and_cells_that_failed(tmp_path):
     described = {
         "name": "s",

@@ -130,7 +130,7 @@ constant = [1, 2]
         "[problem] seeds must be a whole number above 0",
         "[problem] has both phi and d, which say the same thing",
         "[problem] N is missing",
-        "[axes] exponent: linspace takes [start, stop, count], got [0, 1]",
+        "[axes] exponent: linspace takes [start, stop, count] and makes finite numbers, got [0, 1]",
         "[axes] ridge must be a finite number above 0, got -1",
         "the axes of a [[zip]] must have equal lengths; n has 3, constant has 2",
     ):
@@ -144,7 +144,11 @@ constant = [1, 2]
         ({"axes": {"d": [3]}, "zip": {"d": [3]}}, "the axis 'd' is given more than once"),
         ({"axes": {"d": []}}, r"d must be a non-empty list of values or one of \{linspace"),
         ({"axes": {"ridge": {"linspce": [0, 1, 2]}}}, "ridge must be a non-empty list"),
-        ({"axes": {"ridge": {"logspace": [0, 400, 2]}}}, "logspace takes"),
+        (
+            {"axes": {"ridge": {"logspace": [0, 400, 2]}}},
+            r"logspace takes \[start, stop, count\], powers of ten, and makes finite",
+        ),
+        ({"problem": BASE | {"inputs": {"eigenvalues": [1.0, 2.0]}}}, "as many eigenvalues as d = 20, got 2"),
         ({"axes": {"directions": [25]}}, "at most d = 20"),
         ({"axes": {"exponent": [1e6]}}, "too large a number"),
         ({"axes": 3}, r"\[axes\] must be a table"),

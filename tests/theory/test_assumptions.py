@@ -5,6 +5,7 @@ import pytest
 
 import onestride as one
 from onestride.inputs import InputLaw, input_law, law_names, register
+from onestride.result import Status
 from onestride.theory.assumptions import (
     LARGEST_SIZE,
     beyond_the_model,
@@ -45,6 +46,51 @@ def test_what_no_theory_describes_is_named(words, changes):
     p = problem(**changes)
     assert words in beyond_the_model(p)
     assert failed_assumption(p) == beyond_the_model(p)
+
+
+@pytest.mark.parametrize("size", ["n", "d", "N", "n_step"])
+@pytest.mark.parametrize("exponent", [30, 300])
+def test_sizes_beyond_every_machine_have_a_sentence_from_every_theory(size, exponent):
+    """Whole numbers of Python that NumPy cannot take a root of; no warning either (they are errors in these tests)."""
+    p = problem(**{size: 10**exponent})
+    for method in ("auto", "finite-step", "plateau", "exact-plateau"):
+        assert "n, d, N and n_step of at most 1e+18" in one.predict(p, method=method, throw=False).message
+        with pytest.raises(one.TheoryError, match="n, d, N and n_step of at most"):
+            one.optimum(p, method=method)
+    assert set(one.scaling(p, along="n", at=[100]).landmarks) == set()
+
+
+def test_a_step_beyond_all_bounds_is_told_without_a_warning():
+    """Activation H₁ + H₂ + H₃ and c = 1,000: factors of lengths would overflow on the way to the sentence."""
+    p = problem(n=400, d=200, N=600, activation=(0, 1, 1, 1), step=one.Step(constant=1e3, exponent=0.5))
+    assert "the step is so large" in one.predict(p, throw=False).message
+
+
+def test_several_steps_that_leave_the_range_of_numbers_are_told():
+    """H₁ + … + H₃ and two steps of η = 47: the paths of the neurons overflow, whoever asks for them."""
+    p = problem(n=1967, d=311, N=54, activation=(0, 3.2, -5, 12), gradient="labels", steps=2)
+    p = p.replace(step=one.Step(constant=47.0, exponent=0.0))
+    assert "in the course of 2 steps of this size numbers leave" in one.predict(p, throw=False).message
+    for function in (one.learned, one.optimum, one.baselines):
+        with pytest.raises(one.TheoryError, match=r"leave the range of floating point|may be trusted"):
+            function(p)
+
+
+def test_an_activation_that_is_zero_has_a_sentence():
+    p = problem(activation=(0, 0))
+    for function in (one.predict, one.spectrum, one.learned, one.optimum):
+        with pytest.raises(one.TheoryError, match="an activation that is not 0"):
+            function(p)
+    with pytest.raises(one.InputError, match="its features have no spectrum"):
+        one.measure_spectrum(p.replace(n=20, d=10, N=20), seeds=1)
+
+
+def test_labels_that_are_zero_and_penalties_near_zero_warn_of_nothing():
+    p = problem(n=300, d=150, N=450, teacher=(0, 0), noise=0.0, readout="constant")
+    assert "any number of times the power of the labels" in one.predict(p, throw=False).message
+    assert np.isfinite(one.measure_spectrum(p.replace(n=20, d=10, N=20), seeds=1).leading.values).all()
+    small = one.Problem(n=46, d=12, N=15, activation="erf", ridge=1e-20, gradient="labels", readout="constant")
+    assert one.giant_step(small.replace(step=one.Step(exponent=0.2))).status in Status
 
 
 def test_a_law_that_does_not_state_its_covariance_is_named(monkeypatch):

@@ -72,6 +72,13 @@ def test_linear_ridge_has_its_best_penalty():
     assert all(linear_ridge(p, optimum * f) > best for f in (0.5, 0.9, 1.1, 2.0))
 
 
+def test_kernel_bound_keeps_the_power_of_degrees_that_are_not_resolved():
+    """c₇²·7! = 0.3 of degree seven, above those resolved; of it 4,000 samples hold nothing, and 21/d at most lies in lower harmonics."""
+    teacher = [0, 1, 0, 0, 0, 0, 0, (0.3 / 5040) ** 0.5]
+    left = one.baselines(problem(d=60, n=4000, teacher=teacher))["kernel"].test_error - 0.25
+    assert 0.3 * (1 - 21 / 60) < left <= 0.3 * (1 + 1e-9)
+
+
 def test_kernel_bound_falls_as_samples_reach_the_harmonics_of_degree_two():
     """E h_2² = 1, of which 1 − 1/d lies in harmonics of degree 2, the rest in the length of x: B_2 = 1,829 at d = 60, n = 1,000 and 4,000."""
     few, many = (one.baselines(problem(d=60, n=n))["kernel"].test_error - 0.25 for n in (1000, 4000))

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 
 import onestride as one
+from onestride.theory.gaps import same_gap
 from onestride.theory.outliers import find_outliers
 from tolerances import assert_agrees, assert_close, seeds_from
 
@@ -78,3 +81,15 @@ def test_overlaps_between_the_bulks_are_squared_lengths(strong):
         assert (gap.overlaps.sum(1) <= gap.on_direction + 1e-9).all()
         assert (gap.on_direction <= 1).all()
         assert (np.diff(gap.leading) < 0).all()
+
+
+def test_a_bulk_between_two_solutions_is_seen():
+    """All eigenvalues at 1: ρ = −1/(E − 1) and q = E/(E − 1) on either side of them."""
+    model = SimpleNamespace(w=np.ones(1), weight=np.ones(1))
+
+    def at(E):
+        return SimpleNamespace(lam=-E, rho=np.array([-1 / (E - 1)]), q=np.array([E / (E - 1)]))
+
+    assert same_gap(model, at(10.0), at(1.5))
+    assert same_gap(model, at(0.9), at(0.1))
+    assert not same_gap(model, at(1.5), at(0.9))

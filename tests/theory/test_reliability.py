@@ -253,6 +253,15 @@ def test_accuracy_follows_the_problem():
     assert len(set(words)) == 4
     assert [("n/d from 4 to 100" in text, "1 < c" in text) for text in words] == [(0, 0), (1, 0), (0, 1), (1, 1)]
     assert "13,824" in one.predict(usual, level="full").accuracy
+    assert not any("outside of them" in text for text in words)
+    for changes, told in (
+        ({"step": Step(constant=3.5, exponent=0.3)}, "c = 3.5"),
+        ({"n": 20_000, "d": 10_000, "N": 30_000}, "n = 20,000"),
+        ({"n": 399, "d": 570}, "n/d = 0.7 and n = 399"),
+        ({"directions": 2, "step": Step(constant=2.5, exponent=0.1)}, "c = 2.5"),
+    ):
+        found = one.predict_grid(usual.replace(**changes), [0.1], [1.0]).accuracy
+        assert found.endswith(f"; this problem, with {told}, lies outside of them")
 
 
 def test_tails_of_hermite_polynomials():

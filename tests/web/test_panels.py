@@ -1,5 +1,6 @@
 """Panels of the explorer and the page of a table: numbers of the package, part by part, in the address, never those of another problem."""
 
+import asyncio
 import re
 
 import numpy as np
@@ -7,7 +8,10 @@ import pytest
 
 import onestride as one
 from onestride.theory.atlas import atlas
+from onestride.web.background import Job
+from onestride.web.panels import Panels
 from onestride.web.query import read_problem
+from onestride.web.workers import Overtime
 from waiting import CHROMIUM, opened
 
 SMALL = {"n": "100", "phi": "0.5", "psi": "1", "noise": "0.5"}
@@ -34,6 +38,31 @@ def page(profile, store):
 
 
 # ---------------------------------------------------------------------- the server
+
+
+def test_a_part_that_took_too_long_is_asked_again():
+    """The sentence is not kept as the answer."""
+    said = iter([Overtime(), b"{}"])
+
+    class Workers:
+        async def run(self, *_):
+            word = next(said)
+            if isinstance(word, Exception):
+                raise word
+            return word
+
+    async def twice():
+        panels = Panels(Workers())
+        return [await panels.ask("best", read_problem(SMALL), {}) for _ in range(2)]
+
+    first, second = asyncio.run(twice())
+    assert b"and was stopped" in first
+    assert second == b"{}"
+
+
+def test_a_job_counts_the_stages_of_its_seeds():
+    """Errors, spectrum and learned shares of each."""
+    assert Job(read_problem(SMALL), 4, None, None).to_dict()["total"] == 12
 
 
 def test_parts_are_what_the_package_says(client):

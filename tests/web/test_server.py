@@ -15,6 +15,7 @@ from types import SimpleNamespace
 import httpx
 import psutil
 import pytest
+from starlette.applications import Starlette
 
 import onestride as one
 from onestride.cli import main
@@ -336,6 +337,15 @@ def test_server_ends_quietly_on_ctrl_c_and_on_terminate(tmp_path, how):
     _, errors = program.communicate(timeout=LIMIT)
     assert errors == ""
     assert program.returncode == 0
+
+
+def test_a_second_ctrl_c_does_not_break_off_the_end():
+    """uvicorn would cancel what is still ending, and print where."""
+    server = serve.make_server(Starlette())
+    for _ in range(2):
+        server.handle_exit(signal.SIGINT, None)
+    assert server.should_exit
+    assert not server.force_exit
 
 
 def test_ctrl_c_while_the_workers_load_is_quiet(tmp_path):

@@ -12,7 +12,7 @@ from onestride import __version__
 from onestride._progress import silent
 from onestride.cli.best import optimum, scaling
 from onestride.cli.explore import explore
-from onestride.cli.options import AS_IN_README, Device, Json, Method, ProblemOptions, Seeds, Size
+from onestride.cli.options import AS_IN_README, Device, Json, MaybeWhole, Method, ProblemOptions, Seeds, Size
 from onestride.cli.out import check_folder
 from onestride.cli.show import (
     emit,
@@ -208,7 +208,7 @@ def experiment(
     /,
     *,
     size: Size = "standard",
-    seeds: int | None = None,
+    seeds: MaybeWhole = None,
     device: str = "cpu",
     out: Path = Path("experiments"),
     from_data: Annotated[bool, Parameter(negative=())] = False,

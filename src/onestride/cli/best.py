@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
 
 from cyclopts import Parameter
 
-from onestride.cli.options import AS_IN_README, Flag, Json, Method, ProblemOptions
+from onestride.cli.options import AS_IN_README, Flag, Json, Method, Number, ProblemOptions, Whole
 from onestride.cli.out import check_file
 from onestride.cli.show import emit, say, table
 
@@ -43,13 +43,13 @@ def scaling(
     *,
     options: ProblemOptions = AS_IN_README,
     along: Literal["n", "d", "N"] = "n",
-    first: float = 100,
-    last: float = 1e6,
-    points: int = 13,
+    first: Number = 100,
+    last: Number = 1e6,
+    points: Whole = 13,
     hold: Literal["sizes", "ratios"] = "sizes",
     tuned: Flag = False,
-    seeds: Annotated[int, Parameter(help="Seeds of simulated points; 0 for none.")] = 0,
-    largest: int = 2000,
+    seeds: Annotated[Whole, Parameter(help="Seeds of simulated points; 0 for none.")] = 0,
+    largest: Whole = 2000,
     out: Path | None = None,
     method: Method = "auto",
     json_: Json = False,
@@ -78,6 +78,7 @@ def scaling(
     import numpy as np
 
     from onestride._errors import InputError
+    from onestride.learning_curves import MOST_POINTS
     from onestride.learning_curves import scaling as run
 
     if out is not None:
@@ -85,9 +86,9 @@ def scaling(
 
         check_file("--out", out)
         require("matplotlib", extra="plot", what="a figure")
-    if not 0 < first < last or points < 2:
+    if not 0 < first < last or not 2 <= points <= MOST_POINTS:
         raise InputError(
-            f"--first, --last and --points must be 0 < first < last and 2 or more, got {first:g}, {last:g}, {points}"
+            f"--first and --last must be 0 < first < last and --points from 2 to {MOST_POINTS:,}, got {first:g}, {last:g} and {points:,}"
         )
     problem, at = options.build(), np.geomspace(first, last, points)
     found = run(problem, along, at, hold=hold, tuned=tuned, seeds=seeds, largest=largest, method=method)

@@ -10,11 +10,12 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from onestride._processes import signals_to
+from onestride.cli.options import MaybeWhole
 
 
 def explore(
     *,
-    port: int | None = None,
+    port: MaybeWhole = None,
     host: str = "127.0.0.1",
     store: Path = Path("explorer"),
     browser: Annotated[bool, Parameter(negative="--no-browser")] = True,

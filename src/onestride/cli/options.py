@@ -2,18 +2,35 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from cyclopts import Parameter
+from cyclopts import Parameter, Token
+
+from onestride._errors import typed_number, typed_whole
 
 if TYPE_CHECKING:
     from onestride.problem import Problem
 
+
+def _whole(_: Any, tokens: Sequence[Token]) -> int:
+    return typed_whole(tokens[0].keyword or "a number", tokens[0].value)
+
+
+def _number(_: Any, tokens: Sequence[Token]) -> float:
+    return typed_number(tokens[0].keyword or "a number", tokens[0].value)
+
+
+Whole = Annotated[int, Parameter(converter=_whole)]
+MaybeWhole = Annotated[int | None, Parameter(converter=_whole)]
+Number = Annotated[float, Parameter(converter=_number)]
+MaybeNumber = Annotated[float | None, Parameter(converter=_number)]
+
 Flag = Annotated[bool, Parameter(negative="")]
 Json = Annotated[Flag, Parameter("--json", help="Print JSON.")]
-Seeds = Annotated[int, Parameter(help="Number of independent repeats.")]
+Seeds = Annotated[Whole, Parameter(help="Number of independent repeats.")]
 if TYPE_CHECKING:
     from onestride.theory.registry import Method as Method
 else:  # any name at run time, where a theory may have been registered
@@ -38,23 +55,23 @@ class ProblemOptions:
     "A table of one's own, .csv, .parquet or .npz, in place of a problem; n is then the number of its rows, N 512."
     target: str | None = None
     "The column of the table that is to be predicted [the last one]."
-    n: Annotated[int | None, Parameter(name="--n")] = None
+    n: Annotated[MaybeWhole, Parameter(name="--n")] = None
     "Samples of the ridge regression [2000]."
-    d: Annotated[int | None, Parameter(name="--d")] = None
+    d: Annotated[MaybeWhole, Parameter(name="--d")] = None
     "Inputs [1000]."
-    N: Annotated[int | None, Parameter(name="--N")] = None
+    N: Annotated[MaybeWhole, Parameter(name="--N")] = None
     "Neurons [3000]."
     activation: str | None = None
     "A name from `onestride functions`, or Hermite coefficients such as 0,1,0.3 [relu]."
     teacher: str | None = None
     "A name, or Hermite coefficients: 0,1,0.7071 is H1 + H2/√2 [0,1,0.7071]."
-    noise: float | None = None
+    noise: MaybeNumber = None
     "Standard deviation of the label noise [0.5]."
-    ridge: float | None = None
+    ridge: MaybeNumber = None
     "Penalty λ [0.1]."
-    constant: float | None = None
+    constant: MaybeNumber = None
     "c in the step size η = c·n^α; 0 means no step [1]."
-    exponent: float | None = None
+    exponent: MaybeNumber = None
     "α in the step size η = c·n^α [0.3]."
     gradient: str | None = None
     "full (the literal gradient) or labels (y in place of the residual) [full]."
@@ -62,13 +79,13 @@ class ProblemOptions:
     "sphere or gaussian rows of W₀ [sphere]."
     readout: str | None = None
     "gaussian, constant or rademacher [gaussian]."
-    n_step: int | None = None
+    n_step: MaybeWhole = None
     "Samples of the gradient step [n]."
-    steps: int | None = None
+    steps: MaybeWhole = None
     "First-layer steps; sizes that differ are a list in the file [1]."
     batch: str | None = None
     "fresh or reused: the samples of further steps [fresh]."
-    directions: int | None = None
+    directions: MaybeWhole = None
     "Directions of the teacher [1]."
     mix: str | None = None
     "sum or staircase: how they make a label [sum]."

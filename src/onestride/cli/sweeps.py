@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from cyclopts import App, Parameter
 
 from onestride.cli.live import duration, reporter, stopping
-from onestride.cli.options import Flag, Json, OneSweep, Results, SweepFile
+from onestride.cli.options import Flag, Json, MaybeNumber, MaybeWhole, OneSweep, Results, SweepFile, Whole
 from onestride.cli.out import check_file
 from onestride.cli.show import emit, say, table
 
@@ -29,7 +29,7 @@ MAX_PANELS = 12
 
 
 @sweep_app.command
-def plan(file: SweepFile, /, *, store: Path | None = None, workers: int | None = None, json_: Json = False) -> None:
+def plan(file: SweepFile, /, *, store: Path | None = None, workers: MaybeWhole = None, json_: Json = False) -> None:
     """Say what a sweep would compute and cost, without running it.
 
     Parameters
@@ -59,9 +59,9 @@ def plan(file: SweepFile, /, *, store: Path | None = None, workers: int | None =
     rows = [(name, f"{total:,}", f"{known:,}", f"{total - known:,}") for name, total, known in counts]
     say(table("", "in all", "known", "left", rows=rows))
     say(
-        f"{found.groups:,} groups share their random numbers. Work left: {_power(found.flops)} floating-point operations."
+        f"{found.groups:,} group{'s' * (found.groups != 1)} of cells that share their random numbers. Work left: {_power(found.flops)} floating-point operations."
     )
-    workers_said = f"{found.workers} workers with {found.threads} BLAS thread{'s' * (found.threads > 1)} each"
+    workers_said = f"{found.workers} worker{'s' * (found.workers != 1)} with {found.threads} BLAS thread{'s' * (found.threads > 1)} each"
     say(f"{workers_said}; memory up to {found.memory / 2**30:.2g} GiB per worker.")
     say(f"Time: about {duration(found.seconds)} ({found.basis}).")
 
@@ -71,17 +71,17 @@ def plan(file: SweepFile, /, *, store: Path | None = None, workers: int | None =
 class RunOptions:
     """How a sweep is computed: the arguments of `sweep`, and Dask."""
 
-    workers: int | None = None
+    workers: MaybeWhole = None
     "Worker processes [one per core that memory allows]."
-    threads: int | None = None
+    threads: MaybeWhole = None
     "BLAS threads of each worker [the cores divided among the workers; 1 with Dask]."
     dask: str | None = None
     "Address of a running Dask scheduler, or local to start one on this machine."
     device: str | None = None
     "Where workers simulate: cpu, cuda, cuda:0, torch (on the CPU) or cupy [cpu]; on a GPU there is one worker unless more are asked for."
-    target_stderr: float | None = None
+    target_stderr: MaybeNumber = None
     "Add seeds until the test error of every cell is known with this standard error."
-    max_seeds: int = 100
+    max_seeds: Whole = 100
     "The most seeds a cell may get in that way."
     retry_failed: Flag = False
     "Compute again what failed in an earlier run."
@@ -161,7 +161,8 @@ def _summarise(last: Progress, tally: Counter[str], store: Path) -> None:
             f"Theory lies within 3 standard errors of the measured test error in {tally['agree']:,} of {judged:,} cells."
         )
     if marked := tally["marked"]:
-        say(f"In {marked:,} more cells the theory's number is marked: status and message are in every export.")
+        cells = f"{marked:,} {'more ' * bool(judged)}cell{'s' * (marked != 1)}"
+        say(f"In {cells} the theory's number is marked: status and message are in every export.")
     if last.failed:
         say(f"Why: onestride sweep status --store {shlex.quote(str(store))}")
 

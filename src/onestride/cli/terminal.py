@@ -12,6 +12,8 @@ from typing import NoReturn
 
 from cyclopts import CycloptsError
 
+from onestride._errors import InputError
+
 INTERRUPTED = 130
 CLOSED = 141  # what a shell calls a program whose reader went away
 
@@ -32,7 +34,8 @@ def sentences() -> Iterator[None]:
         finally:
             sys.stdout.flush()
     except CycloptsError as error:
-        _stop(" ".join(str(error).split()), 2)
+        ours = error.__cause__ if isinstance(error.__cause__, InputError) else error  # a converter's own sentence
+        _stop(" ".join(str(ours).split()), 2)
     except KeyboardInterrupt:
         _stop("interrupted; nothing half-written is left behind", INTERRUPTED)
     except BrokenPipeError:

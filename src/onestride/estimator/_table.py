@@ -106,7 +106,9 @@ class Inputs:
         if not count:
             return
         i, j = np.unravel_index(int(np.nanargmax(far)), far.shape)
-        told = "which says nothing of that entry" if self.clip else "where predictions can be off by any factor"
+        told = (
+            "where an entry counts for next to nothing" if self.clip else "where predictions can be off by any factor"
+        )
         name = f"column {j}" if names is None else f"column {names[j]!r}"
         warnings.warn(
             f"{count} of {len(X)} rows lie far outside the training rows, {told}: worst is row {i} with {X[i, j]:.6g} in "

@@ -91,8 +91,7 @@ def judge(data: Beyond) -> Judgement:
     """Does the error at the best penalty fall beyond 1/2, and what becomes of the one at a fixed penalty?"""
     changes = {key: further(data.alphas, _tuned(values)) for key, values in data.errors.items()}
     told = [
-        f"{a}, n = {n}: {pm(gain, 2)} lower at α = {where:.2g} than at 1/2"
-        for (a, n), (where, gain, _) in changes.items()
+        f"{a}, n = {n}: {_change(gain)} at α = {where:.2g} than at 1/2" for (a, n), (where, gain, _) in changes.items()
     ]
     rows = [row for key in data.errors for row in _rows(data, *key)]
     relu, tanh = (_rows(data, activation, data.n)[-1] for activation in ACTIVATIONS)
@@ -162,6 +161,11 @@ def _leading(data: Beyond) -> str:
         f"For relu the two leading left singular vectors together hold {pm(held[0])} of X̃β⋆ at α = {first:g} and {pm(held[-1])} at "
         f"α = {last:g}, where they carry {pm(Estimate(share.values[:, :2].sum(1)))} of ‖F‖² and the third {pm(share[2], 2)}."
     )
+
+
+def _change(gain: Estimate) -> str:
+    """A fall of the error, or a rise, as a positive number."""
+    return f"{pm(gain, 2)} lower" if gain.mean >= 0 else f"{pm(Estimate(-gain.values), 2)} higher"
 
 
 def _through_half(data: Beyond) -> str:

@@ -114,7 +114,7 @@ def judge(data: Gaps) -> Judgement:
         finding=(
             f"Intercepts of a straight line in 1/n through n = {', '.join(map(str, data.ns))}: "
             + "; ".join(f"{q}, {m}: {f.intercept:+.2%} ± {f.error:.2%}" for (m, q), f in fits.items())
-            + f". 0 within {ERROR_TOLERANCE:.0%}: {tally(list(zero.values()))}. The smallest probability of a "
+            + f". Those that are 0 within {ERROR_TOLERANCE:.0%}: {tally(list(zero.values()))}. The smallest probability of a "
             f"worse χ² is {min(f.p for f in fits.values()):.2f}. The clearest slope is that of the {quantity} ({model}), "
             f"({fits[steep].slope:+.2f} ± {fits[steep].slope_error:.2f})/n.{marks(*data.theory)}"
         ),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from types import SimpleNamespace
@@ -137,7 +137,7 @@ def judge(data: Data) -> Judgement:
         words=beside_theory(_words(states), [pair for pairs in judged.values() for pair in pairs]),
         finding=(
             f"After {steps} steps at d = {large}: {'; '.join(words)}. Found or learned by a reused batch: exponents "
-            f"{beaten or 'none'} of [2, 3]; by fresh ones, against the claim: {hidden or 'none'}; undecided: {unclear or 'none'}."
+            f"{_listed(beaten)} of 2 and 3; by fresh ones, against the claim: {_listed(hidden)}; undecided: {_listed(unclear, '; ')}."
             f"{_theory_words(data)}"
         ),
         surprise=_finding_and_learning(data),
@@ -193,6 +193,10 @@ def _words(states: dict[tuple[int, str], tuple[Agreement, list[Check]]]) -> str:
     known = [f"; {name} {spoken(state, HOLDS, FAILS, '')}" for name, state in claims.items() if name not in rest]
     seeds = seeds_words(c for _, checks in states.values() for c in checks)
     return f"{UNDECIDED} whether {' and '.join(rest)} ({seeds}){''.join(known)}"
+
+
+def _listed(names: Sequence[object], between: str = " and ") -> str:
+    return between.join(map(str, names)) or "none"
 
 
 def _finding_and_learning(data: Data) -> str:

@@ -139,7 +139,8 @@ def judge(data: Counts) -> Judgement:
         slopes.append((float((y[-1] - y[-2]) / (x[-1] - x[-2])), LIMITS[k]))
         gaps.append(abs(float(np.interp(np.log(ns[-1]), x, y / x)) - LIMITS[k]))
     named = ", ".join(
-        f"{e:.2f} ({ACTIVATIONS[a][0]}, spike {k + 1})" for (e, _), (a, k) in zip(slopes, FOLLOWED, strict=True)
+        f"{round(e, 2) + 0.0:.2f} ({ACTIVATIONS[a][0]}, spike {k + 1})"
+        for (e, _), (a, k) in zip(slopes, FOLLOWED, strict=True)
     )
     second, third = (data.exponents(a, 1.0)[:, k] for a, k in (("relu", 1), ("shifted_erf", 2)))
     return Judgement(

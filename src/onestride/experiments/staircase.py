@@ -113,7 +113,7 @@ def judge(data: Stairs) -> Judgement:
     far = [onset(data.fine, data.lines[LARGEST][:, k - 1]) for k in DEGREES[1:]]
     ends = ", ".join(pm(data.values(k)[-1], 3, "f") for k in DEGREES)
     stairs = "; ".join(
-        ", ".join(f"{x:.2f}" for x in data.lines[LARGEST][i]) + f" at α = {data.fine[i]:.2f}"
+        ", ".join(f"{round(x, 2) + 0.0:.2f}" for x in data.lines[LARGEST][i]) + f" at α = {data.fine[i]:.2f}"
         for i in map(data.near, (0.3, 0.355, 0.42))
     )
     return Judgement(

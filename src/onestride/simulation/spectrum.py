@@ -172,6 +172,10 @@ def measure_spectrum_along(
     top = min(problem.n, problem.N)
     if not is_whole(count) or not 1 <= count <= top:
         raise InputError(f"count must be a whole number from 1 to min(n, N) = {top}, got {count!r}")
+    if problem.sigma.second_moment == 0:
+        raise InputError(
+            f"activation must not be 0 everywhere, got {problem.sigma.name!r}: its features have no spectrum"
+        )
     rows: list[list[dict[str, Array]]] = []
     backend = choose(device)
     room = spectrum_memory(problem, int(count), backend, full=full)
@@ -194,7 +198,7 @@ def _one_seed(
     beta_star = draw_teacher(problem, seed)
     network = draw_network(problem, seed)
     step = step_gradient(problem, network, seed, backend)
-    beta = step.beta / np.linalg.norm(step.beta)
+    beta = step.beta / (np.linalg.norm(step.beta) or 1.0)  # labels that are all 0 have no direction
     untrained, *trained = drawn_weights(problems, network, seed, backend, step)
     X = draw_batch(problem, seed, ridge_roles(problem)[0], None, n).X
     rows = partial(feature_rows, problem, backend.put(X), backend=backend, stored=stored)

@@ -190,7 +190,10 @@ def _values(name: str, given: Any, where: str, mistakes: list[str]) -> list[Any]
         except (TypeError, ValueError, OverflowError):
             made = np.array([math.nan])
         if not np.isfinite(made).all():
-            mistakes.append(f"{where} {name}: {space} takes [start, stop, count], got {numbers!r}")
+            kinds = ", powers of ten," if space == "logspace" else " above 0," if space == "geomspace" else ""
+            mistakes.append(
+                f"{where} {name}: {space} takes [start, stop, count]{kinds} and makes finite numbers, got {numbers!r}"
+            )
             return []
         # 12 digits, so that the fourth of linspace(0, 0.4, 5) is the 0.3 of a list
         values = [float(f"{v:.12g}") for v in made]
@@ -260,9 +263,17 @@ def _check_value(name: str, value: Any, where: str, mistakes: list[str]) -> None
                 raise InputError(f"{name} must be a finite number above 0, got {value!r}")
         else:
             sizes: dict[str, Any] = {"n": 10**9, "d": 10**9, "N": 10**9}
+            if name == "inputs" and (values := _eigenvalues(value)):
+                sizes["d"] = len(values)  # whether it is the d of a cell is asked with the cell
             Problem(**(sizes | {name: value}))
     except InputError as error:
         mistakes.append(f"{where} {error}")
+
+
+def _eigenvalues(given: Any) -> Any:
+    """Those of a covariance, as an object or the table it is written as; None of anything else."""
+    found = given.get("eigenvalues") if isinstance(given, dict) else getattr(given, "eigenvalues", None)
+    return found if isinstance(found, list | tuple) else None
 
 
 # ---------------------------------------------------------------------- the cells

@@ -42,19 +42,35 @@ def beyond_the_model(problem: Problem, *, schedules: bool = False, same_batch: b
         reason = _on_the_same_batch(problem, described=same_batch)
         if reason is not None:
             return reason
+    return out_of_range(problem)
+
+
+def not_computable(problem: Problem) -> str | None:
+    """Why no theory can be asked, as sizes or powers are no numbers for double precision; the first reason there is."""
+    return None if out_of_range(problem) is None else beyond_the_model(problem, schedules=True, same_batch=True)
+
+
+def out_of_range(problem: Problem) -> str | None:
+    """Which size or power is too large or too small a number for double precision, whatever the theory; None where none is."""
     if max(problem.n, problem.d, problem.N, problem.step_samples) > LARGEST_SIZE:
         return (
             f"the theory computes in double precision and needs n, d, N and n_step of at most {LARGEST_SIZE:.0e}, got "
             f"n = {problem.n}, d = {problem.d}, N = {problem.N}, n_step = {problem.step_samples}"
         )
+    if problem.sigma.second_moment == 0:
+        return f"the theory needs an activation that is not 0, got {problem.sigma.name!r}: its features hold nothing"
     with np.errstate(all="ignore"):
         sizes = {"λ": problem.ridge, "1/λ": 1 / problem.ridge, "the noise": problem.noise}
         powers = {"E σ²": problem.sigma.second_moment, "E σ⋆²": problem.target.second_moment}
         sizes |= powers | {f"1/{name}": 1 / power for name, power in powers.items() if power > 0}
     for name, size in sizes.items():
         if not size <= LARGEST:
-            return f"the theory computes in double precision and needs {name} of at most {LARGEST:g}, got {size:g}"
+            return f"the theory computes in double precision and needs {name} of at most {LARGEST:g}, got {_told(size)}"
     return None
+
+
+def _told(size: float) -> str:
+    return f"{size:g}" if np.isfinite(size) else "more than the largest number there is"
 
 
 def _on_the_same_batch(problem: Problem, *, described: bool) -> str | None:

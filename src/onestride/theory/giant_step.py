@@ -71,10 +71,11 @@ def giant_step(problem: Problem) -> Prediction:
         raise InputError(reason)
     if not isinstance(problem.target, Function):
         raise InputError(f"giant_step describes a teacher of one direction, got directions={problem.directions}")
-    model = _model(problem, problem.target)
-    state, residual, iterations = _iterate(model)
-    res, V = _residual_and_V(model, state)
-    mse = float(model.weight @ (res / (1 + V) ** 2))
+    with np.errstate(all="ignore"):  # what leaves the range of numbers has not converged
+        model = _model(problem, problem.target)
+        state, residual, iterations = _iterate(model)
+        res, V = _residual_and_V(model, state)
+        mse = float(model.weight @ (res / (1 + V) ** 2))
     solved = bool(residual < _TOLERANCE)
     blank = 1.0 if solved else np.nan
     status = Status.SOLVED if solved else Status.NOT_CONVERGED

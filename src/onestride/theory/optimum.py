@@ -26,7 +26,7 @@ from onestride.drawing import Panel, Series
 from onestride.problem import Problem, Step
 from onestride.result import Errors, Prediction, Result, Status, TheoryError
 from onestride.table import Table
-from onestride.theory.assumptions import failed_assumption
+from onestride.theory.assumptions import failed_assumption, not_computable
 from onestride.theory.descent import descend
 from onestride.theory.predict import predict
 from onestride.theory.profile.strength import Level
@@ -125,6 +125,9 @@ def optimum(
     names = _checked(over)
     if "split" in names and not problem.fresh:
         raise InputError("over='split' needs samples of their own for the step, got a problem with fresh=False")
+    reason = None if isinstance(problem.inputs, Table) else not_computable(problem)
+    if reason is not None:
+        raise TheoryError(reason)
     search = _Search(problem, names, method, level)
     best, at_boundary = search.over(names)
     alone = {} if len(names) == 1 or not each else {name: search.alone(name) for name in names}
@@ -270,7 +273,7 @@ class _Search:
         """Steps of the scan; of a table those at which its theory does not interpolate."""
         if self._of_rows:
             return float(np.sqrt(self.problem.N)) * 2.0 ** np.arange(-6, 5, 2)
-        return np.asarray(np.geomspace(1 / 10, 30 * float(np.sqrt(self.problem.n)), _STEPS), float)
+        return np.asarray(np.geomspace(1 / 10, 30 * float(self.problem.n) ** 0.5, _STEPS), float)
 
     @cached_property
     def _scanned(self) -> tuple[Array, Array, Array]:
@@ -298,7 +301,10 @@ class _Search:
 
     def _known_off(self, at: Problem, theory: Theory) -> bool:
         marked = not (theory.limit or theory.of_tables)
-        return marked and failed_assumption(at.replace(step=Step.none())) is None and known_off(at) is not None
+        try:
+            return marked and failed_assumption(at.replace(step=Step.none())) is None and known_off(at) is not None
+        except TheoryError:  # a step out of range
+            return True
 
     def _trusted(self, at: Problem, theory: Theory, ridges: Array, found: Errors) -> Array:
         """The test errors among these; infinite where they are unknown or known to be off."""

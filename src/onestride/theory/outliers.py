@@ -228,6 +228,8 @@ def real_path(
     if not model.finite:  # pre-activations out of the range of the smoothed activation
         return []
     E, dark = far_above(model) if far is None else far, 0.0
+    if not E > 0:  # features that are all 0
+        return []
     rho, q = np.full(model.w.size, -1 / E), np.ones(model.theta.size)
     path, flat = list[Solution](), list[float]()
     with np.errstate(all="ignore"):

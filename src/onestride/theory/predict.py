@@ -6,8 +6,9 @@ from numpy.typing import ArrayLike
 
 from onestride._backend.threads import one_thread
 from onestride.problem import Problem, Step, expect, exponent_axis, grid_axis
-from onestride.result import Prediction, PredictionGrid, Status, TheoryError
+from onestride.result import Errors, Prediction, PredictionGrid, Status, TheoryError
 from onestride.theory import finite_step, plateau
+from onestride.theory.assumptions import not_computable
 from onestride.theory.profile import slopes as profile
 from onestride.theory.profile.strength import Level
 from onestride.theory.registry import Method, choose, methods, register
@@ -83,6 +84,10 @@ def grid_by(theory: Theory, problem: Problem, exponents: ArrayLike, ridges: Arra
     """What a theory says, with its marks."""
     alphas, lams = exponent_axis(problem, exponents), grid_axis("ridges", ridges, positive=True)
     steps = [problem.step.replace(exponent=float(a)) for a in alphas]
+    reason = None if theory.of_tables else not_computable(problem)
+    if reason is not None:
+        trained, untrained = (Errors.none((count, lams.size), Status.ASSUMPTION, reason) for count in (len(steps), 1))
+        return PredictionGrid(problem, theory.name, alphas, lams, trained, untrained, theory.words(problem))
     trained, untrained = theory.errors(problem, steps, lams), theory.errors(problem, [Step.none()], lams)
     if not (theory.limit or theory.of_tables):
         trained = mark(problem, steps, lams, trained, untrained, every_degree=theory.every_degree)

@@ -120,7 +120,7 @@ def known_off(problem: Problem) -> str | None:
     spread, few = fluctuation(problem), min(problem.n, problem.N)
     tails, growth = nonlinear_tails(problem.sigma, min(spread, _NOISE))
     if tails * growth / few > _TAILS:
-        step = f", its power grows {growth:.2g}-fold by the fluctuations of the step," if growth > 1.1 else ","
+        step = f", its power grows {growth:.3g}-fold by the fluctuations of the step," if growth > 1.1 else ","
         return (
             f"the nonlinear part of activation {problem.sigma.name!r} has kurtosis {tails:.3g}{step} too heavy a tail "
             f"for min(n, N) = {few} to average out"
@@ -196,10 +196,14 @@ def _loud(problem: Problem) -> str | None:
     added = 2 * problem.sigma.coefficients[2] ** 2 / problem.psi
     if output > _OUTPUT * labels or (added > _ADDED * labels and _amplitude(problem) > _FAR):
         return (
-            f"with a constant readout the network's own output has {output / labels:.2g} times the power of the labels, and the step "
+            f"with a constant readout the network's own output has {_times(output, labels)} the power of the labels, and the step "
             "follows it"
         )
     return None
+
+
+def _times(power: float, of: float) -> str:
+    return f"{power / of:.2g} times" if of > 1e-300 * power else "any number of times"
 
 
 def _few(problem: Problem, moved: float) -> str | None:

@@ -7,12 +7,11 @@ with a spike, Σ ∝ I + κvvᵀ, by κ and the overlap of v with the teacher.
 from __future__ import annotations
 
 import math
-import re
 import shlex
 from collections.abc import Mapping
 from typing import Any
 
-from onestride._errors import InputError
+from onestride._errors import InputError, short, typed_number
 from onestride.functions import DEGREES, function_names
 from onestride.inputs import Covariance, input_law
 from onestride.problem import Problem, Step
@@ -61,21 +60,20 @@ RANGES = {  # far beyond the sliders, and well inside what the equations can be 
     "activation": (-1e6, 1e6),
     "teacher": (-1e6, 1e6),
 }
-DECIMAL = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)
 
 
 def read_problem(query: Mapping[str, str]) -> Problem:
     """The problem of an address; what the address leaves out has its default. Mistakes are told in a sentence."""
     unknown = sorted(set(query) - set(DEFAULTS))
     if unknown:
-        raise InputError(f"{_short(unknown[0])} is not a parameter of the explorer; known: {', '.join(DEFAULTS)}")
+        raise InputError(f"{short(unknown[0])} is not a parameter of the explorer; known: {', '.join(DEFAULTS)}")
     for name, value in query.items():
         if len(value) > LONGEST_VALUE:
             raise InputError(f"{name} must be at most {LONGEST_VALUE} characters long, got {len(value)}")
     given = DEFAULTS | dict(query)
-    n = _number("n", given["n"])
+    n = typed_number("n", given["n"])
     if not (n.is_integer() and 1 <= n <= LARGEST_N):
-        raise InputError(f"n must be a whole number from 1 to 10^15, got {_short(given['n'])}")
+        raise InputError(f"n must be a whole number from 1 to 10^15, got {short(given['n'])}")
     value = {name: _within(name, given[name]) for name in RANGES if name not in ("activation", "teacher")}
     d = max(1, round(value["phi"] * n))
     fields: dict[str, Any] = {name: given[name] for name in ("gradient", "weights", "readout", "batch", "mix")}
@@ -123,7 +121,7 @@ def in_reach(problem: Problem) -> bool:
 def _inputs(name: str, d: int, kappa: float, overlap: float) -> str | Covariance:
     """The law of the inputs; what has a covariance has d eigenvalues."""
     if name not in INPUTS:
-        raise InputError(f"inputs must be one of {', '.join(INPUTS)}, got {_short(name)}")
+        raise InputError(f"inputs must be one of {', '.join(INPUTS)}, got {short(name)}")
     if (name == SPIKED or input_law(name).times is not None) and not 2 <= d <= MOST_INPUTS:
         raise InputError(f"inputs={name} needs d from 2 to {MOST_INPUTS:,} on this page, got d = {d:,}")
     return Covariance.spiked(d, kappa, overlap) if name == SPIKED else name
@@ -145,50 +143,23 @@ def _spike(inputs: str | Covariance) -> tuple[float, float] | None:
     return (kappa, overlap) if max(gaps) < 1e-9 else None
 
 
-def _short(text: str) -> str:
-    return repr(text if len(text) <= 60 else text[:57] + "…")
-
-
-def _number(name: str, text: str) -> float:
-    """A decimal number such as 0.3, or a fraction of two such as 1/3."""
-    parts = [part.strip() for part in text.split("/")]
-    number = math.nan
-    if len(parts) <= 2 and all(map(DECIMAL.fullmatch, parts)):
-        top, low = map(float, (*parts, "1")[:2])
-        number = top / low if low else math.nan
-    if not math.isfinite(number):
-        raise InputError(f"{name} must be a finite number{_comma(text)}, got {_short(text)}")
-    return number
-
-
-def _comma(text: str) -> str:
-    """What to type in place of a number with commas: 0,3 is three tenths, 2,000 two thousand or 2."""
-    if not re.fullmatch(r"\s*[+-]?\d+(,\d+)+(\.\d*)?\s*", text, re.ASCII):
-        return ""
-    plain, point = text.strip().replace(",", ""), text.strip().replace(",", ".")
-    grouped = re.fullmatch(r"[+-]?[1-9]\d{0,2}(,\d{3})+(\.\d*)?", text.strip(), re.ASCII)
-    several = text.count(",") > 1 or "." in text
-    hint = plain if several else f"{plain} or {point}" if grouped else point
-    return f" without commas (type {hint})"
-
-
 def _within(name: str, text: str) -> float:
-    number, (low, high) = _number(name, text), RANGES[name]
+    number, (low, high) = typed_number(name, text), RANGES[name]
     if not low <= number <= high:
-        raise InputError(f"{name} must be a number from {low:g} to {high:g}, got {_short(text)}")
+        raise InputError(f"{name} must be a number from {low:g} to {high:g}, got {short(text)}")
     return number
 
 
 def _whole(name: str, text: str, most: int) -> int:
-    number = _number(name, text)
+    number = typed_number(name, text)
     if not (number.is_integer() and 1 <= number <= most):
-        raise InputError(f"{name} must be a whole number from 1 to {most}, got {_short(text)}")
+        raise InputError(f"{name} must be a whole number from 1 to {most}, got {short(text)}")
     return int(number)
 
 
 def _truth(name: str, text: str) -> bool:
     if text not in ("true", "false"):
-        raise InputError(f"{name} must be true or false, got {_short(text)}")
+        raise InputError(f"{name} must be true or false, got {short(text)}")
     return text == "true"
 
 
@@ -198,7 +169,7 @@ def _function(name: str, text: str) -> str | tuple[float, ...]:
         if text not in function_names():
             raise InputError(
                 f"{name} must be one of {', '.join(function_names())}, or Hermite coefficients such as 0,1,0.7071, "
-                f"got {_short(text)}"
+                f"got {short(text)}"
             )
         return text
     parts = text.split(",")

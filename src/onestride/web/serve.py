@@ -13,6 +13,7 @@ from asyncio import TimerHandle, Transport
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
+from types import FrameType
 
 import uvicorn
 from starlette.types import ASGIApp
@@ -57,7 +58,15 @@ def explore(
 def make_server(app: ASGIApp) -> uvicorn.Server:
     """The server of an application; it keeps no connection that says nothing."""
     config = uvicorn.Config(app, http=Connection, log_level="warning", timeout_graceful_shutdown=2, server_header=False)
-    return uvicorn.Server(config)
+    return Server(config)
+
+
+class Server(uvicorn.Server):
+    """uvicorn's, for which a second Ctrl+C means what the first one did: it would break off the end with a traceback."""
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        """End; connections have two seconds to."""
+        self.should_exit = True
 
 
 class Connection(H11Protocol):

@@ -10,7 +10,7 @@ import numpy as np
 
 from onestride.functions import Function
 from onestride.problem import Problem
-from onestride.result import Status
+from onestride.result import Status, TheoryError
 from onestride.theory.assumptions import failed_assumption, needs_identity
 from onestride.theory.profile import classic, covariance, degrees, schedule
 from onestride.theory.profile.one_neuron import DIVERGED
@@ -76,7 +76,11 @@ def try_model(
     reason = failed_assumption(problem, schedules=best, same_batch=best and same_batch)
     if reason is None and level_name(level) != BEST_LEVEL:
         reason = needs_identity(problem, f"level={level!r}")
-    if reason is None and several and not travel(problem).grown <= DIVERGED:
+    try:
+        diverged = reason is None and several and not travel(problem).grown <= DIVERGED
+    except TheoryError as error:
+        return Ending(Status.NOT_CONVERGED, str(error))
+    if diverged:
         reason = (
             f"gradient descent diverges: after {problem.steps} steps the residual has more than {DIVERGED:g} times its power "
             f"(the literal gradient is stable for c₁²η up to {stable(problem):.3g}, the largest here is "
@@ -90,6 +94,8 @@ def try_model(
         return Ending(Status.NOT_CONVERGED, f"the step is so large that {told}: pre-activations are out of range")
     try:
         model = (build_model if several else build)(problem, level, nodes=nodes)
+    except TheoryError as error:
+        return Ending(Status.NOT_CONVERGED, str(error))
     except np.linalg.LinAlgError:
         told = "after these steps the covariance of the weights along what was learned is not positive in this theory"
         return Ending(Status.NOT_CONVERGED, f"{told}: the steps are too large for it")

@@ -188,7 +188,8 @@ def kinds_of(
         aside = np.maximum(1 - omega**2 - 2 * learned.tilt * a * before - learned.through_output * a**2, 0.1)
     if law is not None:
         itself = quartic(problem, learned, law.shift, before**2 + (1 - kept**2) / d)
-        aside = aside * np.exp(pull(problem, learned).along * a * before + 2 * problem.eta * a * itself)
+        exponent = pull(problem, learned).along * a * before + 2 * problem.eta * a * itself
+        aside = aside * np.exp(np.clip(exponent, -200, 200))  # far beyond what any theory describes, and still a number
     grown = bulk @ share
     theta = learned.amplitude * A * pace + omega * np.sqrt(along)
     if law is not None:

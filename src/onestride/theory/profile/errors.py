@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import re
 from functools import partial
 
 import numpy as np
@@ -300,6 +301,25 @@ def _accuracy_on_the_same_batch(problem: Problem) -> str:
 
 
 def _accuracy_of_the_best(problem: Problem) -> str:
+    """What simulations say about problems of this kind, and what of this one lies outside of those that were simulated."""
+    told = _accuracy_of_its_kind(problem)
+    outside = _outside(problem, told)
+    return f"{told}; this problem, with {outside}, lies outside of them" if outside else told
+
+
+def _outside(problem: Problem, told: str) -> str:
+    """Which of n, n/d and c lie outside the ranges that the sentence `told` names."""
+    number = r"([\d.,]*\d)"
+    shown = {"n": f"{problem.n:,}", "n/d": f"{problem.n / problem.d:.3g}", "c": f"{problem.step.constant:g}"}
+    value = {"n": problem.n, "n/d": problem.n / problem.d, "c": problem.step.constant}
+    low = re.findall(rf"\b(n(?:/d)?) from {number} to {number}", told)
+    ranges = {name: (float(a.replace(",", "")), float(b.replace(",", ""))) for name, a, b in low}
+    if most := re.findall(rf"\bc ≤ {number}", told):
+        ranges["c"] = (0.0, float(most[0]))
+    return " and ".join(f"{name} = {shown[name]}" for name, (a, b) in ranges.items() if not a <= value[name] <= b)
+
+
+def _accuracy_of_its_kind(problem: Problem) -> str:
     """What simulations of random problems of this kind, by n/d and c, say about the level of every degree."""
     if not problem.fresh and problem.eta > 0 and problem.steps == 1:
         return _accuracy_on_the_same_batch(problem)
@@ -310,7 +330,7 @@ def _accuracy_of_the_best(problem: Problem) -> str:
         return _SEVERAL[problem.batch]
     if problem.law.eigenvalues is not None and not problem.law.isotropic:
         return _accuracy_of_inputs(problem)
-    few, strong = problem.n > 4 * problem.d, max(problem.step.constant, problem.eta / np.sqrt(problem.n)) > 1
+    few, strong = problem.n > 4 * problem.d, max(problem.step.constant, problem.eta / np.sqrt(float(problem.n))) > 1
     numbers, within = _MEASURED[few, strong]
     ratio, size = "n/d from 4 to 100" if few else "n/d from 1 to 4", "1 < c ≤ 3" if strong else "c ≤ 1"
     other = (

@@ -51,6 +51,7 @@ _STAR = {1: 31, 2: 25, 3: 17}  # nodes of each coordinate along the teacher
 _LEAST = 1e-9  # probability of a node that is kept where the teacher has several
 DIVERGED = 1000.0  # growth of the residual's power from which on neurons are not followed
 _SPLINE = 0.2  # distance of the nodes of a smoothed function, in standard deviations: interpolated to 1e-5
+_MOST_POINTS = 1e6  # of such a spline: neurons that far out are beyond any theory
 
 
 @dataclass(frozen=True)
@@ -339,9 +340,11 @@ def _hermite(count: int) -> tuple[Array, Array]:
 def _on_lines(f: Function, t: Float[Array, "a u"], v: Float[Array, "a"]) -> Float[Array, "5 a u"]:
     """μ, k, k₂, e (`smooth`) and k'' at many means for each v, by splines through few."""
     reach = np.abs(t).max(1) + 1e-3
-    line = np.linspace(-1, 1, 9 + int(np.ceil((2 * reach / np.sqrt(v)).max() / _SPLINE)))
+    out, points = np.full((5, *t.shape), np.nan), (2 * reach / np.sqrt(v)).max() / _SPLINE
+    if not points < _MOST_POINTS:
+        return out
+    line = np.linspace(-1, 1, 9 + int(np.ceil(points)))
     parts = smooth(f, reach[:, None] * line, v[:, None])
-    out = np.full((5, *t.shape), np.nan)
     if not all(np.isfinite(part).all() for part in parts):
         return out
     for j in range(t.shape[0]):

@@ -22,6 +22,7 @@ from scipy.optimize import brentq  # pyright: ignore[reportUnknownVariableType]
 
 from onestride.functions import Function
 from onestride.problem import Problem
+from onestride.result import TheoryError
 from onestride.theory.profile.correlated import travel_correlated
 from onestride.theory.profile.one_neuron import Path, travel_fresh
 from onestride.theory.profile.same_samples import travel_again
@@ -31,8 +32,12 @@ _STEEP = 3.1
 
 
 def travel(problem: Problem, nodes: int = 31) -> Path:
-    """Follow the neurons through the problem's steps."""
-    return _travel(problem.replace(ridge=1.0), problem.sigma, problem.target, nodes)  # pyright: ignore[reportArgumentType]
+    """Follow the neurons through the problem's steps; `TheoryError` where numbers leave the range of floating point."""
+    try:
+        return _travel(problem.replace(ridge=1.0), problem.sigma, problem.target, nodes)  # pyright: ignore[reportArgumentType]
+    except np.linalg.LinAlgError:
+        steps = "a step" if problem.steps == 1 else f"{problem.steps} steps"
+        raise TheoryError(f"in the course of {steps} of this size numbers leave the range of floating point") from None
 
 
 @lru_cache(maxsize=8)
