@@ -22,7 +22,9 @@ from scipy.optimize import brentq  # pyright: ignore[reportUnknownVariableType]
 
 from onestride.functions import Function
 from onestride.problem import Problem
+from onestride.theory.profile.anisotropy import Sigma
 from onestride.theory.profile.correlated import travel_correlated
+from onestride.theory.profile.correlated_again import travel_correlated_again
 from onestride.theory.profile.one_neuron import Path, travel_fresh
 from onestride.theory.profile.same_samples import travel_again
 
@@ -40,11 +42,17 @@ def _travel(problem: Problem, sigma: Function, target: Function, nodes: int) -> 
     """The path serves every penalty; the functions are named since a registered name may change its meaning."""
     assert (sigma, target) == (problem.sigma, problem.target)
     if not problem.law.isotropic:
-        return travel_correlated(problem, nodes)
+        return travel_turned(problem, nodes)
     follow = travel_again if problem.batch == "reused" and problem.steps > 1 else travel_fresh
     path = follow(problem, nodes)
     steepness = path.steepness
     return path if not steepness > _STEEP else follow(problem, nodes, 1 / steepness)
+
+
+def travel_turned(problem: Problem, nodes: int, sigma: Sigma | None = None) -> Path:
+    """The same for inputs with a covariance, or for another draw of it."""
+    reused = problem.batch == "reused" and problem.steps > 1
+    return (travel_correlated_again if reused else travel_correlated)(problem, nodes, sigma)
 
 
 def leading_overlap(problem: Problem) -> float:
