@@ -10,7 +10,7 @@ of a step depend on g̃ along all orthonormal q_b that neurons have ever had wei
 
     mean     ω ← ω + τ Σ(Σ_b E[r k q_b·g̃] q_b + √φ₀ Σ_m E[r k ĝ_m] ν̂_m + B rest)        (Stein's formula; the rows' own parts of Gᵀĝ_m)
     noise    new directions Σν̂ of Gram matrix τ τ'φ₀E[g⊥g⊥'],  g⊥ = g less its part in the span of the ĝ
-    own      x = (A²/N) φ₀ E[m²(E σ'² − k²)] + what dropped directions hold,  m = Σ_s η_s r_s
+    own      x = (A²/N) φ₀ E m_A² + what dropped directions hold
 
 and all that a neuron's own weights do on a row is as in `same_samples`, |x|²/n being φ₀ there too. Σ = I gives `same_samples`.
 """
@@ -40,7 +40,7 @@ from onestride.theory.profile.one_neuron import (
     moved,
     own_growth,
 )
-from onestride.theory.profile.same_samples import ROWS, BatchRows, look_again, sobol_normals
+from onestride.theory.profile.same_samples import ROWS, BatchRows, look_again, sobol_normals, unseen, varying
 
 _FOLLOWED = 5  # directions beside the teacher's
 _PART = 1e-4  # squared length of a direction off others from which on it is one of its own
@@ -68,7 +68,7 @@ def travel_correlated_again(problem: Problem, nodes: int, sigma: Sigma | None = 
     normals = sobol_normals(3 + k + _FOLLOWED * (T - 1))
     frame, state, units = start(problem, sigma, nodes)
     labels, first = labels_at(problem, normals) + problem.noise * normals[:, k + 1], normals[:, : k + 1]
-    rows = BatchRows(labels, normals[:, k + 2], first, np.zeros((0, ROWS)), np.zeros(ROWS), np.zeros_like(state.A))
+    rows = unseen(labels, normals[:, k + 2], first, state)
     walk = _Walk(state, units, [], np.zeros_like(state.A), rows, units, first, [], 0 * units[0])
     powers, shares, bends, residuals, chance = list[float](), list[float](), list[Array](), list[Array](), 0.0
     for step, eta in enumerate(problem.etas):
@@ -130,7 +130,8 @@ def _advance(problem: Problem, sigma: Sigma, frame: Frame, walk: _Walk, seen: Se
     L, units, left = leading_of(frame, state, weights, vectors, k, _FOLLOWED)
     followed = rows.followed + eta * seen.R
     dropped = rows.dropped + (new**2).sum(1) - (held**2).sum(1) + left / sigma.moment(2)
-    noise = a**2 * phi0 * ((answer.square - answer.k**2) @ followed**2) / ROWS + dropped
+    own = rows.own + eta * seen.R * varying(answer)
+    noise = a**2 * phi0 * np.mean(own**2, axis=1) + dropped
     grows = [*walk.grows, eta * a * own_growth(problem, state, seen)]
     after = moved(problem, state, seen, eta)
     kept = np.prod(1 + np.stack(grows, axis=1)[:, None] * lam[:, None], axis=2)
@@ -148,7 +149,7 @@ def _advance(problem: Problem, sigma: Sigma, frame: Frame, walk: _Walk, seen: Se
     each = (after.weight * after.A) @ pulls / (after.weight @ after.A**2) * np.sqrt(problem.N)
     pull = walk.pull + np.tensordot(each, np.stack([*walk.q, *(vector / lam for vector in made[-NEW:])]), 1)
     functions = np.concatenate([rows.seen, right * np.sqrt(ROWS)])
-    rows = replace(rows, seen=functions, followed=followed, dropped=dropped)
+    rows = replace(rows, seen=functions, followed=followed, own=own, dropped=dropped)
     return replace(
         walk, state=state, units=units, grows=grows, noise=noise, rows=rows, places=[*walk.places, *places], pull=pull
     )
