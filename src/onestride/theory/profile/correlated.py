@@ -37,7 +37,7 @@ from onestride.theory.profile.anisotropy import (
 )
 from onestride.theory.profile.degrees import gauss_nodes
 from onestride.theory.profile.gradient_noise import ResidualLaw, noise_of
-from onestride.theory.profile.leading import frame as leading
+from onestride.theory.profile.leading import learned
 from onestride.theory.profile.lengths import step_law
 from onestride.theory.profile.moves import Moves
 from onestride.theory.profile.one_neuron import (
@@ -221,7 +221,7 @@ def course_directions(problem: Problem, course: Course) -> tuple[Directions, Mov
     """Rows, teacher and batch of the course, and what it made of the neurons."""
     sigma, frame, end, k = course.sigma, course.frame, course.end, problem.directions
     lam, stars, units = sigma.eigenvalues, list(course.units[:k]), np.stack(course.units)
-    E = leading(course, problem.d).E
+    E = learned(course)  # what M stretches is in F of `along`: in the rows as well, ±1 readouts under ar1 were up to 50 % off
     # beside a spike's coordinate, or random lengths, a second direction counts to first order
     several = sigma.spike is None and problem.law.freedom is None
     rows = [np.tensordot(line, units, 1) for line in (E if several else E[:1])]

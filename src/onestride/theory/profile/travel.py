@@ -5,7 +5,7 @@ t ← (1 − c₁²η) t + c₁η (c⋆₁β⋆ + ν), |ν|² = φ₀E r², and 
 K = c₁² XXᵀ/n + φ₀ Var σ', whose largest eigenvalue is c₁²(1 + √φ₀)² + φ₀ Var σ':
 
     fresh     (1 − c₁²η)² + φ₀(c₁²η)² ≤ 1,  that is  c₁²η ≤ 2/(1 + φ₀)
-    reused    c₁²η ≤ 2/((1 + √φ₀)² + φ₀ Var σ'/c₁²)
+    reused    c₁²η ≤ 2/((1 + √φ₀)² + φ₀ Var σ'/c₁²);  with Σ for (1 + √φ₀)² the upper end of the spectrum of XXᵀ/n
     Σ         (fresh) Σ_p φ₀c₁²ηλ_p/(2 − c₁²ηλ_p) ≤ d: t along the eigenvector of λ follows the first line with λη for η, c₁²Σ_p λ_pt_p² in E r²
 
 Beyond, the residual grows from step to step. The gradient of labels knows no such bound.
@@ -18,7 +18,10 @@ from functools import lru_cache
 from typing import cast
 
 import numpy as np
-from scipy.optimize import brentq  # pyright: ignore[reportUnknownVariableType]
+from scipy.optimize import (  # pyright: ignore[reportUnknownVariableType]
+    brentq,
+    minimize_scalar,
+)
 
 from onestride.functions import Function
 from onestride.problem import Problem
@@ -69,7 +72,21 @@ def stable(problem: Problem) -> float:
     if problem.batch == "fresh":
         return 2 / (1 + phi0) if problem.law.isotropic else _stable_under(problem, phi0)
     linear = sigma.coefficients[1] ** 2
-    return float(2 * linear / ((1 + np.sqrt(phi0)) ** 2 * linear + phi0 * sigma.derivative_variance))
+    edge = (1 + np.sqrt(phi0)) ** 2 if problem.law.isotropic else _edge_under(problem, phi0)
+    return float(2 * linear / (edge * linear + phi0 * sigma.derivative_variance))
+
+
+def _edge_under(problem: Problem, phi0: float) -> float:
+    """The largest eigenvalue of XXᵀ/n: the least of 1/s + φ₀ Σ_p λ_p/(1 − sλ_p)/d over s below one over the largest λ."""
+    assert problem.law.eigenvalues is not None
+    lam = problem.law.eigenvalues(problem.d)
+
+    def at(s: float) -> float:
+        return 1 / s + phi0 * float(np.mean(lam / (1 - s * lam)))
+
+    top = 1 / float(lam.max())
+    found = minimize_scalar(at, bounds=(1e-6 * top, (1 - 1e-9) * top), method="bounded", options={"xatol": 1e-9 * top})
+    return float(found.fun)
 
 
 def _stable_under(problem: Problem, phi0: float) -> float:
