@@ -76,6 +76,11 @@ class Course(Path):
     pull: Vector
 
     @property
+    def kept(self) -> Float[Array, "a d"]:
+        """Π_t(1 + g_tλ)."""
+        return np.prod(1 + self.grows[:, None] * self.sigma.eigenvalues[:, None], axis=2)
+
+    @property
     def turned(self) -> float:
         """|Π_t(1 + g_tλ) − 1| along the largest eigenvector, root mean square over the neurons."""
         change = np.prod(1 + self.grows * self.sigma.eigenvalues.max(), axis=1) - 1
@@ -252,7 +257,10 @@ def course_directions(problem: Problem, course: Course) -> tuple[Directions, Mov
         moments[0][-1, -1] = 0.0
         moments[1][-1], moments[1][:, -1] = 0.0, 0.0
     batches = (power, spread, frame.inner(course.shared, course.shared), residual, *moments)
-    neurons = (end.A, end.weight, end.L @ on_rows, end.L @ on_further, further, course.bends.sum(1), course.noise)
+    # M̂ takes steps for one matrix, of which neurons see other shares: ν²M̂²'s noise is at most what they have, x
+    most = np.sqrt(course.noise / np.maximum(spread * (course.kept**2).max(1), 1e-300))
+    nu = np.clip(course.bends.sum(1), -most, most)
+    neurons = (end.A, end.weight, end.L @ on_rows, end.L @ on_further, further, nu, course.noise)
     return at, Moves(*neurons, course.grows, own_noise, *batches, gauss_nodes(noise.bulk_law()))
 
 

@@ -285,7 +285,7 @@ class Builder:
         p, m = (index.ravel() for index in np.indices((lam.size, law.weight.size)))
         lam, gamma, nu, spread = lam[p], gamma[p], w.quadratic[:, None], moves.spread
         moved = (1 + nu * np.sqrt(lam * gamma) * law.eigenvalue[m]) ** 2 + nu**2 * lam * spread * (1 - gamma)
-        higher = (w.noise - w.quadratic**2 * spread)[:, None] * lam**2 * (law.power[m] / moves.power)
+        higher = (w.noise[:, None] - kept[:, p] * nu**2 * spread) * lam**2 * (law.power[m] / moves.power)
         return (kept[:, p] * lam * moved + higher) / left, nodes.share[p] * law.weight[m], law.weight
 
     def on_nodes(

@@ -138,7 +138,7 @@ def look_again(problem: Problem, state: State, rows: BatchRows) -> Seen:
         F, spread, longer = put_out(problem, state, answer)
         r = r - F - (state.weight * state.A**2) @ (shift * size) - np.sqrt(spread) * rows.noise
     turned = (answer.square_slope / 2 - answer.k * answer.bent) * size
-    turned /= size**2 + _FLAT**2 * problem.sigma.derivative_variance
+    turned /= size**2 + _FLAT**2 * max(problem.sigma.derivative_variance, 1e-12)
     k = answer.k + (state.A / np.sqrt(problem.N))[:, None] * shift * turned
     square = k**2 + size**2
     return Seen(rows.u, np.full(ROWS, 1 / ROWS), answer._replace(k=k, square=square), r, longer, r**2)
