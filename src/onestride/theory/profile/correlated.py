@@ -226,7 +226,9 @@ def course_directions(problem: Problem, course: Course) -> tuple[Directions, Mov
     """Rows, teacher and batch of the course, and what it made of the neurons."""
     sigma, frame, end, k = course.sigma, course.frame, course.end, problem.directions
     lam, stars, units = sigma.eigenvalues, list(course.units[:k]), np.stack(course.units)
-    E = learned(course)  # what M stretches is in F of `along`: in the rows as well, ±1 readouts under ar1 were up to 50 % off
+    E = learned(
+        course
+    )  # what M stretches is in F of `along`: in the rows as well, ±1 readouts under ar1 were up to 50 % off
     # beside a spike's coordinate, or random lengths, a second direction counts to first order
     several = sigma.spike is None and problem.law.freedom is None
     rows = [np.tensordot(line, units, 1) for line in (E if several else E[:1])]

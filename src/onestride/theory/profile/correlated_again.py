@@ -94,9 +94,7 @@ def travel_correlated_again(problem: Problem, nodes: int, sigma: Sigma | None = 
     law = compressed(signal) if max(powers) > 0 else None
     each = np.stack(bends, axis=1) * (state.A / np.sqrt(problem.N))[:, None]
     path = (state, problem.etas, tuple(powers), each, own, power, phi0, law, luck(problem, state, chance))
-    return Course(
-        *path, sigma, frame, tuple(walk.units), shared, walk.noise, np.stack(walk.grows, axis=1), walk.pull
-    )
+    return Course(*path, sigma, frame, tuple(walk.units), shared, walk.noise, np.stack(walk.grows, axis=1), walk.pull)
 
 
 def _seen_again(problem: Problem, sigma: Sigma, frame: Frame, walk: _Walk, normals: Float[Array, "q more"]) -> _Walk:
@@ -109,7 +107,9 @@ def _seen_again(problem: Problem, sigma: Sigma, frame: Frame, walk: _Walk, norma
             q.append(rest / np.sqrt(norm))
             fresh = np.concatenate([fresh, normals[:, used : used + 1]], axis=1)
             used += 1
-    carried = np.array([[e[place] @ np.sqrt(sigma.eigenvalues) / problem.d for place in walk.places] for e in walk.units])
+    carried = np.array(
+        [[e[place] @ np.sqrt(sigma.eigenvalues) / problem.d for place in walk.places] for e in walk.units]
+    )
     u = fresh @ frame.gram(q, walk.units) + np.sqrt(problem.d / problem.step_samples) * (carried @ walk.rows.seen).T
     return replace(walk, rows=replace(walk.rows, u=u), q=q, fresh=fresh)
 
@@ -126,7 +126,7 @@ def _advance(problem: Problem, sigma: Sigma, frame: Frame, walk: _Walk, seen: Se
     made = np.zeros((NEW * (step + 1), *walk.pull.shape))
     made[np.arange(len(made)), [*walk.places, *places]] = np.sqrt(lam)
     weights = np.concatenate([state.L, g @ walk.fresh / ROWS, np.sqrt(phi0) * known, held], axis=1)
-    vectors = [*walk.units, *(lam * e for e in walk.q), *made]
+    vectors = [*walk.units, *(lam * e for e in walk.q), *(made[m] for m in range(len(made)))]
     L, units, left = leading_of(frame, state, weights, vectors, k, _FOLLOWED)
     followed = rows.followed + eta * seen.R
     dropped = rows.dropped + (new**2).sum(1) - (held**2).sum(1) + left / sigma.moment(2)

@@ -117,9 +117,7 @@ def travel_again(problem: Problem, nodes: int, scale: float = 1.0) -> Path:
     )
 
 
-def unseen(
-    labels: Float[Array, "q"], noise: Float[Array, "q"], u: Float[Array, "q dirs"], state: State
-) -> BatchRows:
+def unseen(labels: Float[Array, "q"], noise: Float[Array, "q"], u: Float[Array, "q dirs"], state: State) -> BatchRows:
     """The rows before the first step."""
     none, own = np.zeros((0, ROWS)), np.zeros((state.A.size, ROWS))
     return BatchRows(labels, noise, u, none, np.zeros(ROWS), own, np.zeros_like(state.A))

@@ -18,10 +18,7 @@ from functools import lru_cache
 from typing import cast
 
 import numpy as np
-from scipy.optimize import (  # pyright: ignore[reportUnknownVariableType]
-    brentq,
-    minimize_scalar,
-)
+from scipy.optimize import brentq  # pyright: ignore[reportUnknownVariableType]
 
 from onestride.functions import Function
 from onestride.problem import Problem
@@ -81,12 +78,11 @@ def _edge_under(problem: Problem, phi0: float) -> float:
     assert problem.law.eigenvalues is not None
     lam = problem.law.eigenvalues(problem.d)
 
-    def at(s: float) -> float:
-        return 1 / s + phi0 * float(np.mean(lam / (1 - s * lam)))
+    def slope(s: float) -> float:
+        return phi0 * float(np.mean((s * lam / (1 - s * lam)) ** 2)) - 1
 
-    top = 1 / float(lam.max())
-    found = minimize_scalar(at, bounds=(1e-6 * top, (1 - 1e-9) * top), method="bounded", options={"xatol": 1e-9 * top})
-    return float(found.fun)
+    s = cast("float", brentq(slope, 0.0, (1 - 1e-12) / float(lam.max()), xtol=1e-15))
+    return float(1 / s + phi0 * np.mean(lam / (1 - s * lam)))
 
 
 def _stable_under(problem: Problem, phi0: float) -> float:
