@@ -260,7 +260,7 @@ def course_directions(problem: Problem, course: Course) -> tuple[Directions, Mov
         moments[1][-1], moments[1][:, -1] = 0.0, 0.0
     batches = (power, spread, frame.inner(course.shared, course.shared), residual, *moments)
     # M̂ takes steps for one matrix, of which neurons see other shares: ν²M̂²'s noise is at most what they have, x
-    most = np.sqrt(course.noise / np.maximum(spread * (course.kept**2).max(1), 1e-300))
+    most = np.sqrt(np.maximum(course.noise, 0.0) / np.maximum(spread * (course.kept**2).max(1), 1e-300))
     nu = np.clip(course.bends.sum(1), -most, most)
     neurons = (end.A, end.weight, end.L @ on_rows, end.L @ on_further, further, nu, course.noise)
     return at, Moves(*neurons, course.grows, own_noise, *batches, gauss_nodes(noise.bulk_law()))
