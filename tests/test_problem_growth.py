@@ -89,9 +89,9 @@ def test_only_the_profile_theory_describes_several_steps(method):
         one.predict(make(steps=2), method=method)
 
 
-def test_several_steps_on_one_batch_need_the_identity():
-    with pytest.raises(one.TheoryError, match="several steps on one batch needs inputs with identity covariance"):
-        one.predict(make(steps=2, inputs="ar1", batch="reused"))
+def test_several_steps_on_one_batch_need_rows_of_one_length():
+    with pytest.raises(one.TheoryError, match="several steps on one batch needs inputs without random lengths"):
+        one.predict(make(steps=2, inputs="elliptic", batch="reused"))
 
 
 def test_closed_forms_refuse_too():

@@ -5,9 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-import onestride as one
 from onestride import Covariance, Problem, Step
-from onestride.result import Status
 from onestride.simulation.network import draw_network, draw_teacher, trained_weights
 from onestride.theory.profile import covariance, schedule
 from onestride.theory.profile.anisotropy import directions, sigma_of
@@ -84,12 +82,6 @@ def test_descent_is_stable_up_to_the_bound():
         p = p.replace(step=Step(constant=factor * stable(p), exponent=0.0))
         assert (travel(p).powers[-1] > travel(p).powers[3]) == grows
     assert_close(stable(p.replace(inputs=Covariance((1.0,) * p.d))), 2 / (1 + p.d / p.n), rel=1e-9)
-
-
-def test_one_batch_is_refused():
-    found = one.predict(problem(batch="reused"), throw=False)
-    assert found.status is Status.ASSUMPTION
-    assert "one batch needs inputs with identity covariance" in found.message
 
 
 @pytest.mark.long

@@ -33,10 +33,10 @@ def beyond_the_model(problem: Problem, *, schedules: bool = False, same_batch: b
     if problem.steps > 1 and problem.step.constant > 0:
         if not schedules:
             return f"this theory describes one gradient step, got steps={problem.steps}"
-        if problem.batch == "reused" and not problem.law.isotropic:
+        if problem.batch == "reused" and problem.law.freedom is not None:
             return (
-                f"the theory of several steps on one batch needs inputs with identity covariance, got inputs={problem.inputs!r} with batch="
-                '"reused": a row would carry what it has seen along every power of the covariance'
+                f"the theory of several steps on one batch needs inputs without random lengths, got inputs={problem.inputs!r} with batch="
+                '"reused": a long row carries more of what it has seen'
             )
     if not problem.fresh and problem.step.constant > 0:
         reason = _on_the_same_batch(problem, described=same_batch)

@@ -29,7 +29,9 @@ problems of other inputs; that of degrees is where a block of dimension B_l visi
     shrunk     several steps that leave the rest of the weights of more than a tenth of the neurons below half of its variance, as saturating
                neurons do (tanh, n = 8d = 4,000, ten steps of √n on labels z⋆: test error 10 % low; two steps, above half: 0.3 %)
     travelled  several steps on inputs that are not isotropic: neurons moved by more than 1.5 of their length; first weights along the
-               largest eigenvector changed by more than 0.4 of themselves; or a literal gradient with c₁²η above 3 times its bound
+               largest eigenvector changed by more than 0.4 of themselves; or a literal gradient with c₁²η above 3 times its bound, on one
+               batch from three steps on above its bound: a few eigenvectors of the batch grow, and of a linear network (power, d = 577, 1.5
+               times the bound) the residual's power differs by a half from draw to draw
     further    several steps with several directions or a covariance: weights above 0.25 along directions beyond those resolved
     degrees    degrees beyond those resolved that are not yet noise, B_l < 3 max(n, N)
     stretched  of several directions those that the step does not learn: M stretches neurons along them from variance G to E, which

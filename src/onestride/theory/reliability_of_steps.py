@@ -88,6 +88,11 @@ def _under_a_covariance(problem: Problem, path: Path, length: float) -> str | No
             "themselves: teachers of one law then differ too much for few of them to stand for all"
         )
     bound, size = stable(problem), problem.sigma.coefficients[1] ** 2 * max(problem.etas)
+    if problem.batch == "reused" and problem.steps > 2 and problem.gradient == "full" and size > bound:
+        return (
+            f"{problem.steps} steps on one batch of inputs with a covariance are beyond the largest with which descent is stable, c₁²η = {size:.3g} "
+            f"with a bound of {bound:.3g}: along the batch's largest eigenvectors, few and others in every draw, residuals grow"
+        )
     if problem.gradient == "full" and size > _BEYOND * bound:
         return (
             f"several steps on inputs with a covariance are far beyond the largest with which descent is stable, c₁²η = {size:.3g} with a "

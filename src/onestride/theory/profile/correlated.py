@@ -37,7 +37,7 @@ from onestride.theory.profile.anisotropy import (
 )
 from onestride.theory.profile.degrees import gauss_nodes
 from onestride.theory.profile.gradient_noise import ResidualLaw, noise_of
-from onestride.theory.profile.leading import frame as leading
+from onestride.theory.profile.leading import learned
 from onestride.theory.profile.lengths import step_law
 from onestride.theory.profile.moves import Moves
 from onestride.theory.profile.one_neuron import (
@@ -57,7 +57,7 @@ from onestride.theory.profile.one_neuron import (
 )
 
 _NOISES = 3  # directions beside the teacher's that are followed
-_NEW = 2  # directions of noise that a step may add
+NEW = 2  # directions of noise that a step may add
 _LEAST = 1e-9  # squared length of a direction below which it is none
 
 
@@ -74,6 +74,11 @@ class Course(Path):
     noise: Float[Array, "a"]
     grows: Float[Array, "a t"]
     pull: Vector
+
+    @property
+    def kept(self) -> Float[Array, "a d"]:
+        """Π_t(1 + g_tλ)."""
+        return np.prod(1 + self.grows[:, None] * self.sigma.eigenvalues[:, None], axis=2)
 
     @property
     def turned(self) -> float:
@@ -97,7 +102,8 @@ class _Walk:
 def travel_correlated(problem: Problem, nodes: int, sigma: Sigma | None = None) -> Path:
     """Follow the neurons through steps on fresh batches of inputs with covariance Σ."""
     sigma = sigma_of(problem) if sigma is None else sigma
-    frame, walk = _start(problem, sigma, nodes)
+    frame, state, units = start(problem, sigma, nodes)
+    walk = _Walk(state, units, np.zeros_like(state.A), [], 0 * units[0], 0 * units[0])
     seen, bent, powers, chance = list[Seen](), list[Bend](), list[float](), 0.0
     for step, eta in enumerate(problem.etas):
         seen.append(look(problem, walk.state))
@@ -121,9 +127,9 @@ def travel_correlated(problem: Problem, nodes: int, sigma: Sigma | None = None) 
     )
 
 
-def _start(problem: Problem, sigma: Sigma, nodes: int) -> tuple[Frame, _Walk]:
-    """Before the first step: A/√N along Σ^{1/2}p. The vectors are the teacher's, p, `_NEW` of every batch, and what else M̂ knows."""
-    d, k, made = problem.d, problem.directions, _NEW * problem.steps + 1
+def start(problem: Problem, sigma: Sigma, nodes: int) -> tuple[Frame, State, list[Vector]]:
+    """Before the first step: A/√N along Σ^{1/2}p. The vectors are the teacher's, p, `NEW` of every batch, and what else M̂ knows."""
+    d, k, made = problem.d, problem.directions, NEW * problem.steps + 1
     noises = np.tile(sigma.eigenvalues / d, (made, 1))
     frame = Frame(
         np.concatenate([sigma.energy, np.full((1, d), 1 / d), noises]), sigma.spike, _at_spike(problem, sigma)
@@ -133,9 +139,9 @@ def _start(problem: Problem, sigma: Sigma, nodes: int) -> tuple[Frame, _Walk]:
     output = np.zeros((k + made + 2, d))
     output[k] = np.sqrt(sigma.eigenvalues)
     state = untrained(problem, nodes)
-    L, units, _ = _leading(frame, state, state.L, [*stars, output], k)
+    L, units, _ = leading_of(frame, state, state.L, [*stars, output], k)
     kappa = np.array([frame.inner(e, e, sigma.eigenvalues) for e in units])
-    return frame, _Walk(replace(state, L=L, kappa=kappa), units, np.zeros_like(state.A), [], 0 * output, 0 * output)
+    return frame, replace(state, L=L, kappa=kappa), units
 
 
 def _at_spike(problem: Problem, sigma: Sigma) -> Float[Array, "vectors"] | None:
@@ -145,10 +151,11 @@ def _at_spike(problem: Problem, sigma: Sigma) -> Float[Array, "vectors"] | None:
     k, steps = problem.directions, problem.steps
     whole = Step(constant=sum(problem.etas), exponent=0.0)
     *taught, p, nu = cast("Array", directions(problem.replace(step=whole, steps=1), sigma).frame.at_spike)
-    out = np.zeros(k + 1 + _NEW * steps + 1)
+    out = np.zeros(k + 1 + NEW * steps + 1)
     out[:k], out[k] = taught, p
     length = np.sqrt(problem.d / problem.step_samples * step_law(problem).batch)
-    out[k + 1 : -1 : _NEW] = nu / (max(length, 1e-300) * np.sqrt(steps))
+    once = problem.batch == "reused"  # one batch has one ν, and later ones are across it
+    out[k + 1 : -1 : NEW * (steps if once else 1)] = nu / (max(length, 1e-300) * np.sqrt(1 if once else steps))
     return out
 
 
@@ -161,15 +168,15 @@ def _advance(
     wr, answer = seen.w * seen.power, seen.response
     root = np.sqrt(phi0 * wr)
     shared = tau[:, None] * answer.k * root
-    turn = np.linalg.svd(np.sqrt(state.weight)[:, None] * shared, full_matrices=False)[2][:_NEW]
-    held, first = shared @ turn.T, k + 1 + _NEW * step
+    turn = np.linalg.svd(np.sqrt(state.weight)[:, None] * shared, full_matrices=False)[2][:NEW]
+    held, first = shared @ turn.T, k + 1 + NEW * step
     made = np.zeros((len(turn), *walk.shared.shape))
     made[np.arange(len(turn)), first + np.arange(len(turn))] = np.sqrt(lam)
     B = own_growth(problem, state, seen)
     mean = tau[:, None] * ((answer.k * (seen.w * seen.R)) @ seen.u)
     weights = np.concatenate([state.L, mean, held], axis=1)
     vectors = [*walk.units, *(lam * e for e in walk.units), *(made[m] for m in range(len(turn)))]
-    L, units, dropped = _leading(frame, state, weights, vectors, k)
+    L, units, dropped = leading_of(frame, state, weights, vectors, k)
     private = tau**2 * phi0 * (answer.square @ wr) - (held**2).sum(1)
     noise = walk.noise * (1 + tau * B) ** 2 + private + dropped / sigma.moment(2)
     grows = [*walk.grows, tau * B]
@@ -197,8 +204,8 @@ def _advance(
     return _Walk(state, units, noise, grows, known, pull)
 
 
-def _leading(
-    frame: Frame, state: State, weights: Float[Array, "a raw"], vectors: list[Vector], k: int
+def leading_of(
+    frame: Frame, state: State, weights: Float[Array, "a raw"], vectors: list[Vector], k: int, count: int = _NOISES
 ) -> tuple[Float[Array, "a dirs"], list[Vector], Float[Array, "a"]]:
     """Weights on the teacher's directions (the first k of `vectors`) and on those that hold most off them; what is dropped."""
     stars = vectors[:k]
@@ -208,7 +215,7 @@ def _leading(
     real = values > _LEAST * values.max()
     values, Q = values[real], Q[:, real]
     on = weights @ (Q * np.sqrt(values))
-    turn = np.linalg.svd(np.sqrt(state.weight)[:, None] * on, full_matrices=False)[2][:_NOISES]
+    turn = np.linalg.svd(np.sqrt(state.weight)[:, None] * on, full_matrices=False)[2][:count]
     combined = turn @ (Q / np.sqrt(values)).T
     units = [*stars, *(np.tensordot(line, np.stack(off), 1) for line in combined)]
     held = on @ turn.T
@@ -219,7 +226,9 @@ def course_directions(problem: Problem, course: Course) -> tuple[Directions, Mov
     """Rows, teacher and batch of the course, and what it made of the neurons."""
     sigma, frame, end, k = course.sigma, course.frame, course.end, problem.directions
     lam, stars, units = sigma.eigenvalues, list(course.units[:k]), np.stack(course.units)
-    E = leading(course, problem.d).E
+    E = learned(
+        course
+    )  # what M stretches is in F of `along`: in the rows as well, ±1 readouts under ar1 were up to 50 % off
     # beside a spike's coordinate, or random lengths, a second direction counts to first order
     several = sigma.spike is None and problem.law.freedom is None
     rows = [np.tensordot(line, units, 1) for line in (E if several else E[:1])]
@@ -250,7 +259,10 @@ def course_directions(problem: Problem, course: Course) -> tuple[Directions, Mov
         moments[0][-1, -1] = 0.0
         moments[1][-1], moments[1][:, -1] = 0.0, 0.0
     batches = (power, spread, frame.inner(course.shared, course.shared), residual, *moments)
-    neurons = (end.A, end.weight, end.L @ on_rows, end.L @ on_further, further, course.bends.sum(1), course.noise)
+    # M̂ takes steps for one matrix, of which neurons see other shares: ν²M̂²'s noise is at most what they have, x
+    most = np.sqrt(np.maximum(course.noise, 0.0) / np.maximum(spread * (course.kept**2).max(1), 1e-300))
+    nu = np.clip(course.bends.sum(1), -most, most)
+    neurons = (end.A, end.weight, end.L @ on_rows, end.L @ on_further, further, nu, course.noise)
     return at, Moves(*neurons, course.grows, own_noise, *batches, gauss_nodes(noise.bulk_law()))
 
 

@@ -48,7 +48,7 @@ from onestride.theory.profile.anisotropy import (
     of_many,
     sigma_of,
 )
-from onestride.theory.profile.correlated import Course, course_directions, travel_correlated
+from onestride.theory.profile.correlated import Course, course_directions
 from onestride.theory.profile.drift import AGAIN, Second, left_over, moved_means
 from onestride.theory.profile.harmonics import HIGHEST_DEGREE, multiplicity, radius_rule, resolve, sphere_rule
 from onestride.theory.profile.lengths import length_rule
@@ -65,7 +65,7 @@ from onestride.theory.profile.sectors import (
     with_factors,
 )
 from onestride.theory.profile.several import Sight
-from onestride.theory.profile.travel import travel
+from onestride.theory.profile.travel import travel, travel_turned
 
 # 20 in the place of 10, 12 of 7, 24 of 12 or 5 of 3 move errors by 0.13 % at most (ar1 and power, n = 1,200, d = 600)
 _EIGENVALUES = 10  # bins of log λ in sector 1
@@ -96,7 +96,7 @@ def build(problem: Problem, *, nodes: int = 31, min_weight: float = 1e-7, likeli
             courses = (
                 travel(problem, nodes)  # kept
                 if given is sigma and not problem.law.isotropic
-                else travel_correlated(problem, nodes, given)
+                else travel_turned(problem, nodes, given)
                 for given in (one, sigma)
             )
             course = next((c for c in courses if isinstance(c, Course) and c.residual is not None), None)
@@ -285,7 +285,7 @@ class Builder:
         p, m = (index.ravel() for index in np.indices((lam.size, law.weight.size)))
         lam, gamma, nu, spread = lam[p], gamma[p], w.quadratic[:, None], moves.spread
         moved = (1 + nu * np.sqrt(lam * gamma) * law.eigenvalue[m]) ** 2 + nu**2 * lam * spread * (1 - gamma)
-        higher = (w.noise - w.quadratic**2 * spread)[:, None] * lam**2 * (law.power[m] / moves.power)
+        higher = (w.noise[:, None] - kept[:, p] * nu**2 * spread) * lam**2 * (law.power[m] / moves.power)
         return (kept[:, p] * lam * moved + higher) / left, nodes.share[p] * law.weight[m], law.weight
 
     def on_nodes(

@@ -32,15 +32,25 @@ def frame(path: Path, d: int) -> Frame:
     k = end.taught
     star = np.eye(L.shape[1])[:k]
     values, V = np.linalg.svd(np.vstack([L, changed(path, d) @ star]))[1:]
-    E = V[: 2 if values[1] > _SECOND else 1]
-    sign = np.sign((end.weight * end.A) @ (end.L @ E.T))
-    E = E * np.where(sign == 0, 1, sign)[:, None]
+    E = _forward(path, V[: 2 if values[1] > _SECOND else 1])
     left, turn = np.linalg.eigh(np.eye(k) - E[:, :k].T @ E[:, :k])
     length = np.sqrt(np.maximum(left, 0.0))
     e = turn.T @ (star - E[:, :k].T @ E) * np.where(length > 1e-5, 1 / np.maximum(length, 1e-5), 0.0)[:, None]
     known = np.vstack([E, e])
     values, V = np.linalg.svd(L - (L @ known.T) @ known, full_matrices=False)[1:]
     return Frame(E, e, turn * length, V[: 1 if values[0] ** 2 > _NEGLIGIBLE else 0])
+
+
+def learned(path: Path) -> Float[Array, "m dirs"]:
+    """The directions along which neurons have weights on average: E without what M has made of their first weights along the teacher."""
+    values, V = np.linalg.svd(np.sqrt(path.end.weight)[:, None] * path.end.L)[1:]
+    return _forward(path, V[: 2 if values[1] > _SECOND else 1])
+
+
+def _forward(path: Path, E: Float[Array, "m dirs"]) -> Float[Array, "m dirs"]:
+    """With the sign that readouts have along each."""
+    sign = np.sign((path.end.weight * path.end.A) @ (path.end.L @ E.T))
+    return E * np.where(sign == 0, 1, sign)[:, None]
 
 
 def to_first_order(path: Path, resolved: int) -> float:

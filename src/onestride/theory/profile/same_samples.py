@@ -6,10 +6,11 @@ A step on residuals r adds to the neurons the noise vectors Xᵀg_A/n, g_A = r k
     row        u_m = x·ν̂_m = fresh N(0, 1) + √φ₀ ĝ_m           what a row has seen it carries in its coordinates
     mean       L ← L + τ E[r k u]                              E over the rows of the batch: r and u are no longer independent
     noise      new directions with Gram matrix τ τ' φ₀ E[g⊥ g⊥'],  g⊥ = g less its part in the span of the ĝ
-    private    σ'(w·x) of a neuron differs from k: its weights follow the rows one by one. On a row, with m = Σ_s η_s r_s,
-               h shifts by (A/√N) φ₀ m (σ' − k):   f by φ₀ m E_A[A²(E σ'² − k²)],   k by (A/√N) φ₀ m (½ ∂E σ'²/∂t − k k')
-    own        v = b² + (A²/N) φ₀ E[m² (E σ'² − k²)] + what dropped directions hold
-    residual   r = y − F(u) − φ₀ m E_A[A²(E σ'² − k²)] − √(Var f) n_i,   n_i the same in every step
+    private    σ'(w·x) of a neuron differs from k by δ_s, E δ² = E σ'² − k²: its weights follow the rows one by one. On a row h shifts by
+               (A/√N) φ₀ Σ_s η_s r_s δ_s. The δ of all steps are taken for one variable times its size: with m_A = Σ_s η_s r_s (E δ_s²)^½
+               f shifts by φ₀ E_A[A² m_A (E δ²)^½],   k by (A/√N) φ₀ m_A (½ ∂E σ'²/∂t − k k')/(E δ²)^½
+    own        v = b² + (A²/N) φ₀ E m_A² + what dropped directions hold
+    residual   r = y − F(u) − φ₀ E_A[A² m_A (E δ²)^½] − √(Var f) n_i,   n_i the same in every step
 
 M̂ = Σ η_tκ_t M_t/Σ ηκ is now one M of n_step samples, whose residual is the mean of r_t with the weights η_tκ_t. Everything else is
 as on fresh batches. Expectations over rows are means over Sobol's points, made normal: for 2¹³ of them within 0.2 %.
@@ -31,6 +32,7 @@ from onestride.theory.profile.one_neuron import (
     DIVERGED,
     Bend,
     Path,
+    Response,
     Seen,
     State,
     by_chance,
@@ -45,18 +47,20 @@ from onestride.theory.profile.one_neuron import (
 
 ROWS = 2**13
 _NEW = 2  # directions of noise that a step may add
+_FLAT = 0.05  # of their first size: slopes of saturated neurons that differ less are not divided by that
 _LEAST = 1e-7  # squared weights on a direction below which it goes to v
 
 
 @dataclass(frozen=True)
 class BatchRows:
-    """The rows of the batch: labels y, n_i, coordinates u, the functions ĝ, m = Σ_s η_s r_s; and what neurons hold on dropped ĝ."""
+    """The rows of the batch: labels y, n_i, coordinates u, the functions ĝ, Σ_s η_s r_s and m_A; and what neurons hold on dropped ĝ."""
 
     labels: Float[Array, "q"]
     noise: Float[Array, "q"]
     u: Float[Array, "q dirs"]
     seen: Float[Array, "m q"]
     followed: Float[Array, "q"]
+    own: Float[Array, "a q"]
     dropped: Float[Array, "a"]
 
 
@@ -79,8 +83,7 @@ def travel_again(problem: Problem, nodes: int, scale: float = 1.0) -> Path:
     bends: list[Array] = []
     chance = 0.0
     residuals: list[Array] = []
-    none = np.zeros((0, ROWS))
-    rows = BatchRows(labels, normals[:, k + 2], normals[:, : k + 1], none, np.zeros(ROWS), np.zeros_like(state.A))
+    rows = unseen(labels, normals[:, k + 2], normals[:, : k + 1], state)
     for step, eta in enumerate(problem.etas):
         seen = look_again(problem, state, rows)
         powers.append(float(np.mean(seen.power)))
@@ -114,16 +117,29 @@ def travel_again(problem: Problem, nodes: int, scale: float = 1.0) -> Path:
     )
 
 
+def unseen(labels: Float[Array, "q"], noise: Float[Array, "q"], u: Float[Array, "q dirs"], state: State) -> BatchRows:
+    """The rows before the first step."""
+    none, own = np.zeros((0, ROWS)), np.zeros((state.A.size, ROWS))
+    return BatchRows(labels, noise, u, none, np.zeros(ROWS), own, np.zeros_like(state.A))
+
+
+def varying(seen: Response) -> Float[Array, "a q"]:
+    """(E σ'² − k²)^½, by which the slopes of neurons of one readout differ."""
+    return np.sqrt(np.maximum(seen.square - seen.k**2, 0.0))
+
+
 def look_again(problem: Problem, state: State, rows: BatchRows) -> Seen:
     """What the batch shows when it comes again."""
     answer, r, longer = respond(problem, state, rows.u), rows.labels, np.zeros(ROWS)
-    shift = problem.d / problem.step_samples * rows.followed  # φ₀ m
-    own = answer.square - answer.k**2
+    size, shift = varying(answer), problem.d / problem.step_samples * rows.own  # φ₀ m_A
     if problem.gradient == "full":
         F, spread, longer = put_out(problem, state, answer)
-        r = r - F - shift * ((state.weight * state.A**2) @ own) - np.sqrt(spread) * rows.noise
-    k = answer.k + np.outer(state.A / np.sqrt(problem.N), shift) * (answer.square_slope / 2 - answer.k * answer.bent)
-    return Seen(rows.u, np.full(ROWS, 1 / ROWS), answer._replace(k=k), r, longer, r**2)
+        r = r - F - (state.weight * state.A**2) @ (shift * size) - np.sqrt(spread) * rows.noise
+    turned = (answer.square_slope / 2 - answer.k * answer.bent) * size
+    turned /= size**2 + _FLAT**2 * max(problem.sigma.derivative_variance, 1e-12)
+    k = answer.k + (state.A / np.sqrt(problem.N))[:, None] * shift * turned
+    square = k**2 + size**2
+    return Seen(rows.u, np.full(ROWS, 1 / ROWS), answer._replace(k=k, square=square), r, longer, r**2)
 
 
 def step_again(
@@ -141,7 +157,8 @@ def step_again(
     functions = right * np.sqrt(ROWS)
     followed = rows.followed + eta * seen.R
     dropped = rows.dropped + (new**2).sum(1) - (held**2).sum(1)
-    private = a**2 * phi0 * ((seen.response.square - seen.response.k**2) @ followed**2) / ROWS
+    own = rows.own + eta * seen.R * varying(seen.response)
+    private = a**2 * phi0 * np.mean(own**2, axis=1)
     after = moved(problem, state, seen, eta)
     after = replace(
         after,
@@ -151,4 +168,5 @@ def step_again(
         pull=np.concatenate([after.pull, pull @ right.T * (not rows.followed.any())], axis=1),
     )
     u = np.concatenate([rows.u, fresh[:, :count] + np.sqrt(phi0) * functions.T], axis=1)
-    return after, replace(rows, u=u, seen=np.concatenate([rows.seen, functions]), followed=followed, dropped=dropped)
+    known = np.concatenate([rows.seen, functions])
+    return after, replace(rows, u=u, seen=known, followed=followed, own=own, dropped=dropped)
