@@ -359,10 +359,22 @@ def test_a_module_of_the_package_can_be_imported_by_its_full_name():
     assert signature(one.simulate) == signature(run.simulate)
 
 
-def test_overflowing_features_are_refused_in_a_sentence():
-    one.register("steep", np.exp, np.exp)
-    with pytest.raises(one.InputError, match="overflows"), np.errstate(over="ignore"):
-        one.simulate(problem(activation="steep", step=one.Step(constant=1e6, exponent=0.5)), seeds=1)
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"activation": (0, 1, 0, 1), "step": one.Step(constant=1e60, exponent=0.5)},
+        {"activation": (0, 1, 1), "step": one.Step(constant=1e3, exponent=0.5), "steps": 6},
+        {"activation": (0, 1e200)},
+        {"teacher": (0, 1e200), "gradient": "full", "step": one.Step(constant=1, exponent=0.5)},
+    ],
+    ids=["a step", "six steps", "features", "labels"],
+)
+@pytest.mark.parametrize(
+    "measure", [one.simulate, one.measure_learned, one.measure_spectrum, one.measure_density], ids=lambda f: f.__name__
+)
+def test_what_overflows_is_refused_in_a_sentence_and_without_a_warning(measure, changes):
+    with pytest.raises(one.InputError, match="overflows on the features of a step of size"):
+        measure(problem(n=40, d=20, N=30).replace(**changes), 2)
 
 
 def test_single_seed_has_no_error_bar():
@@ -380,5 +392,5 @@ def test_networks_fitted_side_by_side_are_those_fitted_one_after_the_other(at_on
         ours, theirs = getattr(together, name), getattr(apart, name)
         np.testing.assert_allclose(ours.raw.values, theirs.raw.values, rtol=1e-12)
         np.testing.assert_allclose(ours.values, theirs.values, rtol=1e-9)
-    with pytest.raises(one.InputError, match="overflows"), np.errstate(over="ignore", invalid="ignore"):
+    with pytest.raises(one.InputError, match="overflows"):
         one.simulate_grid(p.replace(activation=(0, 1, 1, 1, 1)), [0.1, 30.0, 40.0], ridges, [0], n_test=300)

@@ -18,6 +18,7 @@ from onestride._numerics import Array, Float
 from onestride.problem import Problem
 from onestride.result import Estimate
 from onestride.simulation.arguments import seed_tuple
+from onestride.simulation.features import told_of_overflow
 from onestride.simulation.gradient import largest_singular_values
 from onestride.simulation.memory import Room, distance_memory, expansion_memory, limit_memory, require_room
 from onestride.simulation.network import (
@@ -84,6 +85,7 @@ class MeasuredLimit:
     test_error: Estimate
 
 
+@told_of_overflow
 def measure_expansions(
     problem: Problem, window: int, seeds: int | Iterable[int] = 4, *, device: str | None = None
 ) -> MeasuredExpansions:
@@ -95,6 +97,7 @@ def measure_expansions(
     return MeasuredExpansions(problem, window, seed_list, loss, test, means)
 
 
+@told_of_overflow
 def measure_distance(
     problem: Problem, ell: int, seeds: int | Iterable[int] = 4, *, device: str | None = None
 ) -> MeasuredDistance:
@@ -107,6 +110,7 @@ def measure_distance(
     )
 
 
+@told_of_overflow
 def measure_limit(
     problem: Problem, highest: int, seeds: int | Iterable[int] = 4, *, device: str | None = None
 ) -> MeasuredLimit:

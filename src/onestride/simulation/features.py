@@ -6,6 +6,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from dataclasses import dataclass, replace
+from functools import wraps
+from typing import Concatenate, ParamSpec, TypeVar
 
 import numpy as np
 
@@ -17,6 +19,9 @@ from onestride.problem import Problem
 from onestride.simulation.cost import Plan
 from onestride.simulation.network import Batch, draw_network, draw_weights, joined, trained_weights
 from onestride.simulation.rows import Rows
+
+P = ParamSpec("P")
+T = TypeVar("T")
 
 
 @dataclass
@@ -164,11 +169,25 @@ def features(trained: Trained) -> Callable[[DeviceArray], Iterator[DeviceArray]]
 
 
 def overflow(problem: Problem, eta: float) -> InputError:
-    """The sentence for features that are not finite numbers."""
+    """The sentence for features, or their squares, that are not finite numbers."""
     return InputError(
-        f"activation {problem.sigma.name!r} overflows on the features of a step of size η = {eta:.4g}; "
-        "use a smaller exponent or constant"
+        f"activation {problem.sigma.name!r} overflows on the features of a step of size η = {eta:.4g}, or the labels do; "
+        "use a smaller exponent or constant, or smaller coefficients"
     )
+
+
+def told_of_overflow(measure: Callable[Concatenate[Problem, P], T]) -> Callable[Concatenate[Problem, P], T]:
+    """The same measurement, in which numbers beyond the largest end in that sentence and not in warnings."""
+
+    @wraps(measure)
+    def told(problem: Problem, *args: P.args, **options: P.kwargs) -> T:
+        with np.errstate(over="ignore", invalid="ignore"):
+            try:
+                return measure(problem, *args, **options)
+            except OverflowError:
+                raise overflow(problem, problem.eta) from None
+
+    return told
 
 
 def after_step(sigma: Function, eta: float) -> Callable[..., DeviceArray]:

@@ -14,6 +14,7 @@ from onestride._numerics import Array, Float
 from onestride.problem import Problem
 from onestride.result import Estimate
 from onestride.simulation.arguments import seed_tuple
+from onestride.simulation.features import told_of_overflow
 from onestride.simulation.krylov import leading_eigenpairs
 from onestride.simulation.memory import gradient_memory, require_room
 from onestride.simulation.network import draw_network, gradient, step_batch, step_gradient
@@ -38,6 +39,7 @@ class MeasuredGradient:
     distance_residual: Estimate
 
 
+@told_of_overflow
 def measure_gradient(
     problem: Problem, seeds: int | Iterable[int] = 4, *, device: str | None = None
 ) -> MeasuredGradient:
@@ -62,6 +64,7 @@ def measure_gradient(
     return MeasuredGradient(problem, seed_list, leading, by_labels, by_residual)
 
 
+@told_of_overflow
 def gradient_singular_values(problem: Problem, seed: int, *, device: str | None = None) -> Float[Array, "values"]:
     """All min(N, d) singular values of G of one draw, decreasing."""
     backend = choose(device)

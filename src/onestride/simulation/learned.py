@@ -17,7 +17,7 @@ from onestride.problem import Problem
 from onestride.result import Estimate, Result
 from onestride.shown import Variables
 from onestride.simulation.arguments import OnProgress, seed_tuple, test_rows
-from onestride.simulation.features import feature_rows
+from onestride.simulation.features import feature_rows, told_of_overflow
 from onestride.simulation.memory import learned_memory, require_room
 from onestride.simulation.network import (
     at_exponents,
@@ -112,6 +112,7 @@ def measure_learned(
     )[0]
 
 
+@told_of_overflow
 def measure_learned_along(
     problem: Problem,
     exponents: Sequence[float],

@@ -24,7 +24,7 @@ from onestride.problem import Problem, expect, exponent_axis, grid_axis
 from onestride.result import Simulation
 from onestride.simulation.arguments import OnProgress, seed_tuple, step_sizes, test_rows
 from onestride.simulation.cost import Plan
-from onestride.simulation.features import Trained, fitted_rows, overflow, train_further
+from onestride.simulation.features import Trained, fitted_rows, overflow, told_of_overflow, train_further
 from onestride.simulation.held_out import held_out
 from onestride.simulation.known import KnownMoments
 from onestride.simulation.luck import Drawn, estimates, measured
@@ -84,6 +84,7 @@ def simulate(
     return grid.cell(0, 0)
 
 
+@told_of_overflow
 def simulate_grid(
     problem: Problem,
     exponents: ArrayLike,
@@ -169,7 +170,8 @@ def _every_seed(
             return measure(seed)
 
     with one_thread(), ThreadPoolExecutor(plan.side_by_side) as pool:
-        return list(pool.map(on_one_core, seeds))
+        waiting = [pool.submit(copy_context().run, on_one_core, seed) for seed in seeds]
+        return [one.result() for one in waiting]
 
 
 class _Count:

@@ -19,7 +19,7 @@ from onestride.problem import Problem
 from onestride.result import Estimate, Result
 from onestride.shown import Variables
 from onestride.simulation.arguments import OnProgress, seed_tuple
-from onestride.simulation.features import feature_rows
+from onestride.simulation.features import feature_rows, told_of_overflow
 from onestride.simulation.krylov import lanczos_quadrature, leading_eigenpairs
 from onestride.simulation.memory import density_memory, require_room, spectrum_memory
 from onestride.simulation.network import (
@@ -157,6 +157,7 @@ def measure_spectrum(
     return measure_spectrum_along(problem, [problem.step.exponent], seeds, **how)[0]
 
 
+@told_of_overflow
 def measure_spectrum_along(
     problem: Problem,
     exponents: Sequence[float],
@@ -235,8 +236,8 @@ def decompose(
     then from products with F alone.
     """
     backend, xp = rows.backend, rows.backend.xp
-    if not all(np.isfinite(float(xp.sum(tile))) for _, tile in rows):
-        raise InputError("the activation overflows on the features of this step; use a smaller exponent or constant")
+    if not all(np.isfinite(float(xp.linalg.vector_norm(tile))) for _, tile in rows):
+        raise OverflowError
     if full:
         values, vectors = _eigenpairs(rows.gram(backend.dtype), count, backend)
     else:
@@ -338,6 +339,7 @@ class MeasuredDensity(Result):
         return {name: (("seed", "eigenvalue"), getattr(self, name).values) for name in names}
 
 
+@told_of_overflow
 def measure_density(
     problem: Problem,
     seeds: int | Iterable[int] = 4,
@@ -382,4 +384,6 @@ def measure_density(
 
 def _quadrature(rows: Rows, n: int, seed: int) -> Float[Array, "2 nodes"]:
     nodes, weights = lanczos_quadrature(rows, stream(seed, "probe"))
+    if not np.isfinite(nodes).all():
+        raise OverflowError
     return np.stack([nodes / n, weights * rows.width / n])
