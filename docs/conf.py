@@ -32,6 +32,7 @@ nitpick_ignore = [
     for name in (
         "experiments.outcome.T",
         "simulation.network.T",
+        "simulation.features.T",
         "estimator._explain.Facts",
         "_backend.devices.Backend",
         "_backend.arrays.DeviceArray",
