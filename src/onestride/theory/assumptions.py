@@ -57,9 +57,11 @@ def out_of_range(problem: Problem) -> str | None:
             f"the theory computes in double precision and needs n, d, N and n_step of at most {LARGEST_SIZE:.0e}, got "
             f"n = {problem.n}, d = {problem.d}, N = {problem.N}, n_step = {problem.step_samples}"
         )
-    if problem.sigma.second_moment == 0:
-        return f"the theory needs an activation that is not 0, got {problem.sigma.name!r}: its features hold nothing"
     with np.errstate(all="ignore"):
+        if problem.sigma.second_moment == 0:
+            return (
+                f"the theory needs an activation that is not 0, got {problem.sigma.name!r}: its features hold nothing"
+            )
         sizes = {"λ": problem.ridge, "1/λ": 1 / problem.ridge, "the noise": problem.noise}
         powers = {"E σ²": problem.sigma.second_moment, "E σ⋆²": problem.target.second_moment}
         sizes |= powers | {f"1/{name}": 1 / power for name, power in powers.items() if power > 0}
