@@ -71,7 +71,7 @@ def test_several_steps_that_leave_the_range_of_numbers_are_told():
     p = problem(n=1967, d=311, N=54, activation=(0, 3.2, -5, 12), gradient="labels", steps=2)
     p = p.replace(step=one.Step(constant=47.0, exponent=0.0))
     assert "in the course of 2 steps of this size numbers leave" in one.predict(p, throw=False).message
-    for function in (one.learned, one.optimum, one.baselines):
+    for function in (one.learned, one.baselines):
         with pytest.raises(one.TheoryError, match=r"leave the range of floating point|may be trusted"):
             function(p)
 

@@ -66,11 +66,9 @@ def test_columns_that_tell_little_may_be_noise(changes, monkeypatch):
         np.testing.assert_allclose(*(errors_of(model, lam) for model in (few, every)), rtol=1e-4)
 
 
-@pytest.mark.parametrize(
-    ("activation", "c", "ridges"),
-    [("relu", 2.0, [0.01]), pytest.param("erf", 1.0, [0.01, 0.5], marks=pytest.mark.slow)],
-)
-def test_draws_beside_a_spike_are_as_accurate_on_few_nodes(monkeypatch, activation, c, ridges):
+@pytest.mark.slow
+@pytest.mark.parametrize(("activation", "c"), [("relu", 2.0), ("erf", 1.0)])
+def test_draws_beside_a_spike_are_as_accurate_on_few_nodes(monkeypatch, activation, c):
     """Half the nodes, a third for rare draws, and coarser columns against all of them; ar1, d = 24: within 0.1 %."""
     p = problem(n=300, d=24, N=200, inputs="ar1", activation=activation, step=Step(constant=c, exponent=0.5))
     few = covariance.build(p, nodes=31)
@@ -78,8 +76,18 @@ def test_draws_beside_a_spike_are_as_accurate_on_few_nodes(monkeypatch, activati
     every = covariance.build(p, nodes=31)
     for (_, small), (chance, large) in zip(few.draws, every.draws, strict=True):
         assert small.theta.size < (0.6 if chance > 0.1 else 0.4) * large.theta.size
-    for lam in ridges:
+    for lam in (0.01, 0.5):
         np.testing.assert_allclose(*(errors_of(model, lam) for model in (few, every)), rtol=1e-3)
+
+
+def test_the_likeliest_draw_is_as_accurate_on_half_the_nodes(monkeypatch):
+    """Within 0.2 % (0.17 %); the mean over all draws, in the slow test above, is within 0.1 %."""
+    p = problem(n=300, d=24, N=200, inputs="ar1", activation="relu", step=Step(constant=2.0, exponent=0.5))
+    few = max(covariance.build(p, nodes=31).draws, key=lambda draw: draw[0])[1]
+    monkeypatch.setattr(covariance, "of_many", lambda nodes, chance: (nodes, chance))
+    every = covariance.build(p, nodes=31, likeliest=True)
+    assert few.theta.size < 0.6 * every.theta.size
+    np.testing.assert_allclose(*(errors_of(model, 0.01) for model in (few, every)), rtol=2e-3)
 
 
 def test_a_draw_that_is_out_of_range_ends_in_a_sentence(monkeypatch):
