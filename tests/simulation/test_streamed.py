@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import socket
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 
 import pytest
 
@@ -11,6 +13,7 @@ from networks import EXPONENTS, RIDGES, largest_gap, problem
 from onestride._backend import streams
 from onestride.simulation import cost
 from onestride.simulation.run import simulate_grid
+from onestride.sweeps.cluster import dask_executor
 
 
 def long_problem() -> one.Problem:
@@ -38,16 +41,17 @@ def test_row_blocks_spread_over_workers_add_up_to_the_same_numbers(streaming):
 
 
 def test_row_blocks_run_on_a_real_dask_cluster(monkeypatch):
-    """A worker is a process of its own: nothing but the block numbers and the weights reaches it."""
+    """A worker is a process of its own: nothing but the block numbers and the weights reaches it. Another cluster has Dask's usual port."""
     monkeypatch.setattr(cost, "STREAM_ABOVE", 0)  # the driver alone decides
-    distributed = pytest.importorskip("distributed")
+    pytest.importorskip("distributed")
     p = problem(n=400_000, d=50, N=20)
     assert p.n * p.d > streams.BLOCK_NUMBERS  # so that there are several blocks
-    with (
-        distributed.LocalCluster(n_workers=1, threads_per_worker=1, dashboard_address=None) as cluster,
-        distributed.Client(cluster) as client,
-    ):
-        there = simulate_grid(p, [0.3], [0.1], 1, n_test=2000, executor=client.get_executor())
+    with socket.socket() as other:
+        with suppress(OSError):  # somebody has it already
+            other.bind(("127.0.0.1", 8787))
+            other.listen()
+        with dask_executor("local", 1) as (executor, _):
+            there = simulate_grid(p, [0.3], [0.1], 1, n_test=2000, executor=executor)
     here = simulate_grid(p, [0.3], [0.1], 1, n_test=2000)
     assert largest_gap(there, here) < 1e-12
 

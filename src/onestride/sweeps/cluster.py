@@ -27,7 +27,8 @@ def dask_executor(address: str, workers: int | None = None, *, timeout: float = 
         count = workers or cores()
         quiet_tracker()
         with signals_to(signal.SIG_IGN, signal.SIGINT):  # a terminal sends Ctrl-C to all processes; the driver decides
-            options: Any = {"dashboard_address": None, "silence_logs": logging.ERROR}
+            # any free port: without an address Dask takes its usual one, and warns where another cluster has it
+            options: Any = {"dashboard_address": "127.0.0.1:0", "silence_logs": logging.ERROR}
             cluster = LocalCluster(n_workers=count, threads_per_worker=1, **options)
         with _quiet_logs(), cluster, Client(cluster) as client:
             yield _executor(client), count
