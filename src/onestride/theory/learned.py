@@ -76,8 +76,8 @@ class Learned(Result):
     degrees: the k ≤ 4 that the teacher has. fraction: E[f̂ H_k(β⋆ᵀx)]/(c⋆_k k!) for each; 1 is fully learned. Of a teacher g of
     several directions, E[f̂ g_k]/E g_k², g_k its part of total degree k. by_direction (directions × 4): the same of
     H_k(β_jᵀx) alone, NaN where the teacher has none. unexplained: E f̂² less the power of these mean components of degree up
-    to four; how much they vary from draw to draw is in it, which `measure_learned` leaves out (n = 600, d = 20: up to 10 % of it). status: `INACCURATE` where the theory's errors are known to be off by more than 5 %, with the sentence in
-    `message`.
+    to four; how much they vary from draw to draw is in it, which `measure_learned` leaves out (n = 600, d = 20: up to 10 % of it).
+    status: `INACCURATE` where the theory's errors are known to be off by more than 5 %, with the sentence in `message`.
     """
 
     _told = ("degrees", "fraction", "by_direction", "level", "unexplained", "status", "message")

@@ -186,22 +186,36 @@ def _advance(
     left = known_by @ known_by - np.square(turn @ known_by).sum()
     known[-2] = np.sqrt(known[-2] ** 2 + max(left, 0.0))
     after = moved(problem, state, seen, eta)
-    kept = np.prod(1 + np.stack(grows, axis=1)[:, None] * lam[:, None], axis=2)
-    state = replace(
-        after,
-        L=L,
-        v=kept**2 @ lam / problem.d + noise * sigma.moment(2),
-        b=kept @ lam / problem.d,
-        output=np.zeros(len(units)),
-        noise=np.zeros(len(units)),
-        pull=np.zeros_like(L),
-        kappa=np.array([frame.inner(e, e, lam) for e in units]),
-    )
+    state = placed(after, sigma, frame, L, units, grows, noise)
     bent = tau[:, None] * answer.twisted  # ℓ = Σ E[R k'' u_i] e_i and, of the first batch, its noise
     pulls = [bent @ ((seen.w * seen.R)[:, None] * seen.u), (step == 0) * bent @ (root[:, None] * turn.T)]
     each = (after.weight * after.A) @ np.concatenate(pulls, axis=1) / (after.weight @ after.A**2) * np.sqrt(problem.N)
     pull = walk.pull + np.tensordot(each, np.stack([*walk.units, *(vector / lam for vector in made)]), 1)
     return _Walk(state, units, noise, grows, known, pull)
+
+
+def placed(
+    after: State,
+    sigma: Sigma,
+    frame: Frame,
+    L: Float[Array, "a dirs"],
+    units: list[Vector],
+    grows: list[Float[Array, "a"]],
+    noise: Float[Array, "a"],
+) -> State:
+    """The neurons after a step with weights L on `units`: v and b of what Π_t(1 + g_tλ) keeps of their first weights, and of noise."""
+    lam = sigma.eigenvalues
+    kept = np.prod(1 + np.stack(grows, axis=1)[:, None] * lam[:, None], axis=2)
+    return replace(
+        after,
+        L=L,
+        v=kept**2 @ lam / lam.size + noise * sigma.moment(2),
+        b=kept @ lam / lam.size,
+        output=np.zeros(len(units)),
+        noise=np.zeros(len(units)),
+        pull=np.zeros_like(L),
+        kappa=np.array([frame.inner(e, e, lam) for e in units]),
+    )
 
 
 def leading_of(

@@ -25,7 +25,7 @@ import numpy as np
 from onestride._numerics import Array, Float
 from onestride.problem import Problem
 from onestride.theory.profile.anisotropy import Frame, Sigma, Vector, sigma_of
-from onestride.theory.profile.correlated import NEW, Course, leading_of, start
+from onestride.theory.profile.correlated import NEW, Course, leading_of, placed, start
 from onestride.theory.profile.gradient_noise import Signal, compressed
 from onestride.theory.profile.one_neuron import (
     DIVERGED,
@@ -134,17 +134,7 @@ def _advance(problem: Problem, sigma: Sigma, frame: Frame, walk: _Walk, seen: Se
     noise = a**2 * phi0 * np.mean(own**2, axis=1) + dropped
     grows = [*walk.grows, eta * a * own_growth(problem, state, seen)]
     after = moved(problem, state, seen, eta)
-    kept = np.prod(1 + np.stack(grows, axis=1)[:, None] * lam[:, None], axis=2)
-    state = replace(
-        after,
-        L=L,
-        v=kept**2 @ lam / problem.d + noise * sigma.moment(2),
-        b=kept @ lam / problem.d,
-        output=np.zeros(len(units)),
-        noise=np.zeros(len(units)),
-        pull=np.zeros_like(L),
-        kappa=np.array([frame.inner(e, e, lam) for e in units]),
-    )
+    state = placed(after, sigma, frame, L, units, grows, noise)
     pulls = np.concatenate([bent @ walk.fresh / ROWS, (step == 0) * bent_new @ right.T], axis=1)
     each = (after.weight * after.A) @ pulls / (after.weight @ after.A**2) * np.sqrt(problem.N)
     pull = walk.pull + np.tensordot(each, np.stack([*walk.q, *(vector / lam for vector in made[-NEW:])]), 1)
