@@ -248,7 +248,7 @@ def draw(data: Beyond) -> Figure:
         "of this n."
     )
     changes = {a: further(data.alphas, _tuned(data.errors[a, n])) for a in ACTIVATIONS}
-    title = f"Beyond α = 1/2, at the best λ and n = {n}, the test error falls by at most " + " and ".join(
+    title = f"Beyond α = 1/2, at the best λ and n = {n}, the largest fall of the test error is " + " and ".join(
         f"{pm(gain, 2)} ({a}, α = {where:.2g})" for a, (where, gain, _) in changes.items()
     )
     return Figure(panels, caption, title=title)
