@@ -430,6 +430,16 @@ def test_random_lengths_agree_with_simulation(step, seed):
         assert_agrees(grid.train_loss[0, j], measured.train_loss.values[:, 0, j], floor=0.05)
 
 
+@pytest.mark.statistical(rate=1.3e-3)
+def test_random_lengths_go_with_those_of_the_normal_part(seed):
+    """d = 41: |x|² = ℓ²|g|², and without the spread of |g|² the training error is 9 % low."""
+    p = one.Problem(
+        n=345, d=41, N=563, activation="softplus", teacher="tanh", noise=1.0, inputs="elliptic", ridge=0.001
+    )
+    measured = one.simulate(p, range(1000 * seed, 1000 * seed + 40), untrained=False)
+    assert_agrees(one.predict(p).train_mse, measured.train_mse.values, floor=0.02)
+
+
 @pytest.mark.parametrize("inputs", ["ar1", "power", "elliptic", Covariance.spiked(300, 10.0, 0.5)])
 def test_learned_fractions_fit_the_errors(inputs):
     """E f̂² ≥ Σ_k E[f̂ h_k]², and with the fractions near 1 for weak noise and many samples."""

@@ -72,7 +72,7 @@ from onestride.theory.profile.memory import tie
 from onestride.theory.profile.neurons import learned_direction
 from onestride.theory.profile.strength import unlearned_stretch
 from onestride.theory.profile.travel import travel
-from onestride.theory.reliability_of_inputs import KNOWN_OFF, by_covariance, by_entries, second_moment
+from onestride.theory.reliability_of_inputs import KNOWN_OFF, by_covariance, by_entries, by_few_entries, second_moment
 from onestride.theory.reliability_of_steps import by_steps, fluctuation
 from onestride.theory.tails import nonlinear_tails, residual_kurtosis
 
@@ -106,7 +106,13 @@ def mark(
         stepped = problem.replace(step=step)
         whole = known_off(stepped)
         for j in np.flatnonzero(status[i] == Status.SOLVED):
-            reason = whole or _exact(stepped, float(errors.test_error[i, j])) or _alike(stepped, float(ridges[j]))
+            at = float(ridges[j])
+            reason = (
+                whole
+                or _exact(stepped, float(errors.test_error[i, j]))
+                or by_few_entries(stepped, at)
+                or _alike(stepped, at)
+            )
             if reason is None and plain is not None and resolved is not None:
                 reason = _by_degrees(stepped, plain[:, j], resolved[:, j])
             if reason is not None:

@@ -223,7 +223,8 @@ def leading_of(
 ) -> tuple[Float[Array, "a dirs"], list[Vector], Float[Array, "a"]]:
     """Weights on the teacher's directions (the first k of `vectors`) and on those that hold most off them; what is dropped."""
     stars = vectors[:k]
-    to_stars = frame.gram(vectors, stars)
+    # along a spike two of the teacher's directions need not be orthogonal
+    to_stars = np.linalg.solve(frame.gram(stars, stars), frame.gram(stars, vectors)).T
     off = [v - np.tensordot(line, np.stack(stars), 1) for v, line in zip(vectors, to_stars, strict=True)]
     values, Q = np.linalg.eigh(frame.gram(off, off))
     real = values > _LEAST * values.max()

@@ -122,9 +122,9 @@ def _advance(problem: Problem, sigma: Sigma, frame: Frame, walk: _Walk, seen: Se
     known, bent_known = (part @ rows.seen.T / ROWS for part in (g, bent))
     new, bent_new = ((part - on @ rows.seen) * np.sqrt(phi0 / ROWS) for part, on in ((g, known), (bent, bent_known)))
     right = np.linalg.svd(np.sqrt(state.weight)[:, None] * new, full_matrices=False)[2][:NEW]
-    held, places = new @ right.T, [k + 1 + NEW * step + m for m in range(NEW)]
-    made = np.zeros((NEW * (step + 1), *walk.pull.shape))
-    made[np.arange(len(made)), [*walk.places, *places]] = np.sqrt(lam)
+    held, places = new @ right.T, [*walk.places, *(k + 1 + NEW * step + np.arange(len(right)))]
+    made = np.zeros((len(places), *walk.pull.shape))
+    made[np.arange(len(places)), places] = np.sqrt(lam)
     weights = np.concatenate([state.L, g @ walk.fresh / ROWS, np.sqrt(phi0) * known, held], axis=1)
     vectors = [*walk.units, *(lam * e for e in walk.q), *(made[m] for m in range(len(made)))]
     L, units, left = leading_of(frame, state, weights, vectors, k, _FOLLOWED)
@@ -137,9 +137,7 @@ def _advance(problem: Problem, sigma: Sigma, frame: Frame, walk: _Walk, seen: Se
     state = placed(after, sigma, frame, L, units, grows, noise)
     pulls = np.concatenate([bent @ walk.fresh / ROWS, (step == 0) * bent_new @ right.T], axis=1)
     each = (after.weight * after.A) @ pulls / (after.weight @ after.A**2) * np.sqrt(problem.N)
-    pull = walk.pull + np.tensordot(each, np.stack([*walk.q, *(vector / lam for vector in made[-NEW:])]), 1)
+    pull = walk.pull + np.tensordot(each, np.stack([*walk.q, *(vector / lam for vector in made[-len(right) :])]), 1)
     functions = np.concatenate([rows.seen, right * np.sqrt(ROWS)])
     rows = replace(rows, seen=functions, followed=followed, own=own, dropped=dropped)
-    return replace(
-        walk, state=state, units=units, grows=grows, noise=noise, rows=rows, places=[*walk.places, *places], pull=pull
-    )
+    return replace(walk, state=state, units=units, grows=grows, noise=noise, rows=rows, places=places, pull=pull)

@@ -194,7 +194,7 @@ def build_untrained(problem: Problem, sigma: Sigma) -> Model:
     sphere = problem.weights == "sphere"
     aside = np.maximum(1 - top / d - (sphere and spike is not None) * (omega**2 - 1) / d, LEAST)
     lengths = length_rule(problem.law.freedom, problem.n)
-    r, wr = radius_rule(d / second, 1 if lengths[0].size > 1 else 7 if spike is None else _RADII)
+    r, wr = radius_rule(d / second, 7 if spike is None and lengths[0].size == 1 else _RADII)
     (z, r2, scale), w = _grid([(z, wz), (r**2 * second / d, wr), lengths])
     L = degrees_resolved(D0, max(problem.n, problem.N), second)
     theta = omega * np.sqrt(top / d)
@@ -249,7 +249,7 @@ class Builder:
         """Nodes (z, r², ℓ) and probabilities; z (u × i)."""
         count, scale = resolution(self.amplitude, self.nodes)
         second, d, lengths = self.aside[0], self.problem.d, length_rule(self.problem.law.freedom, self.problem.n)
-        radii = 1 if lengths[0].size > 1 else _RADII if len(self.at.rows) == 1 else 2
+        radii = _RADII if len(self.at.rows) == 1 and lengths[0].size == 1 else 2
         r, wr = radius_rule(d / second, radii)
         axes = [normal_rule(count, scale), *(sphere_rule(10**12, _ACROSS) for _ in self.at.rows[1:])]
         values, weight = _grid([*axes, (r**2 * second / d, wr), lengths])

@@ -32,7 +32,7 @@ def frame(path: Path, d: int) -> Frame:
     k = end.taught
     star = np.eye(L.shape[1])[:k]
     values, V = np.linalg.svd(np.vstack([L, changed(path, d) @ star]))[1:]
-    E = _forward(path, V[: 2 if values[1] > _SECOND else 1])
+    E = _forward(path, V[: _resolved(values)])
     left, turn = np.linalg.eigh(np.eye(k) - E[:, :k].T @ E[:, :k])
     length = np.sqrt(np.maximum(left, 0.0))
     e = turn.T @ (star - E[:, :k].T @ E) * np.where(length > 1e-5, 1 / np.maximum(length, 1e-5), 0.0)[:, None]
@@ -44,7 +44,12 @@ def frame(path: Path, d: int) -> Frame:
 def learned(path: Path) -> Float[Array, "m dirs"]:
     """The directions along which neurons have weights on average: E without what M has made of their first weights along the teacher."""
     values, V = np.linalg.svd(np.sqrt(path.end.weight)[:, None] * path.end.L)[1:]
-    return _forward(path, V[: 2 if values[1] > _SECOND else 1])
+    return _forward(path, V[: _resolved(values)])
+
+
+def _resolved(values: Float[Array, "v"]) -> int:
+    """How many directions have nodes of their own, two at most; where all neurons have one path there is but one."""
+    return 2 if np.sum(values > _SECOND) > 1 else 1
 
 
 def _forward(path: Path, E: Float[Array, "m dirs"]) -> Float[Array, "m dirs"]:

@@ -36,6 +36,7 @@ from onestride.theory.profile.gradient_noise import (
 )
 
 _BINS = 14  # of log ℓ
+FEW = 5  # of them in a batch of several steps: errors move by 0.1 %
 
 
 class StepLaw(NamedTuple):
@@ -56,13 +57,13 @@ class StepLaw(NamedTuple):
 
 
 @lru_cache(maxsize=64)
-def length_rule(freedom: float | None, n: int) -> tuple[Float[Array, "l"], Float[Array, "l"]]:
+def length_rule(freedom: float | None, n: int, bins: int = _BINS) -> tuple[Float[Array, "l"], Float[Array, "l"]]:
     """Nodes and probabilities of ℓ, ℓ² = (f − 2)/χ²_f, as n samples see it; ℓ = 1 without freedom."""
     if freedom is None:
         return np.ones(1), np.ones(1)
     square: Array = (freedom - 2) / (2 * gammaincinv(freedom / 2, (np.arange(n) + 0.5) / n))
     x = np.log(square)
-    group = np.minimum((x - x.min()) / np.ptp(x) * _BINS, _BINS - 1).astype(int)
+    group = np.minimum((x - x.min()) / np.ptp(x) * bins, bins - 1).astype(int)
     group = np.unique(group, return_inverse=True)[1]
     count = np.bincount(group)
     return np.sqrt(np.bincount(group, square) / count), count / n
@@ -100,6 +101,14 @@ def longest_share(problem: Problem) -> float:
     powers = weights * [float(one.w @ one.y**2) for one in at]
     total = float(powers.sum())
     return float(powers[-1] / (problem.n * weights[-1]) / total) if total > 0 else 0.0
+
+
+def output_of_lengths(problem: Problem) -> float:
+    """Power of √N E σ(ℓu), the output of equal readouts 1/√N before the step, over lengths ℓ."""
+    lengths, weights = length_rule(problem.law.freedom, problem.step_samples)
+    x, w = problem.sigma.rule
+    mean = np.array([w @ (problem.sigma(x) * gauss_density(x / length)) / length for length in lengths])
+    return float(problem.N * (weights @ mean**2))
 
 
 def moved_law(problem: Problem) -> SpectralNodes:

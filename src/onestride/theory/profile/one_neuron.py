@@ -41,14 +41,14 @@ from onestride.theory.profile.gradient_noise import (
     noisy,
     one_direction,
 )
-from onestride.theory.profile.lengths import length_rule
+from onestride.theory.profile.lengths import FEW, length_rule
 from onestride.theory.profile.neurons import normal_rule, readout_rule
 from onestride.theory.profile.smoothing import SMALLEST, smooth
 
 _FEWEST = 5  # nodes of A that make a law of them; a readout of ±1 has two
 _NOISES = 3  # directions of noise that are followed
 _STAR = {1: 31, 2: 25, 3: 17}  # nodes of each coordinate along the teacher
-_LEAST = 1e-9  # probability of a node that is kept where the teacher has several
+_LEAST = 1e-7  # probability of a node that is kept where the teacher has several; errors move by 0.01 %
 DIVERGED = 1000.0  # growth of the residual's power from which on neurons are not followed
 _SPLINE = 0.2  # distance of the nodes of a smoothed function, in standard deviations: interpolated to 1e-5
 _MOST_POINTS = 1e6  # of such a spline: neurons that far out are beyond any theory
@@ -253,7 +253,7 @@ def second_moment(problem: Problem) -> float:
 def look(problem: Problem, state: State) -> Seen:
     """What the next, fresh batch shows."""
     u, w = _coordinates(np.sqrt(state.weight @ state.L**2), state.taught)
-    lengths, chances = length_rule(problem.law.freedom, problem.step_samples)
+    lengths, chances = length_rule(problem.law.freedom, problem.step_samples, FEW)
     each = [respond(problem, state, u, float(length)) for length in lengths]
     seen = each[0] if len(each) == 1 else Response(*(np.concatenate(part, axis=1) for part in zip(*each, strict=True)))
     R = np.concatenate([labels_at(problem, length * u) for length in lengths])
