@@ -92,7 +92,7 @@ def by_few_entries(problem: Problem, ridge: float) -> str | None:
     if problem.law.normal or not problem.law.isotropic or ridge > _LARGE_PENALTY * problem.sigma.second_moment:
         return None
     kurtosis = excess_kurtosis(problem.law)
-    if abs(kurtosis) < _FEW_ENTRIES[kurtosis > 0 and problem.n < problem.N] * problem.d:
+    if abs(kurtosis) <= _FEW_ENTRIES[kurtosis > 0 and problem.n < problem.N] * problem.d:
         return None
     return (
         f"the {problem.law.name} entries of the inputs have excess kurtosis {kurtosis:.2g}, and there are {problem.d} of them: what features "

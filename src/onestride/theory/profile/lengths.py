@@ -36,7 +36,7 @@ from onestride.theory.profile.gradient_noise import (
 )
 
 _BINS = 14  # of log ℓ
-FEW = 5  # of them in a batch of several steps: errors move by 0.1 %
+FEW = 8  # of them in a batch of several steps: errors move by 0.1 %
 
 
 class StepLaw(NamedTuple):
