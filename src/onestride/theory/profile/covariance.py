@@ -41,6 +41,7 @@ from onestride.theory.profile.anisotropy import (
     Nodes,
     Sigma,
     Unlearned,
+    after_steps,
     before_the_step,
     binned,
     directions,
@@ -103,6 +104,8 @@ def build(problem: Problem, *, nodes: int = 31, min_weight: float = 1e-7, likeli
             if course is None:
                 return build_untrained(problem, sigma)
             at, moves = course_directions(problem, course)
+            if len(at.rows) > 1:
+                count, chance = after_steps(nodes, p)
         models.append((p, Builder(problem, at, moves, count, min_weight, chance).model))
     return replace(models[0][1], draws=tuple(models)) if len(models) > 1 else models[0][1]
 
