@@ -126,8 +126,8 @@ def sigma_of(problem: Problem) -> Sigma:
 
 
 def draws(problem: Problem, sigma: Sigma) -> list[tuple[float, Sigma]]:
-    """Σ with a few teachers, and with a few values of p and ν along a spike: one coordinate each, χ² with one degree of freedom."""
-    cases = teachers(problem, sigma)
+    """Σ with a few teachers, and with a few values of p and ν along a spike: one coordinate each, χ² with one degree of freedom. The likeliest comes first."""
+    cases = sorted(teachers(problem, sigma), key=lambda case: -case[0])
     if sigma.spike is None or problem.eta == 0:
         return cases
     at = directions(problem, sigma).frame
@@ -148,12 +148,24 @@ def of_many(nodes: int, chance: float) -> tuple[int, float]:
     return 2 * round(nodes / (4 if chance > _RARE else 6)) + 1, chance / 100
 
 
-def after_steps(nodes: int, chance: float) -> tuple[int, float]:
-    """The same after several steps, where rows have two coordinates: half the nodes of z and a cut three times as high.
+class Counts(NamedTuple):
+    """Nodes of the rows' first coordinate and of the readout, and the chance by which columns are cut."""
 
-    The readout keeps all of its nodes: three quarters of them would move errors by up to 5 %.
-    """
-    return 2 * round(nodes / 4) + 1, chance / 10
+    rows: int
+    readouts: int
+    chance: float
+
+
+def after_steps(nodes: int, chance: float, *, every: bool) -> Counts:
+    """The same after several steps, whose rows have two coordinates; `every` node of the readout is taken where neurons saturate."""
+    readouts = nodes if every else _odd(3 * nodes / 4, 17)
+    rows = min(_odd(nodes / 1.8, 15), nodes)
+    return Counts(rows, _odd(3 * readouts / 4, 17), chance / 30) if chance < _RARE else Counts(rows, readouts, chance / 10)
+
+
+def _odd(count: float, least: int) -> int:
+    """An odd number near `count`."""
+    return max(2 * round((count - 1) / 2) + 1, least)
 
 
 def teachers(problem: Problem, sigma: Sigma) -> list[tuple[float, Sigma]]:
