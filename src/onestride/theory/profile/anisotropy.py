@@ -127,7 +127,7 @@ def sigma_of(problem: Problem) -> Sigma:
 
 def draws(problem: Problem, sigma: Sigma) -> list[tuple[float, Sigma]]:
     """Σ with a few teachers, and with a few values of p and ν along a spike: one coordinate each, χ² with one degree of freedom. The likeliest comes first."""
-    cases = sorted(teachers(problem, sigma), key=lambda case: -case[0])
+    cases = teachers(problem, sigma)
     if sigma.spike is None or problem.eta == 0:
         return cases
     at = directions(problem, sigma).frame
