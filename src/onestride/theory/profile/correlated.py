@@ -58,7 +58,7 @@ from onestride.theory.profile.one_neuron import (
 
 _NOISES = 3  # directions beside the teacher's that are followed
 NEW = 2  # directions of noise that a step may add
-_CROWDED = 0.3  # scale of the nodes of A: 23 of them are as accurate as 31 on the scale 1, where neurons do not saturate
+CROWDED = 0.3  # scale of the nodes of A: 23 of them are as accurate as 31 on the scale 1, where neurons do not saturate
 _SATURATED = 2.0  # of |∂L/∂A| at 0 over the length of L
 _LEAST = 1e-9  # squared length of a direction below which it is none
 
@@ -146,7 +146,7 @@ def start(problem: Problem, sigma: Sigma, nodes: int) -> tuple[Frame, State, lis
     stars[:, :k] = np.array(stars_of(sigma))[:, :k]
     output = np.zeros((k + made + 2, d))
     output[k] = np.sqrt(sigma.eigenvalues)
-    state = untrained(problem, nodes, _CROWDED)
+    state = untrained(problem, nodes, CROWDED)
     L, units, _ = leading_of(frame, state, state.L, [*stars, output], k)
     kappa = np.array([frame.inner(e, e, sigma.eigenvalues) for e in units])
     return frame, replace(state, L=L, kappa=kappa), units
