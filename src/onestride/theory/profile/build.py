@@ -48,7 +48,7 @@ def _every_degree(
     assert (sigma, target) == (problem.sigma, problem.target)
     if not problem.law.isotropic:
         several = problem.steps > 1 and not likeliest  # their likeliest draw was there before the others (`errors`)
-        known = _every_degree(problem, sigma, target, nodes, min_weight, True) if several else None
+        known = _every_degree(problem, sigma, target, nodes, min_weight, True) if several else None  # pyright: ignore[reportArgumentType]
         return covariance.build(problem, nodes=nodes, min_weight=min_weight, likeliest=likeliest, known=known)
     build = degrees.build if problem.steps == 1 or problem.eta == 0 else schedule.build
     return build(problem, nodes=nodes, min_weight=min_weight)

@@ -49,8 +49,8 @@ from onestride.theory.profile.anisotropy import (
 )
 from onestride.theory.profile.correlated import Course, course_directions
 from onestride.theory.profile.drift import AGAIN, Second, left_over, moved_means
-from onestride.theory.profile.higher import Stretched, higher_sector, seen_by
 from onestride.theory.profile.harmonics import HIGHEST_DEGREE, multiplicity, radius_rule, resolve, sphere_rule
+from onestride.theory.profile.higher import Stretched, higher_sector, seen_by
 from onestride.theory.profile.lengths import length_rule
 from onestride.theory.profile.moves import Moves, one_step
 from onestride.theory.profile.neurons import LearnedDirection, normal_rule, resolution

@@ -1,8 +1,8 @@
 """Degrees above one where inputs have a covariance: strengths are products of the eigenvalues, and so is what a teacher sees of them."""
 
+# pyright: reportConstantRedefinition=false
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
