@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 
 from onestride import Covariance, Problem, Step
+from onestride.result import Status
 from onestride.simulation.network import draw_network, draw_teacher, trained_weights
 from onestride.theory.profile import covariance, schedule
-from onestride.theory.profile.anisotropy import directions, sigma_of
+from onestride.theory.profile import errors as profile
+from onestride.theory.profile.anisotropy import Counts, directions, sigma_of
 from onestride.theory.profile.correlated import Course, course_directions, travel_correlated
 from onestride.theory.profile.equations import solve
 from onestride.theory.profile.errors import errors_at
@@ -74,6 +78,55 @@ def test_the_weights_of_drawn_networks_follow_the_map(changes, seed):
     theory = [end.L[:, 0] * end.A, end.v + (end.L**2).sum(1), twice]
     for expected, found in zip(theory, np.array(measured).T, strict=True):
         assert_agrees(float(end.weight @ expected), found, floor=0.04)
+
+
+def test_the_noise_of_a_batch_adds_to_what_is_learned_along_a_spike():
+    """As after one step, for any number of nodes: LAPACK's singular vectors have either sign, and −ν learned 10 % less."""
+    p = problem(n=308, d=23, N=1308, activation="silu", step=Step(constant=2.0, exponent=0.4))
+    ends = [travel_correlated(p, nodes).end for nodes in (31, 61)]
+    lengths = [end.weight @ (end.L**2).sum(1) for end in ends]
+    assert_close(*lengths, rel=1e-4)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("activation", "steps", "c"), [("relu", 2, 1.0), ("tanh", 3, 0.5), ("silu", 3, 0.5)])
+def test_draws_are_as_accurate_on_few_nodes_after_several_steps(monkeypatch, activation, steps, c):
+    """Against 45 nodes of the readout and all of z, ar1, d = 18: within 0.15 %."""
+    p = problem(
+        n=400, d=18, N=400, inputs="ar1", activation=activation, steps=steps, step=Step(constant=c, exponent=0.3)
+    )
+    few = errors_of(covariance.build(p))
+    monkeypatch.setattr(covariance, "after_steps", lambda nodes, chance, *, every: Counts(nodes, 45, chance))
+    assert_close(few, errors_of(covariance.build(p)), rel=1.5e-3)
+
+
+@pytest.mark.parametrize("refused", [(0, 1), (0,), ()])
+def test_other_draws_are_followed_where_the_likeliest_has_a_number(monkeypatch, refused):
+    """Where fewer nodes give something else at every penalty, the others are not built; elsewhere they are walked at the penalties left."""
+    built, walked = [], []
+
+    def model(*_, likeliest=False, **__):
+        built.append(likeliest)
+        one = SimpleNamespace(learned=SimpleNamespace(amplitude=5.0))
+        one.members = ((1.0, one),) if likeliest else ((0.6, one), (0.4, one))
+        return one
+
+    def walk(_, lam, trail, member):
+        walked.append((member, list(lam)))
+        values = np.full((3, lam.size), 1.0 + member)
+        values[:, list(refused)] += len(walked) == 2  # the one on fewer nodes
+        return values, np.zeros(lam.size), np.ones(lam.size, int), np.full(lam.size, Status.SOLVED.value, object)
+
+    for name, fake in (("try_model", model), ("build_model", model), ("_walk", walk)):
+        monkeypatch.setattr(profile, name, fake)
+    p, ridges = problem(inputs="ar1"), [0.1, 1.0]
+    found = profile.errors(p, [p.step], ridges)
+    left = [lam for j, lam in enumerate(ridges) if j not in refused]
+    assert built == [True, True, *([False] if left else [])]
+    assert walked == [(0, ridges), (0, ridges), *([(1, left)] if left else [])]
+    told = [j in refused for j in range(2)]
+    assert ["too few" in message for message in found.message[0]] == told
+    np.testing.assert_allclose(found.test_error[0], np.where(told, np.nan, 0.6 * 1 + 0.4 * 2))
 
 
 def test_descent_is_stable_up_to_the_bound():

@@ -9,7 +9,7 @@ import onestride as one
 from onestride import Covariance, Problem, Step
 from onestride.result import Status
 from onestride.simulation.network import draw_network, draw_teacher, gradient, step_batch, weights_path
-from onestride.theory.profile.correlated import Course, course_directions, travel_correlated
+from onestride.theory.profile.correlated import CROWDED, Course, course_directions, travel_correlated
 from onestride.theory.profile.correlated_again import travel_correlated_again
 from onestride.theory.profile.same_samples import travel_again
 from onestride.theory.profile.travel import stable, travel
@@ -33,7 +33,7 @@ def course_of(p: Problem) -> Course:
 def test_the_identity_gives_the_map_of_isotropic_inputs(changes):
     """Two steps, to the points of the rows: the two maps take other ones."""
     p = problem(**changes)
-    turned, isotropic = course_of(p.replace(inputs=Covariance((1.0,) * p.d))), travel_again(p, 31)
+    turned, isotropic = course_of(p.replace(inputs=Covariance((1.0,) * p.d))), travel_again(p, 31, CROWDED)
     assert_close(turned.powers, isotropic.powers, rel=5e-3)
     assert_close(turned.shared_power, isotropic.shared_power, rel=0.01)
     for found, expected in ((turned.end.v, isotropic.end.v), (turned.end.b, isotropic.end.b)):

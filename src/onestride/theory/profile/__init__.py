@@ -27,6 +27,7 @@ In the order of the formulas:
     correlated      several of them: the one-neuron map where the covariance turns every direction
     along           neurons along those directions: their weights
     drift           and what these make of the mean features
+    higher          degrees above one: products of eigenvalues
     covariance      the builder for inputs with a covariance or random lengths
     coupled         the special sector when directions of sector 1 hang together
     build           `build_model`: which of the three, and the sentence where there is no model

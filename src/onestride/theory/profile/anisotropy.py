@@ -126,7 +126,7 @@ def sigma_of(problem: Problem) -> Sigma:
 
 
 def draws(problem: Problem, sigma: Sigma) -> list[tuple[float, Sigma]]:
-    """Σ with a few teachers, and with a few values of p and ν along a spike: one coordinate each, χ² with one degree of freedom."""
+    """Σ with a few teachers, and with a few values of p and ν along a spike: one coordinate each, χ² with one degree of freedom. The likeliest comes first."""
     cases = teachers(problem, sigma)
     if sigma.spike is None or problem.eta == 0:
         return cases
@@ -146,6 +146,32 @@ def of_many(nodes: int, chance: float) -> tuple[int, float]:
     0.07 % at most, of ELU after the strongest steps by 0.3 %.
     """
     return 2 * round(nodes / (4 if chance > _RARE else 6)) + 1, chance / 100
+
+
+class Counts(NamedTuple):
+    """Nodes of the rows' first coordinate and of the readout, and the chance by which columns are cut."""
+
+    rows: int
+    readouts: int
+    chance: float
+
+
+def after_steps(nodes: int, chance: float, *, every: bool) -> Counts:
+    """The same after several steps: about half the nodes of z where rows have two coordinates, three quarters of the readout's (they crowd
+    near 0) unless `every` one is asked for, as where neurons saturate, once more three quarters for a rare draw, and higher cuts.
+
+    Of 32 problems (d from 12 to 97) errors of 27 moved by 0.09 % at most, of five, where 31 nodes that do not crowd were off, by more.
+    """
+    readouts = nodes if every else _odd(3 * nodes / 4, 17)
+    rows = min(_odd(nodes / 1.8, 15), nodes)
+    return (
+        Counts(rows, _odd(3 * readouts / 4, 17), chance / 30) if chance < _RARE else Counts(rows, readouts, chance / 10)
+    )
+
+
+def _odd(count: float, least: int) -> int:
+    """An odd number near `count`."""
+    return max(2 * round((count - 1) / 2) + 1, least)
 
 
 def teachers(problem: Problem, sigma: Sigma) -> list[tuple[float, Sigma]]:

@@ -20,9 +20,9 @@ import numpy as np
 from onestride._numerics import Array, Float
 from onestride.problem import Problem, Step
 from onestride.theory.profile.anisotropy import Nodes, Sigma, Vector, directions, sigma_of, stars_of, unlearned
-from onestride.theory.profile.covariance import Energies, Stretched, higher_sector
 from onestride.theory.profile.degrees import gauss_nodes, higher_sectors, kinds_of, linear_sector
 from onestride.theory.profile.gradient_noise import gradient_noise
+from onestride.theory.profile.higher import Energies, Stretched, higher_sector
 from onestride.theory.profile.lengths import step_law
 from onestride.theory.profile.memory import Kinds
 from onestride.theory.profile.neurons import LearnedDirection, learned_direction, readout_rule

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import NamedTuple
 
 import numpy as np
@@ -35,7 +35,7 @@ def build_model(
     level = level_name(level)
     if level == "degrees":
         count, least = 2 * round(3 * nodes / 8) + 1, min_weight or 1e-7
-        functions = problem.sigma, problem.target
+        functions, likeliest = (problem.sigma, problem.target), likeliest and not problem.law.isotropic
         return _every_degree(problem.replace(ridge=1.0), *functions, count, least, likeliest)  # pyright: ignore[reportArgumentType]
     return classic.build(problem, level, nodes=nodes, min_weight=min_weight or 1e-12)
 
@@ -47,7 +47,9 @@ def _every_degree(
     """The model serves every penalty asked for; the functions are named since a registered name may change its meaning."""
     assert (sigma, target) == (problem.sigma, problem.target)
     if not problem.law.isotropic:
-        return covariance.build(problem, nodes=nodes, min_weight=min_weight, likeliest=likeliest)
+        several = problem.steps > 1 and not likeliest  # their likeliest draw was there before the others (`errors`)
+        known = _every_degree(problem, sigma, target, nodes, min_weight, True) if several else None  # pyright: ignore[reportArgumentType]
+        return covariance.build(problem, nodes=nodes, min_weight=min_weight, likeliest=likeliest, known=known)
     build = degrees.build if problem.steps == 1 or problem.eta == 0 else schedule.build
     return build(problem, nodes=nodes, min_weight=min_weight)
 
@@ -66,9 +68,11 @@ def try_model(
     nodes: int = NODES,
     build: Callable[..., Model] = build_model,
     same_batch: bool = False,
+    likeliest: bool = False,
 ) -> Model | Ending:
     """The model of `problem`, or why it has none: an assumption that fails, numbers out of range.
 
+    `likeliest`: after several steps, of several draws this one alone.
     `same_batch`: the caller knows what to do where the ridge regression has no samples of its own; the model is for fresh ones.
     """
     several = problem.steps > 1 and problem.eta > 0
@@ -93,7 +97,7 @@ def try_model(
         told = f"the fluctuations of the gradient are {longer:.2g} times as long as a neuron"
         return Ending(Status.NOT_CONVERGED, f"the step is so large that {told}: pre-activations are out of range")
     try:
-        model = (build_model if several else build)(problem, level, nodes=nodes)
+        model = (partial(build_model, likeliest=likeliest) if several else build)(problem, level, nodes=nodes)
     except TheoryError as error:
         return Ending(Status.NOT_CONVERGED, str(error))
     except np.linalg.LinAlgError:

@@ -58,6 +58,8 @@ from onestride.theory.profile.one_neuron import (
 
 _NOISES = 3  # directions beside the teacher's that are followed
 NEW = 2  # directions of noise that a step may add
+CROWDED = 0.3  # scale of the nodes of A: 23 of them are as accurate as 31 on the scale 1, where neurons do not saturate
+_SATURATED = 2.0  # of |∂L/∂A| at 0 over the length of L
 _LEAST = 1e-9  # squared length of a direction below which it is none
 
 
@@ -79,6 +81,12 @@ class Course(Path):
     def kept(self) -> Float[Array, "a d"]:
         """Π_t(1 + g_tλ)."""
         return np.prod(1 + self.grows[:, None] * self.sigma.eigenvalues[:, None], axis=2)
+
+    @property
+    def saturates(self) -> bool:
+        """Whether neurons of large |A| stay behind: where all go on, L is in proportion to A."""
+        length = np.sqrt(self.end.weight @ np.square(self.end.L).sum(1))
+        return bool(self.steepness > _SATURATED * length)
 
     @property
     def turned(self) -> float:
@@ -138,7 +146,7 @@ def start(problem: Problem, sigma: Sigma, nodes: int) -> tuple[Frame, State, lis
     stars[:, :k] = np.array(stars_of(sigma))[:, :k]
     output = np.zeros((k + made + 2, d))
     output[k] = np.sqrt(sigma.eigenvalues)
-    state = untrained(problem, nodes)
+    state = untrained(problem, nodes, CROWDED)
     L, units, _ = leading_of(frame, state, state.L, [*stars, output], k)
     kappa = np.array([frame.inner(e, e, sigma.eigenvalues) for e in units])
     return frame, replace(state, L=L, kappa=kappa), units
@@ -169,6 +177,7 @@ def _advance(
     root = np.sqrt(phi0 * wr)
     shared = tau[:, None] * answer.k * root
     turn = np.linalg.svd(np.sqrt(state.weight)[:, None] * shared, full_matrices=False)[2][:NEW]
+    turn[0] *= np.sign(turn[0] @ root) or 1.0  # ν and not −ν, whose value at a spike is another
     held, first = shared @ turn.T, k + 1 + NEW * step
     made = np.zeros((len(turn), *walk.shared.shape))
     made[np.arange(len(turn)), first + np.arange(len(turn))] = np.sqrt(lam)

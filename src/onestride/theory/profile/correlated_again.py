@@ -122,6 +122,7 @@ def _advance(problem: Problem, sigma: Sigma, frame: Frame, walk: _Walk, seen: Se
     known, bent_known = (part @ rows.seen.T / ROWS for part in (g, bent))
     new, bent_new = ((part - on @ rows.seen) * np.sqrt(phi0 / ROWS) for part, on in ((g, known), (bent, bent_known)))
     right = np.linalg.svd(np.sqrt(state.weight)[:, None] * new, full_matrices=False)[2][:NEW]
+    right[0] *= np.sign(right[0] @ seen.R) or 1.0  # as on fresh batches
     held, places = new @ right.T, [*walk.places, *(k + 1 + NEW * step + m for m in range(len(right)))]
     made = np.zeros((len(places), *walk.pull.shape))
     made[np.arange(len(places)), places] = np.sqrt(lam)

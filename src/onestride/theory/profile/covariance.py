@@ -33,7 +33,6 @@ import numpy as np
 
 from onestride._numerics import Array, Float
 from onestride.problem import Problem
-from onestride.teachers import products
 from onestride.theory.bulk import bulk_of
 from onestride.theory.profile.along import LEAST, Across, Weights
 from onestride.theory.profile.anisotropy import (
@@ -41,8 +40,8 @@ from onestride.theory.profile.anisotropy import (
     Nodes,
     Sigma,
     Unlearned,
+    after_steps,
     before_the_step,
-    binned,
     directions,
     draws,
     of_many,
@@ -51,6 +50,7 @@ from onestride.theory.profile.anisotropy import (
 from onestride.theory.profile.correlated import Course, course_directions
 from onestride.theory.profile.drift import AGAIN, Second, left_over, moved_means
 from onestride.theory.profile.harmonics import HIGHEST_DEGREE, multiplicity, radius_rule, resolve, sphere_rule
+from onestride.theory.profile.higher import Stretched, higher_sector, seen_by
 from onestride.theory.profile.lengths import length_rule
 from onestride.theory.profile.moves import Moves, one_step
 from onestride.theory.profile.neurons import LearnedDirection, normal_rule, resolution
@@ -70,7 +70,6 @@ from onestride.theory.profile.travel import travel, travel_turned
 # 20 in the place of 10, 12 of 7, 24 of 12 or 5 of 3 move errors by 0.13 % at most (ar1 and power, n = 1,200, d = 600)
 _EIGENVALUES = 10  # bins of log λ in sector 1
 _HIGHER = 7  # and in the factors of higher degrees
-_PRODUCTS = 12  # bins of their products
 _OFFSETS = {1: (5,), 2: (3, 3)}  # nodes of ω along u, along u and a spike
 _ALIKE = 9  # along u, where readouts are alike and nothing else tells neurons apart: 5 would be off by 1.7 % after strong steps
 _ACROSS = 5  # nodes of z along a spike
@@ -78,33 +77,46 @@ _RADII = 3  # nodes of the length of x
 _NOISE = 60.0  # a degree is noise when its multiplicity over S₂^l is above this many times max(n, N)
 
 
-def build(problem: Problem, *, nodes: int = 31, min_weight: float = 1e-7, likeliest: bool = False) -> Model:
-    """Set up every degree for a problem whose inputs have a covariance, with all draws of it or the likeliest alone."""
+def build(
+    problem: Problem,
+    *,
+    nodes: int = 31,
+    min_weight: float = 1e-7,
+    likeliest: bool = False,
+    known: Model | None = None,
+) -> Model:
+    """Set up every degree for a problem whose inputs have a covariance, with all draws of it or the likeliest alone, which may be `known`."""
     sigma = sigma_of(problem)
     if problem.eta == 0:
         return build_untrained(problem, sigma)
-    models: list[tuple[float, Model]] = []
     cases = draws(problem, sigma)
-    many = len(cases) > 1 and sigma.spike is not None and problem.steps == 1  # two strong steps would be off by 2 %
-    for p, one in [max(cases, key=lambda case: case[0])] if likeliest else cases:
-        count, chance = of_many(nodes, p) if many else (nodes, p)
-        if problem.steps == 1:
-            at = directions(problem, one)
-            moves = one_step(problem, at, count)
-        else:
-            # a drawn teacher with which descent diverges has the one of mean energies in its place, with which it does not
-            courses = (
-                travel(problem, nodes)  # kept
-                if given is sigma and not problem.law.isotropic
-                else travel_turned(problem, nodes, given)
-                for given in (one, sigma)
-            )
-            course = next((c for c in courses if isinstance(c, Course) and c.residual is not None), None)
-            if course is None:
-                return build_untrained(problem, sigma)
-            at, moves = course_directions(problem, course)
-        models.append((p, Builder(problem, at, moves, count, min_weight, chance).model))
-    return replace(models[0][1], draws=tuple(models)) if len(models) > 1 else models[0][1]
+    several = len(cases) > 1 and (problem.steps > 1 or sigma.spike is not None)
+    first = known or _of_draw(problem, cases[0], several, nodes, min_weight)
+    if likeliest or len(cases) == 1:
+        return first
+    others = ((case[0], _of_draw(problem, case, several, nodes, min_weight)) for case in cases[1:])
+    return replace(first, draws=((cases[0][0], first), *others))
+
+
+def _of_draw(problem: Problem, case: tuple[float, Sigma], several: bool, nodes: int, min_weight: float) -> Model:
+    """The model of one draw; of several each has fewer nodes."""
+    p, sigma = case
+    if problem.steps == 1:
+        count, chance = of_many(nodes, p) if several else (nodes, p)
+        at = directions(problem, sigma)
+        return Builder(problem, at, one_step(problem, at, count), count, min_weight, chance).model
+    follow = travel_turned if problem.law.isotropic else travel  # which keeps them
+    mean = follow(problem)
+    steep = isinstance(mean, Course) and mean.saturates
+    counts = after_steps(nodes, p, every=steep or not several)
+    # a drawn teacher with which descent diverges has the one of mean energies in its place, with which it does not
+    drawn = travel_turned(problem, counts.readouts, sigma) if several else follow(problem, nodes)
+    course = next((c for c in (drawn, mean) if isinstance(c, Course) and c.residual is not None), None)
+    if course is None:
+        return build_untrained(problem, sigma)
+    at, moves = course_directions(problem, course)
+    rows, chance = (counts.rows, counts.chance) if len(at.rows) > 1 else (nodes, p)
+    return Builder(problem, at, moves, rows, min_weight, chance).model
 
 
 def degrees_resolved(D: int, largest: float, second: float) -> int:
@@ -113,61 +125,6 @@ def degrees_resolved(D: int, largest: float, second: float) -> int:
     while L < HIGHEST_DEGREE and multiplicity(D, L + 1) < _NOISE * largest * second ** (L + 1):
         L += 1
     return L
-
-
-class Energies(NamedTuple):
-    """Energies of the teacher's directions in every bin, and by how much those of e ⊗ e on its diagonal differ from their squares."""
-
-    energy: Float[Array, "k p"]
-    beside_length: Float[Array, "k p"]
-
-
-def seen_by(along: Float[Array, "k d"], sigma: Sigma, nodes: Nodes) -> Energies:
-    """Energies e_p² in bins. Of degree two the length of x, a function of the row, holds e ⊗ e's part along Σ: κΣ/tr Σ², κ = eᵀΣe,
-    which lies where λ_p is large; Σ_p (e_p² − κλ_p/tr Σ²)² is left on the diagonal.
-    """
-    lam = sigma.eigenvalues.copy()
-    if sigma.spike is not None:  # not in the length of the rest
-        lam[sigma.spike] = 0.0
-    length = (along @ lam / (lam @ lam))[:, None]
-    beside = length**2 * nodes.sum(lam**2) - 2 * length * nodes.sum(along * lam)
-    return Energies(nodes.sum(along), beside)
-
-
-def higher_sector(
-    l: int, D: int, K: Array, h: Array, strength: Array, nodes: Nodes, teacher: Energies, kinds: Stretched
-) -> Sector:
-    """Degree l: strengths are products of l of those of degree one, in bins, and so is what each product of the teacher's
-    directions sees of them (they are taken for orthogonal in every bin), where the batch has stretched neurons along each.
-    """
-    G, share, along, count = strength, nodes.share, teacher.energy, len(teacher.energy)
-    for degree in range(2, l + 1):
-        before = {product: j for j, product in enumerate(products(count, degree - 1))}
-        G = (G[:, :, None] * strength[:, None, :]).reshape(G.shape[0], -1)
-        share = np.outer(share, nodes.share).ravel()
-        pairs = [np.outer(along[before[at[:-1]]], teacher.energy[at[-1]]) for at in products(count, degree)]
-        if degree == 2:
-            pairs = [_off_length(pair, teacher, *at) for pair, at in zip(pairs, products(count, 2), strict=True)]
-        along = np.stack([pair.ravel() for pair in pairs])
-        bins = binned(kinds.weight @ G, share, _PRODUCTS)
-        G, along, share = bins.sum(share * G) / bins.share, bins.sum(along), bins.share
-    sector = _sector(multiplicity(D, l), K, G, share, h, np.sqrt(along.T)[:, :, None] * np.eye(len(along)))
-    return replace(sector, teacher_strength=G * kinds.stretch[:, None] ** l)
-
-
-class Stretched(NamedTuple):
-    """Probabilities of the neurons, and by how much more the step has stretched them along the teacher than others: E/G."""
-
-    weight: Float[Array, "k"]
-    stretch: Float[Array, "k"]
-
-
-def _off_length(pair: Float[Array, "p p"], teacher: Energies, a: int, b: int) -> Float[Array, "p p"]:
-    """Energies of e_a ⊗ e_b without its part along Σ, which has none for two different directions."""
-    if a != b:
-        return pair
-    left = np.maximum(pair + np.diag(teacher.beside_length[a]), 0.0)
-    return left * (pair.sum() / left.sum())
 
 
 def teacher_length(d: int, second: float, along: float, r2: Array) -> tuple[Array, float]:

@@ -60,14 +60,11 @@ def errors(
     trail = {} if trail is None else trail
     for i, step in enumerate(steps):
         stepped = problem.replace(step=step)
-        model = try_model(stepped, level, nodes=nodes, same_batch=True)
-        if isinstance(model, Ending):
-            status[i], message[i] = model
+        follow = _one_step if stepped.steps == 1 else _several_steps
+        found = follow(stepped, level, nodes, lam, checked, trail)
+        if isinstance(found, Ending):
+            status[i], message[i] = found
             continue
-        walks = _walks(model, lam, trail)
-        found = _averaged(model, walks)
-        if checked and model.learned.amplitude > STRONG and np.isfinite(found[0]).any():
-            found = _checked(stepped, model, level, nodes, lam, walks)
         if not stepped.fresh and stepped.eta > 0:
             found = _on_the_same_batch(stepped, lam, *found)
         values[:, i], residual[i], iterations[i], message[i] = found
@@ -76,31 +73,64 @@ def errors(
     return Errors(values[0], values[1], values[2], residual, iterations, status, message)
 
 
-def _checked(problem: Problem, model: Model, level: str, nodes: int, lam: Array, walks: list[Walk]) -> Walk:
-    """After a strong step quadrature is what can fail: fewer nodes must give nearly the same (of several draws the likeliest), or else more.
+def _one_step(problem: Problem, level: str, nodes: int, lam: Array, checked: bool, trail: Trail) -> Walk | Ending:
+    """Errors at every λ after one step."""
+    model = try_model(problem, level, nodes=nodes, same_batch=True)
+    if isinstance(model, Ending):
+        return model
+    walks = [_walk(member, lam, trail, j) for j, (_, member) in enumerate(model.members)]
+    found, strong = _averaged(model, walks), model.learned.amplitude > STRONG
+    if checked and strong and np.isfinite(found[0]).any():
+        return _checked(problem, model, level, nodes, lam, walks[0], found)
+    return found
 
-    Where two directions take many nodes there are no more, and fewer must give the same within the tolerance.
-    """
-    found, likeliest = _averaged(model, walks), int(np.argmax([p for p, _ in model.members]))
-    fewer = build_model(problem, level, nodes=round((2 / 3 if problem.steps == 1 else 3 / 4) * nodes), likeliest=True)
-    other = _walk(fewer, lam, {}, 0)
-    change = relative_gap(walks[likeliest][0], other[0]).max(0)
-    if problem.steps == 1:
-        few = model.draws and sigma_of(problem).spike is not None
-        if (change < (_NEARLY_OF_FEW if few else _NEARLY)).all():
-            return found
-        more = try_model(problem, level, nodes=round(1.5 * nodes), same_batch=True)
-        if isinstance(more, Ending):
-            return *found[:3], np.full(lam.size, more.message, object)
-        other = _averaged(more, _walks(more, lam, {}))
-        change, found = relative_gap(other[0], found[0]).max(0), other
+
+def _several_steps(problem: Problem, level: str, nodes: int, lam: Array, checked: bool, trail: Trail) -> Walk | Ending:
+    """The same after several: other draws than the likeliest are followed where that one has a number."""
+    first = try_model(problem, level, nodes=nodes, same_batch=True, likeliest=True)
+    if isinstance(first, Ending):
+        return first
+    found = _walk(first, lam, trail, 0)
+    if checked and first.learned.amplitude > STRONG and np.isfinite(found[0]).any():
+        # two directions take many nodes: there are no more, and fewer must give the same within the tolerance
+        fewer = build_model(problem, level, nodes=round(3 / 4 * nodes), likeliest=True)
+        _too_few(found, relative_gap(found[0], _walk(fewer, lam, {}, 0)[0]).max(0), nodes, first)
+    there = found[3] == Status.SOLVED.value
+    if not there.any():
+        return found
+    model = try_model(problem, level, nodes=nodes, same_batch=True)
+    if isinstance(model, Ending):
+        return model
+    others = [_walk(member, lam[there], trail, j) for j, (_, member) in enumerate(model.members[1:], 1)]
+    values, residual, iterations, message = found
+    here = values[:, there], residual[there], iterations[there], message[there]
+    values[:, there], residual[there], iterations[there], message[there] = _averaged(model, [here, *others])
+    return found
+
+
+def _checked(problem: Problem, model: Model, level: str, nodes: int, lam: Array, likeliest: Walk, found: Walk) -> Walk:
+    """After a strong step quadrature is what can fail: fewer nodes must give nearly the same (of several draws the likeliest), or else more."""
+    fewer = build_model(problem, level, nodes=round(2 / 3 * nodes), likeliest=True)
+    change = relative_gap(likeliest[0], _walk(fewer, lam, {}, 0)[0]).max(0)
+    few = model.draws and sigma_of(problem).spike is not None
+    if (change < (_NEARLY_OF_FEW if few else _NEARLY)).all():
+        return found
+    more = try_model(problem, level, nodes=round(1.5 * nodes), same_batch=True)
+    if isinstance(more, Ending):
+        return *found[:3], np.full(lam.size, more.message, object)
+    other = _averaged(more, [_walk(member, lam, {}, 0) for _, member in more.members])
+    _too_few(other, relative_gap(other[0], found[0]).max(0), nodes, model)
+    return other
+
+
+def _too_few(found: Walk, change: Array, nodes: int, model: Model) -> None:
+    """Say so where errors change with the nodes."""
     for j in np.flatnonzero(change > NODE_TOLERANCE):
         found[3][j] = (
             f"the step is so strong that {nodes} quadrature nodes are too few: more of them change the answer "
             f"by {100 * change[j]:.0f} % (weights along the learned direction are now about "
             f"{model.learned.amplitude:.2g} times the length of a row)"
         )
-    return found
 
 
 def _guess(last: dict[float, Solution], lam: float, above: Solution | None, model: Model) -> Guess | None:
@@ -112,11 +142,6 @@ def _guess(last: dict[float, Solution], lam: float, above: Solution | None, mode
     if above is None or before is None:
         return Guess(there.rho, there.q, there.factors)
     return Guess(there.rho * (above.rho / before.rho), there.q * (above.q / before.q), there.factors)
-
-
-def _walks(model: Model, lam: Array, trail: Trail) -> list[Walk]:
-    """The way down in λ of every member of the model."""
-    return [_walk(member, lam, trail, j) for j, (_, member) in enumerate(model.members)]
 
 
 def _averaged(model: Model, walks: list[Walk]) -> Walk:

@@ -54,7 +54,7 @@ def _travel(problem: Problem, sigma: Function, target: Function, nodes: int) -> 
     return path if not steepness > _STEEP else follow(problem, nodes, 1 / steepness)
 
 
-def travel_turned(problem: Problem, nodes: int, sigma: Sigma | None = None) -> Path:
+def travel_turned(problem: Problem, nodes: int = 31, sigma: Sigma | None = None) -> Path:
     """The same for inputs with a covariance, or for another draw of it."""
     reused = problem.batch == "reused" and problem.steps > 1
     return (travel_correlated_again if reused else travel_correlated)(problem, nodes, sigma)
