@@ -12,7 +12,7 @@ from onestride.problem import Problem
 from onestride.result import Prediction, Result, Status, TheoryError
 from onestride.shown import Variables
 from onestride.table import Table
-from onestride.theory.assumptions import failed_assumption
+from onestride.theory.assumptions import failed_assumption, not_computable
 from onestride.theory.optimal import optimal_ridge
 from onestride.theory.outliers import find_outliers
 from onestride.theory.plateau import window
@@ -80,6 +80,9 @@ def diagnose(problem: Problem) -> Diagnosis:
     >>> one.diagnose(one.Problem(n=100, d=50, N=70, activation=[0, 0, 1], step=one.Step(exponent=0.3))).causes
     ('theory-inaccurate', 'no-linear-part')
     """
+    reason = None if isinstance(problem.inputs, Table) else not_computable(problem)
+    if reason is not None:  # powers beyond all numbers say nothing about structure
+        return Diagnosis(problem, (_no_theory(reason),), "no finite-n theory holds here")
     findings = list(_structural(problem))
     if isinstance(problem.inputs, Table):  # its rows say what a step and a penalty do; there are no windows to be in
         findings = [finding for finding in findings if finding.cause == "no-step"]
@@ -92,8 +95,12 @@ def diagnose(problem: Problem) -> Diagnosis:
         except TheoryError as error:
             reason = str(error)
     if not findings:
-        findings.append(Finding("no-theory", reason, {}, "Change the problem so that a theory applies"))
+        findings.append(_no_theory(reason))
     return Diagnosis(problem, tuple(findings), "no finite-n theory holds here, so only causes by structure are named")
+
+
+def _no_theory(reason: str) -> Finding:
+    return Finding("no-theory", reason, {}, "Change the problem so that a theory applies")
 
 
 def _with_theory(problem: Problem, findings: list[Finding]) -> Diagnosis:
