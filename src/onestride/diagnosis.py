@@ -17,6 +17,7 @@ from onestride.theory.optimal import optimal_ridge
 from onestride.theory.outliers import find_outliers
 from onestride.theory.plateau import window
 from onestride.theory.predict import predict_grid
+from onestride.theory.reliability import known_off
 from onestride.theory.spectrum import Spectrum, spectrum
 from onestride.theory.table.errors import refused
 
@@ -214,17 +215,22 @@ def _spikes(problem: Problem, seen: Spectrum) -> Iterator[Finding]:
 
 
 def needed_constant(problem: Problem, degree: int, *, largest: float = 1e3) -> float:
-    """The smallest larger c at which the spike of this degree is outside every bulk (to 2 %); ∞ when none up to `largest`·c."""
+    """The smallest larger c at which the spike of this degree is outside every bulk (to 2 %).
+
+    ∞ when there is none up to `largest`·c, or up to where the theory is known to be off.
+    """
     c = problem.step.constant
 
+    def larger(factor: float) -> Problem:
+        return problem.replace(step=problem.step.replace(constant=c * factor))
+
     def visible(factor: float) -> bool:
-        step = problem.step.replace(constant=c * factor)
-        return find_outliers(problem.replace(step=step), nodes=25).visible(degree)
+        return find_outliers(larger(factor), nodes=25).visible(degree)
 
     low, high = 1.0, 1.5
     while not visible(high):
         low, high = high, 1.5 * high
-        if high > largest:
+        if high > largest or known_off(larger(high)) is not None:
             return math.inf
     while high / low > 1.02:
         middle = math.sqrt(low * high)
