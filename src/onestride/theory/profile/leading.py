@@ -44,7 +44,7 @@ def frame(path: Path, d: int) -> Frame:
 def learned(path: Path) -> Float[Array, "m dirs"]:
     """The directions along which neurons have weights on average: E without what M has made of their first weights along the teacher."""
     values, V = np.linalg.svd(np.sqrt(path.end.weight)[:, None] * path.end.L)[1:]
-    return _forward(path, V[: 2 if values[1] > _SECOND else 1])
+    return _forward(path, V[: 1 + int((values[1:2] > _SECOND).sum())])  # neurons that are all alike have one
 
 
 def _forward(path: Path, E: Float[Array, "m dirs"]) -> Float[Array, "m dirs"]:
