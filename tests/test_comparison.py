@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import onestride as one
-from onestride.comparison import Agreement, Check, agree, check, quantile, seeds_words, together
+from onestride.comparison import Agreement, Check, _rounded, agree, check, quantile, seeds_words, together
 from onestride.result import QUANTITIES, Estimate, Simulation, Status
 from tolerances import deviations, seeds_from
 
@@ -204,3 +204,11 @@ def test_the_command_prints_three_outcomes(capsys):
     printed = " ".join(capsys.readouterr().out.split())
     assert "undecided" in printed
     assert "Undecided after 2 seeds" in printed
+
+
+def test_seeds_that_would_decide_are_rounded_up():
+    assert [_rounded(seeds) for seeds in (7, 99, 100, 121, 6640)] == [7, 99, 100, 130, 6700]
+
+
+def test_gap_is_relative_to_what_was_measured():
+    assert agree(2.0, Estimate(np.array([1.0, 1.0]))).gap == 1.0

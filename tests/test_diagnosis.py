@@ -125,6 +125,16 @@ def test_step_beyond_what_the_theory_tabulates_is_a_finding_not_an_error():
     assert one.diagnose(problem(alpha=0.5, c=3000)).causes == ("no-theory",)
 
 
+def test_powers_beyond_all_numbers_have_no_structure():
+    """E g² = ∞ hides a linear part."""
+    beyond = one.Problem(
+        n=103, d=18, N=24, teacher=[0, 1e150], step=one.Step(exponent=0.3), directions=2, mix="staircase"
+    )
+    (finding,) = one.diagnose(beyond).findings
+    assert finding.cause == "no-theory"
+    assert "needs E σ⋆² of at most" in finding.sentence
+
+
 def test_healthy_problem_has_no_findings():
     found = one.diagnose(problem(alpha=0.45, c=3.5, ridge=1.0))
     assert found.causes == ()

@@ -215,6 +215,7 @@ def test_mistakes_name_argument_given_and_allowed(name, value, allowed, given):
         ({"teacher": lambda z: 1.0}, "teacher: .* must act elementwise"),
         ({"teacher": lambda z: np.exp(z**2)}, "teacher: .* overflows"),
         ({"teacher": lambda z: np.where(z > 1, np.nan, z)}, "teacher: .* it is nan at z = "),
+        ({"steps": 10**9}, "steps must be a whole number from 1 to 1,000,000, got 1000000000"),
         ({"n": 10**301}, "n must be a whole number of at most 1e300, got 1000"),
         ({"n": 10**5000}, "n must be a whole number of at most 1e300, got a number of thousands of digits"),
         ({"noise": 10**5000}, "noise must be a finite number, 0 or more, got a number of thousands of digits"),

@@ -12,11 +12,12 @@ from onestride.problem import Problem
 from onestride.result import Prediction, Result, Status, TheoryError
 from onestride.shown import Variables
 from onestride.table import Table
-from onestride.theory.assumptions import failed_assumption
+from onestride.theory.assumptions import failed_assumption, not_computable
 from onestride.theory.optimal import optimal_ridge
 from onestride.theory.outliers import find_outliers
 from onestride.theory.plateau import window
 from onestride.theory.predict import predict_grid
+from onestride.theory.reliability import known_off
 from onestride.theory.spectrum import Spectrum, spectrum
 from onestride.theory.table.errors import refused
 
@@ -80,6 +81,9 @@ def diagnose(problem: Problem) -> Diagnosis:
     >>> one.diagnose(one.Problem(n=100, d=50, N=70, activation=[0, 0, 1], step=one.Step(exponent=0.3))).causes
     ('theory-inaccurate', 'no-linear-part')
     """
+    reason = None if isinstance(problem.inputs, Table) else not_computable(problem)
+    if reason is not None:  # powers beyond all numbers say nothing about structure
+        return Diagnosis(problem, (_no_theory(reason),), "no finite-n theory holds here")
     findings = list(_structural(problem))
     if isinstance(problem.inputs, Table):  # its rows say what a step and a penalty do; there are no windows to be in
         findings = [finding for finding in findings if finding.cause == "no-step"]
@@ -92,8 +96,12 @@ def diagnose(problem: Problem) -> Diagnosis:
         except TheoryError as error:
             reason = str(error)
     if not findings:
-        findings.append(Finding("no-theory", reason, {}, "Change the problem so that a theory applies"))
+        findings.append(_no_theory(reason))
     return Diagnosis(problem, tuple(findings), "no finite-n theory holds here, so only causes by structure are named")
+
+
+def _no_theory(reason: str) -> Finding:
+    return Finding("no-theory", reason, {}, "Change the problem so that a theory applies")
 
 
 def _with_theory(problem: Problem, findings: list[Finding]) -> Diagnosis:
@@ -207,17 +215,22 @@ def _spikes(problem: Problem, seen: Spectrum) -> Iterator[Finding]:
 
 
 def needed_constant(problem: Problem, degree: int, *, largest: float = 1e3) -> float:
-    """The smallest larger c at which the spike of this degree is outside every bulk (to 2 %); ∞ when none up to `largest`·c."""
+    """The smallest larger c at which the spike of this degree is outside every bulk (to 2 %).
+
+    ∞ when there is none up to `largest`·c, or up to where the theory is known to be off.
+    """
     c = problem.step.constant
 
+    def larger(factor: float) -> Problem:
+        return problem.replace(step=problem.step.replace(constant=c * factor))
+
     def visible(factor: float) -> bool:
-        step = problem.step.replace(constant=c * factor)
-        return find_outliers(problem.replace(step=step), nodes=25).visible(degree)
+        return find_outliers(larger(factor), nodes=25).visible(degree)
 
     low, high = 1.0, 1.5
     while not visible(high):
         low, high = high, 1.5 * high
-        if high > largest:
+        if high > largest or known_off(larger(high)) is not None:
             return math.inf
     while high / low > 1.02:
         middle = math.sqrt(low * high)

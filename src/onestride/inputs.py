@@ -16,7 +16,7 @@ from typing import Any, ClassVar, cast
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.linalg import eigh_tridiagonal, matmul_toeplitz
+from scipy.linalg import matmul_toeplitz
 
 from onestride._errors import InputError
 from onestride._numerics import Array, Float
@@ -230,11 +230,14 @@ def _ar1_times(B: Float[Array, "k d"]) -> Float[Array, "k d"]:
 
 @lru_cache(maxsize=16)
 def _ar1_eigenvalues(d: int) -> Float[Array, "d"]:
-    """Decreasing, from the inverse of Σ, which is tridiagonal."""
-    diagonal = np.full(d, 1 + AR1**2)
-    diagonal[[0, -1]] = 1.0 if d > 1 else 1 - AR1**2
-    inverse = eigh_tridiagonal(diagonal / (1 - AR1**2), np.full(d - 1, -AR1 / (1 - AR1**2)), eigvals_only=True)
-    return 1 / inverse
+    """Decreasing: (1 − r²)/|e^{iθ} − r|² at the roots of (d − 1)θ + 2 arg(e^{iθ} − r) = kπ, k = 1 … d."""
+    k = np.arange(1.0, d + 1)
+    low, high = (k - 1) * np.pi / (d + 1), k * np.pi / (d + 1)  # each has one root, as the left side increases
+    for _ in range(60):
+        theta = (low + high) / 2
+        beyond = (d - 1) * theta + 2 * np.arctan2(np.sin(theta), np.cos(theta) - AR1) > k * np.pi
+        low, high = np.where(beyond, low, theta), np.where(beyond, theta, high)
+    return (1 - AR1**2) / (1 - 2 * AR1 * np.cos((low + high) / 2) + AR1**2)
 
 
 def _power(generator: np.random.Generator, X: Float[Array, "n d"]) -> None:

@@ -30,6 +30,7 @@ from onestride.table import Table
 from onestride.teachers import Target
 from onestride.teachers import teacher as teacher_of
 
+MOST_STEPS = 10**6  # of which a list of sizes is kept
 EXTENSIONS = ("inputs", "steps", "batch", "fresh", "directions", "mix")  # fields beyond the papers' model
 
 
@@ -167,6 +168,13 @@ class Problem(Frozen):
     @classmethod
     def _known_law(cls, given: Any, info: ValidationInfo) -> str | Covariance:
         return read_inputs(given, info.data.get("d"))  # a wrong d has a sentence of its own
+
+    @field_validator("steps")
+    @classmethod
+    def _steps_to_count(cls, steps: int) -> int:
+        if steps > MOST_STEPS:
+            raise fail(f"a whole number from 1 to {MOST_STEPS:,}", steps)
+        return steps
 
     @field_validator("fresh")
     @classmethod

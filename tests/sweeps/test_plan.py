@@ -31,6 +31,14 @@ def test_known_cells_cost_nothing(tmp_path):
     left = make_plan(read_sweep(LARGER), Store(tmp_path), workers=2)
     assert (left.cells_known, left.runs_known, left.predictions_known) == (4, 8, 4)
     assert 0 < left.flops < empty.flops
+    seeds = make_plan(read_sweep(FIRST | {"problem": BASE | {"seeds": 3}}), Store(tmp_path), workers=2)
+    assert (seeds.cells_known, seeds.runs_known, seeds.predictions_known) == (0, 8, 4)  # a seed is missing in each
     assert left.basis.startswith("timed now, on one thread: one seed at n = 30, d = 15, N = 45 (")
     known = make_plan(read_sweep(FIRST), Store(tmp_path))
     assert (known.flops, known.seconds, known.basis) == (0, 0, "nothing is left to compute")
+
+
+def test_workers_share_the_cores(monkeypatch):
+    monkeypatch.setattr("onestride.sweeps.plan.cores", lambda: 8)
+    monkeypatch.setattr("onestride.sweeps.plan._estimate", lambda *_: (1.0, "timed before"))
+    assert [make_plan(read_sweep(FIRST), workers=workers).threads for workers in (1, 3, 20)] == [8, 2, 1]

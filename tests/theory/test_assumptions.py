@@ -24,6 +24,10 @@ BEYOND = {
     "one gradient step": {"steps": 2},
     "at most 3 of them": {"directions": 4},
     "n, d, N and n_step of at most": {"n": 10 * LARGEST_SIZE},
+    "at most 250 of them": {"steps": 251, "step": one.Step.none()},
+    "d of at most 200,000 with inputs='power'": {"d": 200_001, "inputs": "power"},
+    "d of at most 200,000 with inputs='elliptic'": {"d": 200_001, "inputs": "elliptic"},
+    "n and n_step of at most 1e+07 with inputs='elliptic'": {"n_step": 10**7 + 1, "inputs": "elliptic"},
     "λ of at most": {"ridge": 1e61},
     "1/λ of at most": {"ridge": 1e-61},
     "the noise of at most": {"noise": 1e61},
@@ -60,6 +64,25 @@ def test_sizes_beyond_every_machine_have_a_sentence_from_every_theory(size, expo
     assert set(one.scaling(p, along="n", at=[100]).landmarks) == set()
 
 
+@pytest.mark.parametrize(
+    "changes", [{"d": 10**11, "inputs": "ar1"}, {"n": 10**12, "inputs": "elliptic"}, {"steps": 10**6}]
+)
+def test_what_is_gone_through_one_by_one_is_counted_before(changes):
+    """All eigenvalues, the lengths of all samples, all steps: 745 GiB, or hours."""
+    p = problem(step=one.Step(constant=1e-3), **changes)
+    assert one.predict(p, throw=False).message.startswith(("the theory goes through", "the theory follows"))
+    for function in (one.learned, one.spectrum, one.optimum):
+        with pytest.raises(one.TheoryError, match=r"the theory (goes through|follows)"):
+            function(p)
+    assert one.diagnose(p).causes == ("no-theory",)
+
+
+def test_a_step_of_a_list_beyond_all_bounds_is_told_without_a_warning():
+    steps = [one.Step(constant=0.1, exponent=0.5), one.Step(constant=1e100, exponent=0.0)]
+    told = one.predict(problem(n=77, d=81, N=740, activation=(0, 1), step=steps), throw=False).message
+    assert "the step is so large that pre-activations reach" in told
+
+
 def test_a_step_beyond_all_bounds_is_told_without_a_warning():
     """Activation H₁ + H₂ + H₃ and c = 1,000: factors of lengths would overflow on the way to the sentence."""
     p = problem(n=400, d=200, N=600, activation=(0, 1, 1, 1), step=one.Step(constant=1e3, exponent=0.5))
@@ -83,6 +106,11 @@ def test_an_activation_that_is_zero_has_a_sentence():
             function(p)
     with pytest.raises(one.InputError, match="its features have no spectrum"):
         one.measure_spectrum(p.replace(n=20, d=10, N=20), seeds=1)
+
+
+def test_nothing_is_tuned_where_labels_are_zero():
+    with pytest.raises(one.TheoryError, match="the labels are all 0"):
+        one.optimum(problem(teacher=(0, 0)))
 
 
 def test_labels_that_are_zero_and_penalties_near_zero_warn_of_nothing():

@@ -16,6 +16,7 @@ from onestride.theory.profile.anisotropy import Counts, directions, sigma_of
 from onestride.theory.profile.correlated import Course, course_directions, travel_correlated
 from onestride.theory.profile.equations import solve
 from onestride.theory.profile.errors import errors_at
+from onestride.theory.profile.leading import learned, to_first_order
 from onestride.theory.profile.moves import one_step
 from onestride.theory.profile.travel import stable, travel
 from tolerances import assert_agrees, assert_close, seeds_from
@@ -155,3 +156,20 @@ def test_one_step_is_the_theory_of_one_step(changes, close):
     both = ((at, one_step(p, at, 31)), course_directions(p, course))
     expected, found = (errors_of(covariance.Builder(p, *moved, 31, 1e-7).model) for moved in both)
     assert_close(found, expected, rel=close)
+
+
+def test_neurons_that_are_all_alike_have_one_learned_direction():
+    """A constant readout has one node of A: there is no second singular value to look at."""
+    p = problem(readout="constant", gradient="labels", inputs="power", steps=2)
+    path = travel(p)
+    assert path.end.A.size == 1
+    E = learned(path)
+    assert E.shape[0] == 1
+    np.testing.assert_allclose(np.abs(E @ path.end.L[0]), np.linalg.norm(path.end.L[0]), rtol=1e-9)
+
+
+def test_what_is_left_off_no_direction_is_every_weight():
+    path = travel(problem())
+    values = np.linalg.svd(np.sqrt(path.end.weight)[:, None] * path.end.L, compute_uv=False)
+    assert to_first_order(path, 0) == pytest.approx(np.sqrt(path.end.weight @ (path.end.L**2).sum(1)))
+    assert to_first_order(path, values.size - 1) == pytest.approx(values[-1])

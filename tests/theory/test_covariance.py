@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from scipy.special import gammaincinv
 
 import onestride as one
 from onestride import Covariance, Problem, Step
@@ -519,3 +520,11 @@ def test_a_teacher_along_a_spike_is_a_coordinate_of_its_own(kappa, weights):
             np.array(errors_at(covariance.build(p), solve(covariance.build(p), lam))),
             rel=0.04,
         )
+
+
+def test_lengths_keep_their_mean_square():
+    """Rows in groups of like length: E ℓ² is the mean over all n of them, whatever the groups."""
+    lengths, share = length_rule(5.0, 1000)
+    assert lengths.size < 1000
+    known = np.mean(3 / (2 * gammaincinv(2.5, (np.arange(1000) + 0.5) / 1000)))
+    assert share @ lengths**2 == pytest.approx(known, rel=1e-12)

@@ -4,8 +4,10 @@ import numpy as np
 import pytest
 
 import onestride as one
+from onestride.result import Status
+from onestride.theory import quick_curves
 from onestride.theory.quick import FULL, QUICK, cell, here
-from onestride.theory.quick_curves import curves
+from onestride.theory.quick_curves import curves, error_map
 from onestride.web.axes import AXES, curve
 from onestride.web.query import read_problem
 
@@ -76,3 +78,33 @@ def test_stability_bound_is_that_of_fresh_batches():
     assert told["value"] == pytest.approx(problem.eta / 4)
     assert problem.at(exponent=told["exponent"]).eta / 4 == pytest.approx(told["bound"])
     assert here(read_problem({"steps": "3", "gradient": "labels", "n": "300"}), QUICK)["stable"] is None
+
+
+def test_map_marks_what_is_known_to_be_off_and_its_least_is_not(monkeypatch):
+    """Errors that fall with α: the least of all would be one of a step that is too strong."""
+    monkeypatch.setattr(quick_curves, "errors_along", lambda at, ridges, _: np.full(ridges.size, 2 - at.step.exponent))
+    problem = one.Problem(
+        n=200, d=100, N=60, teacher=[0, 1, 0.7071], noise=0.5, readout="constant", step=one.Step(constant=4)
+    )
+    found = error_map(problem, (1e-4, 10.0), QUICK)
+    off = np.array(found["off"])
+    assert off[4:].all()
+    assert not off[:4].any()
+    assert found["best"]["alpha"] == found["alpha"][3]
+    for alpha, column in ((found["alpha"][3], off[3]), (found["alpha"][4], off[4])):
+        status = one.predict(problem.at(exponent=alpha), throw=False).status
+        assert (status is Status.INACCURATE) == column.all()
+
+
+def test_curve_is_marked_where_predict_marks_its_number():
+    """At a small penalty, with readouts of one size: what the problem without its penalty does not show."""
+    step = one.Step(constant=3, exponent=0.3)
+    problem = one.Problem(n=400, d=40, N=800, noise=0.5, readout="constant", step=step)
+    marks = {
+        ridge: (
+            one.predict(problem.at(ridge=ridge), throw=False).status,
+            cell(problem.at(ridge=ridge), QUICK, None)[0].verdict.status,
+        )
+        for ridge in (1e-3, 1.0)
+    }
+    assert marks == {1e-3: (Status.INACCURATE, Status.INACCURATE), 1.0: (Status.SOLVED, Status.SOLVED)}

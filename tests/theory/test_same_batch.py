@@ -38,6 +38,14 @@ def test_a_row_carries_its_own_share_of_the_gradient(gradient):
     assert carried == pytest.approx((1 + c1**2) / power + p.phi, rel=0.02)  # x and r̂ vary together within a group
 
 
+def test_a_label_far_beyond_the_others_leaves_groups_without_a_row():
+    """Sum of four degrees, d = 10 n: of 21 groups of z one is skipped by a row that is a group's share by itself."""
+    p = make(teacher=[0, 1, 1, 1, 1], noise=0.0, d=2000)
+    rows = batch_rows(p, plane_of(p, 31), seen=True, groups=(21, 9))
+    assert rows.w.sum() == pytest.approx(1)
+    assert 0 < rows.w.size <= 20 * 9
+
+
 @pytest.mark.parametrize("gradient", ["labels", "full"])
 def test_rows_that_have_not_seen_the_step_give_the_theory_of_fresh_samples(gradient):
     """Judged rows in place of the leave-one-out identity, groups in place of nodes, one Gram matrix in place of the sectors."""

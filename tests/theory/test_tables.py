@@ -176,3 +176,12 @@ def test_every_function_answers_for_the_rows_or_says_why_not(table):
     assert "stand-in" in one.predict(table, method="profile", throw=False).message
     with pytest.raises(one.TheoryError, match="one gradient step"):
         one.learned(table.replace(steps=2))
+
+
+def test_spectrum_of_rows_ends_where_it_does_on_average(table, monkeypatch):
+    """Over networks: the largest eigenvalue without a step is 2 and 4, and after it two and one lie above their mean."""
+    before, after = np.array([[2.0, 1.0, 0.5], [4.0, 1.0, 0.5]]), np.array([[9.0, 3.5, 0.5], [8.0, 2.5, 0.5]])
+    monkeypatch.setattr("onestride.theory.spectrum.table_eigenvalues", lambda _: (before, after, 160))
+    found = one.spectrum(table)
+    assert found.edge == 3.0
+    np.testing.assert_allclose(found.leading, [8.5, 3.0])

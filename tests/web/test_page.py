@@ -61,6 +61,10 @@ def test_features_are_called_close_to_their_expansion_only_where_they_are(small,
     settled(page)
     expect(features(page)).not_to_contain_text("≈")
     expect(features(page)).to_contain_text("no finite sum of spikes stands for F")
+    enter(page, "constant", "0")
+    settled(page)
+    expect(features(page)).to_contain_text("No step was taken.")
+    expect(features(page)).not_to_contain_text("The bulk moves too")
 
 
 def test_axis_names_alpha_for_any_constant_of_the_step(strong):
@@ -241,11 +245,14 @@ def test_numbers_known_to_be_off_are_dashed_and_told(page):
         assert page.locator(f"#{figure} .curve:not(.off)").count() == 1
         expect(page.locator(f"#{figure} .here-dot.off")).to_be_attached()
         expect(page.locator(f"#{figure} .here-label")).to_contain_text("known to be off")
+    for figure in ("function", "spectrum"):
+        expect(page.locator(f"#{figure} .curve.off")).to_have_count(1)
     enter(page, "exponent", "0.1")  # here the theory holds; further up the curve it does not
     settled(page)
     expect(page.locator("#quality")).to_have_attribute("data-quality", "full")
     expect(page.locator("#quality")).to_contain_text(f"Dashed: {REASON}")
-    expect(page.locator("#test_error .here-dot.off")).to_have_count(0)
+    for figure in ("test_error .here-dot", "function .curve", "spectrum .curve"):
+        expect(page.locator(f"#{figure}.off")).to_have_count(0)
 
 
 def test_a_chart_of_equal_values_is_drawn(page):

@@ -40,6 +40,10 @@ def test_what_the_page_has_no_control_for_is_not_in_reach():
     for changes in ({"centred": False}, {"step": [one.Step(), one.Step(constant=2)]}, {"directions": 4}):
         assert not in_reach(plain.replace(**changes))
     assert not in_reach(plain.replace(inputs=one.Covariance(range(1, plain.d + 1))))
+    spiked = one.Covariance.spiked(plain.d, 5.0, 0.5)
+    assert in_reach(plain.replace(inputs=spiked))
+    nearly = one.Covariance((*spiked.eigenvalues[:-1], 0.99 * spiked.eigenvalues[-1]), teacher=spiked.teacher)
+    assert not in_reach(plain.replace(inputs=nearly))
 
 
 def test_empty_address_is_the_default_problem():

@@ -10,6 +10,9 @@ from onestride.teachers import MOST_DIRECTIONS
 
 SMALLEST_SIZE = 10
 LARGEST_SIZE = 10**18
+MOST_EIGENVALUES = 200_000  # of a covariance, all d of which the theory goes through: seconds and a GiB
+MOST_LENGTHS = 10**7  # of samples with random lengths, likewise
+MOST_STEPS = 250  # followed one by one: 20 s on one batch
 _ROUNDING = 1e-9  # of the Hermite coefficients of an activation
 LARGEST = 1e60  # of λ, E σ², E σ⋆² and the noise, and one over the least of λ: their products must stay finite numbers
 
@@ -46,16 +49,28 @@ def beyond_the_model(problem: Problem, *, schedules: bool = False, same_batch: b
 
 
 def not_computable(problem: Problem) -> str | None:
-    """Why no theory can be asked, as sizes or powers are no numbers for double precision; the first reason there is."""
+    """Why no theory can be asked, as sizes or powers are beyond computing; the first reason there is."""
     return None if out_of_range(problem) is None else beyond_the_model(problem, schedules=True, same_batch=True)
 
 
 def out_of_range(problem: Problem) -> str | None:
-    """Which size or power is too large or too small a number for double precision, whatever the theory; None where none is."""
+    """Which size or power is too large or too small to be computed with, whatever the theory; None where none is."""
     if max(problem.n, problem.d, problem.N, problem.step_samples) > LARGEST_SIZE:
         return (
             f"the theory computes in double precision and needs n, d, N and n_step of at most {LARGEST_SIZE:.0e}, got "
             f"n = {problem.n}, d = {problem.d}, N = {problem.N}, n_step = {problem.step_samples}"
+        )
+    if problem.steps > MOST_STEPS:
+        return f"the theory follows steps one by one and needs at most {MOST_STEPS} of them, got steps={problem.steps}"
+    if not problem.law.isotropic and problem.d > MOST_EIGENVALUES:
+        return (
+            f"the theory goes through all eigenvalues of a covariance and needs d of at most {MOST_EIGENVALUES:,} with "
+            f"inputs={problem.law.name!r}, got d = {problem.d}"
+        )
+    if problem.law.freedom is not None and max(problem.n, problem.step_samples) > MOST_LENGTHS:
+        return (
+            f"the theory goes through the lengths of all samples and needs n and n_step of at most {MOST_LENGTHS:.0e} with "
+            f"inputs={problem.law.name!r}, got n = {problem.n}, n_step = {problem.step_samples}"
         )
     with np.errstate(all="ignore"):
         if problem.sigma.second_moment == 0:

@@ -126,6 +126,8 @@ def optimum(
     if "split" in names and not problem.fresh:
         raise InputError("over='split' needs samples of their own for the step, got a problem with fresh=False")
     reason = None if isinstance(problem.inputs, Table) else not_computable(problem)
+    if reason is None and problem.target.second_moment == 0 and problem.noise == 0:
+        reason = "the labels are all 0, so that no step and no penalty is better than another"
     if reason is not None:
         raise TheoryError(reason)
     search = _Search(problem, names, method, level)

@@ -87,7 +87,7 @@ def grid_by(theory: Theory, problem: Problem, exponents: ArrayLike, ridges: Arra
     reason = None if theory.of_tables else not_computable(problem)
     if reason is not None:
         trained, untrained = (Errors.none((count, lams.size), Status.ASSUMPTION, reason) for count in (len(steps), 1))
-        return PredictionGrid(problem, theory.name, alphas, lams, trained, untrained, theory.words(problem))
+        return PredictionGrid(problem, theory.name, alphas, lams, trained, untrained, "nothing was computed")
     trained, untrained = theory.errors(problem, steps, lams), theory.errors(problem, [Step.none()], lams)
     if not (theory.limit or theory.of_tables):
         trained = mark(problem, steps, lams, trained, untrained, every_degree=theory.every_degree)

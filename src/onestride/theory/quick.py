@@ -34,7 +34,7 @@ from onestride.theory.profile.sectors import Model
 from onestride.theory.profile.strength import BEST_LEVEL
 from onestride.theory.profile.travel import stable
 from onestride.theory.quick_spectrum import quick_spectrum
-from onestride.theory.reliability import known_off
+from onestride.theory.reliability import known_off, off_at
 from onestride.theory.spectrum import beyond_the_spectrum, spectrum
 
 
@@ -103,7 +103,7 @@ def cell(problem: Problem, quality: Quality, start: Solution | None) -> tuple[Ce
         words = f"the equations were not solved: residual {solution.residual:.1e}"
         return nothing(Ending(Status.NOT_CONVERGED, words))
     values, verdict = _errors(problem, model, solution, quality)
-    reason = known_off(problem)
+    reason = known_off(problem) or off_at(problem, problem.ridge, values[2])
     if verdict is SOLVED and reason is not None:
         verdict = Ending(Status.INACCURATE, reason)
     found, taught = predicted_components(model, solution), hermite_components(problem.target, DEGREE)

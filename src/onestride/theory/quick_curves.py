@@ -20,6 +20,7 @@ from onestride.theory.learned import teacher_degrees
 from onestride.theory.predict import predict_grid
 from onestride.theory.profile.equations import Solution
 from onestride.theory.quick import Cell, Quality, cell, errors_along, stability, words_of
+from onestride.theory.reliability import known_off, off_at
 
 BASELINES = ("best-linear", "linear-ridge", "direction-only", "bayes")  # that are drawn
 HIGHEST_WINDOW = 6  # plateaus and thresholds are drawn up to this ℓ
@@ -112,15 +113,31 @@ def along(
 
 
 def error_map(problem: Problem, ridges: tuple[float, float], quality: Quality) -> dict[str, Any]:
-    """The test error over (α, λ), λ from end to end in logarithms, and where it is least."""
+    """The test error over (α, λ), λ from end to end in logarithms, which of it is known to be off, and where the rest is least."""
     alphas = np.linspace(0, 0.5, _CELLS)
     lams = np.geomspace(min(ridges[0], problem.ridge), max(ridges[1], problem.ridge), _CELLS)
-    table = np.array([errors_along(problem.at(exponent=float(a)), lams, quality) for a in alphas])
-    row: dict[str, Any] = {"alpha": plain(alphas), "ridge": plain(lams), "test_error": plain(table), "best": None}
-    if np.isfinite(table).any():
-        i, j = np.unravel_index(np.nanargmin(table), table.shape)
+    columns = [problem.at(exponent=float(a)) for a in alphas]
+    table = np.array([errors_along(at, lams, quality) for at in columns])
+    off = np.array([_off(at, lams, errors) for at, errors in zip(columns, table, strict=True)])
+    row: dict[str, Any] = {
+        "alpha": plain(alphas),
+        "ridge": plain(lams),
+        "test_error": plain(table),
+        "off": off.tolist(),
+    }
+    row["best"], trusted = None, np.where(off, np.nan, table)
+    if np.isfinite(trusted).any():
+        i, j = np.unravel_index(np.nanargmin(trusted), table.shape)
         row["best"] = {"alpha": plain(alphas[i]), "ridge": plain(lams[j]), "test_error": plain(table[i, j])}
     return row | {"quality": quality.name}
+
+
+def _off(problem: Problem, ridges: Array, errors: Array) -> list[bool]:
+    """Which of these errors are known to be off by more than 5 %."""
+    if not np.isfinite(errors).any():
+        return [False] * ridges.size
+    whole = known_off(problem) is not None
+    return [whole or off_at(problem, float(lam), float(e)) is not None for lam, e in zip(ridges, errors, strict=True)]
 
 
 def _before(untrained: Cell, problem: Problem, closed: dict[str, float], told: set[str]) -> dict[str, Any]:

@@ -106,18 +106,17 @@ def mark(
         stepped = problem.replace(step=step)
         whole = known_off(stepped)
         for j in np.flatnonzero(status[i] == Status.SOLVED):
-            at = float(ridges[j])
-            reason = (
-                whole
-                or _exact(stepped, float(errors.test_error[i, j]))
-                or by_few_entries(stepped, at)
-                or _alike(stepped, at)
-            )
+            reason = whole or off_at(stepped, float(ridges[j]), float(errors.test_error[i, j]))
             if reason is None and plain is not None and resolved is not None:
                 reason = _by_degrees(stepped, plain[:, j], resolved[:, j])
             if reason is not None:
                 status[i, j], message[i, j] = Status.INACCURATE, f"{Status.INACCURATE.value}: {reason}"
     return replace(errors, status=status, message=message)
+
+
+def off_at(problem: Problem, ridge: float, test_error: float) -> str | None:
+    """What `known_off` cannot see, as it depends on the penalty and on what was found."""
+    return _exact(problem, test_error) or by_few_entries(problem, ridge) or _alike(problem, ridge)
 
 
 def known_off(problem: Problem) -> str | None:

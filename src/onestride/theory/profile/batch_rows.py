@@ -59,7 +59,7 @@ def batch_rows(problem: Problem, plane: Plane, *, seen: bool, groups: tuple[int,
     z, *known = plane.axes @ np.stack([*star.T, on_p, across + (np.sqrt(phi0) * unit if seen else 0.0), beside])
     by_z = _cut(z, groups[0])
     group = by_z * groups[1]
-    for at in range(groups[0]):
+    for at in np.unique(by_z):  # one label far beyond the others may leave groups of z without a row
         chosen = np.flatnonzero(by_z == at)
         group[chosen] += _cut(r[chosen], groups[1])
     rows = _grouped(group, z, r, unit if seen else 0 * unit, [*known, *([omega] if full else [])], y)

@@ -61,6 +61,7 @@ class Ending(NamedTuple):
     message: str
 
 
+@np.errstate(all="ignore")  # numbers out of range end as NaN or infinite, which is told
 def try_model(
     problem: Problem,
     level: str = BEST_LEVEL,

@@ -32,6 +32,7 @@ from scipy.special import roots_hermitenorm
 from onestride._numerics import Array, Float, gauss_density
 from onestride.functions import Function
 from onestride.problem import Problem
+from onestride.result import TheoryError
 from onestride.teachers import Teacher
 from onestride.theory.profile.gradient_noise import (
     ResidualLaw,
@@ -49,6 +50,7 @@ _FEWEST = 5  # nodes of A that make a law of them; a readout of ±1 has two
 _NOISES = 3  # directions of noise that are followed
 _STAR = {1: 31, 2: 25, 3: 17}  # nodes of each coordinate along the teacher
 _LEAST = 1e-7  # probability of a node that is kept where the teacher has several; errors move by 0.01 %
+_MOST_NODES = 10**6  # of all coordinates together, for every node of A: 4 GiB
 DIVERGED = 1000.0  # growth of the residual's power from which on neurons are not followed
 _SPLINE = 0.2  # distance of the nodes of a smoothed function, in standard deviations: interpolated to 1e-5
 _MOST_POINTS = 1e6  # of such a spline: neurons that far out are beyond any theory
@@ -324,12 +326,15 @@ def _coordinates(strength: Float[Array, "dirs"], k: int) -> tuple[Float[Array, "
     """Nodes of u, the first k along the teacher's directions; more of them where neurons have large weights."""
     rules = [normal_rule(_STAR[k], 1 / max(1.0, s)) for s in strength[:k]]
     rules += [_hermite(3 if s < 0.05 else min(5 + 2 * int(np.ceil(4 * max(s - 0.5, 0.0))), 25)) for s in strength[k:]]
-    u = np.stack([x.ravel() for x in np.meshgrid(*(x for x, _ in rules), indexing="ij")], axis=1)
-    w = np.ones(1)
-    for _, share in rules:
-        w = np.outer(w, share).ravel()
-    kept = w > (1e-12 if k == 1 else _LEAST)
-    return u[kept], w[kept] / w[kept].sum()
+    u, w, least = np.empty((1, 0)), np.ones(1), 1e-12 if k == 1 else _LEAST
+    for x, share in rules:  # what is unlikely already becomes no likelier: all products would take GiBs
+        product = np.outer(w, share)
+        at, here = np.nonzero(product > least)
+        if at.size > _MOST_NODES:
+            told = f"weights of {strength.max():.2g} of their length along the teacher and what batches add"
+            raise TheoryError(f"the steps give neurons {told}, too large to be averaged over {k} directions")
+        u, w = np.column_stack([u[at], x[here]]), product[at, here]
+    return u, w / w.sum()
 
 
 def _hermite(count: int) -> tuple[Array, Array]:

@@ -21,7 +21,7 @@ export const QUANTITIES = {
   gap: { words: "Test minus training error", of: (f) => minusOf(f.test_error, f.train_mse) },
 };
 const BASELINES = { "linear-ridge": "ridge on the inputs", "best-linear": "best linear predictor", "direction-only": "best function of βᵀx", bayes: "noise alone" };
-const OFF = { label: "known to be off by more than 5 %", style: "off", fixed: true };
+export const OFF = { label: "known to be off by more than 5 %", style: "off", fixed: true };
 
 const minusOf = (a, b) => (Array.isArray(a) ? a.map((v, i) => minusOf(v, Array.isArray(b) ? b[i] : b)) : a == null || b == null ? null : a - b);
 const spread = (values, x) => (Array.isArray(values) ? values : x.map(() => values)); // one number for the whole axis, or one for each position
@@ -125,9 +125,10 @@ export function errorFigure(svg, list, quantity, shown) {
   const limit = gain || !curves.limit ? [] : curves.limit[quantity] ?? [];
   const off = curves.status.map(isOff);
   const here_ = valueHere(column, quantity, shown);
+  const onAxis = at >= Math.min(...curves.x) && at <= Math.max(...curves.x); // elsewhere it is not drawn
   const doubt = here_ != null && offHere(curves, here, at);
   const bars = measured.flatMap((p) => [p.mean - (p.stderr ?? 0), p.mean + (p.stderr ?? 0)]);
-  const must = [...column, ...(gain ? [0] : Array.isArray(before) ? before : [before]), ...bars, here_, ...pinned.flatMap((p) => p.y)];
+  const must = [...column, ...(gain ? [0] : Array.isArray(before) ? before : [before]), ...bars, ...(onAxis ? [here_] : []), ...pinned.flatMap((p) => p.y)];
   draw(svg, {
     x: xAxis(curves, axes),
     y: yAxis(must, [...limit, ...lines.slice(1).map((l) => l.at), ...drawn.flatMap((m) => m.y)], curves.axis === "exponent" ? 5.2 : 1),
@@ -211,6 +212,7 @@ const curveOf = (components, z) => (components?.every((c) => c != null) ? z.map(
 export function functionFigure(svg, list, { curves, here, points, fresh, pins, own = [] }) {
   const { z, teacher } = here.function;
   const several = here.directions > 1;
+  const off = isOff(here.status);
   const trained = curveOf(here.components, z);
   const untrained = fresh ? curveOf(curves?.untrained_components, z) : z.map(() => null);
   const dots = points?.function;
@@ -221,13 +223,13 @@ export function functionFigure(svg, list, { curves, here, points, fresh, pins, o
     { kind: "line", x: z, y: teacher, label: "teacher", colour: 1, style: "dash-0", straight: true },
     { kind: "line", x: z, y: untrained, label: "without the step", colour: 4, straight: true },
     ...pins.filter((pin) => pin.here?.components).map((pin, i) => ({ kind: "line", x: z, y: curveOf(pin.here.components, z), label: pin.name, colour: 0, style: `ghost dash-${(i % 3) + 1}`, straight: true, end: pin.name.slice(0, 9) })),
-    { kind: "line", x: z, y: trained, label: "after the step", colour: 0, straight: true },
+    { kind: "line", x: z, y: trained, label: "after the step", colour: 0, straight: true, off: off ? z.map(() => true) : null },
     ...own,
   ];
   draw(svg, { x: { low: -3, high: 3, ticks: [-3, -2, -1, 0, 1, 2, 3], format: (t) => show(t, 2), label: several ? "z₁ = β₁ᵀx" : "z = β⋆ᵀx" }, y, right: pins.length ? 62 : 14, series });
   legend(list, [
     { label: several ? "labels, E[y | z₁]" : "teacher σ⋆(z)", colour: 1, style: "dash-0", group: "teacher" },
-    { label: "learned with the step", colour: 0, group: "after the step" },
+    { label: `learned with the step${off ? ", known to be off" : ""}`, colour: 0, style: off ? "off" : undefined, group: "after the step" },
     { label: "without it", colour: 4, group: "without the step" },
     ...own.map(({ group, colour, style }) => ({ label: group, group, colour, style })),
     ...(dots ? [{ label: "f̂(x), simulated", kind: "dots" }] : []),

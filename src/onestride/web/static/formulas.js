@@ -123,6 +123,7 @@ function featureSum(f, readoutLaw) {
 // F ≈ F_ℓ where what F_ℓ leaves out is small beside F; otherwise what F is, and by how much F_ℓ misses it.
 function featureCard(f, readoutLaw) {
   const whole = math(sym("F", mi("F")), mo("="), mi("σ"), mo("("), X, sup(mi("W"), mi("⊤")), mo(")"));
+  if (f.eta === 0) return [math(sym("F", mi("F")), mo("="), F0), "<p>No step was taken.</p>"];
   if (!f.expansion)
     return [whole, f.threshold ? "<p>On a threshold no number of spikes stands for F.</p>" : f.window == null ? "<p>Beyond every window no finite sum of spikes stands for F.</p>" : ""];
   const { ell: top, distance, norm } = f.expansion;
@@ -248,7 +249,7 @@ export function sentence(f, curves) {
   const change = f.test_error / before - 1;
   const shares = Object.entries(f.fraction ?? {});
   const untrained = shares.map(([k]) => curves.before.fraction[k]);
-  const without = f.eta === 0 ? "" : `, without the step ${listed(untrained.map(percent))}`;
+  const without = f.eta === 0 ? "" : `${f.steps > 1 ? ", without the steps" : ", without the step"} ${listed(untrained.map(percent))}`;
   const learned = `The network has learned ${listed(shares.map(([k, v]) => `${percent(v)} of degree ${k}`))}${without}`;
   const spikes = f.spectrum?.leading?.length;
   const sentences = [

@@ -48,11 +48,12 @@ function hereAt(at) {
 }
 
 function mapAt(at) {
-  const columns = stops.ridge.map((ridge) => curveAt({ ...at, ridge }).test_error);
-  const table = stops.exponent.map((_, i) => columns.map((c) => c[i]));
-  const cells = table.flatMap((row, i) => row.map((v, j) => ({ alpha: stops.exponent[i], ridge: stops.ridge[j], test_error: v })));
-  const best = cells.filter((c) => c.test_error != null).sort((a, b) => a.test_error - b.test_error)[0] ?? null;
-  return { alpha: stops.exponent, ridge: stops.ridge, test_error: table, best };
+  const curves = stops.ridge.map((ridge) => curveAt({ ...at, ridge }));
+  const table = stops.exponent.map((_, i) => curves.map((c) => c.test_error[i]));
+  const off = stops.exponent.map((_, i) => curves.map((c) => c.status[i] === "inaccurate"));
+  const cells = table.flatMap((row, i) => row.map((v, j) => ({ alpha: stops.exponent[i], ridge: stops.ridge[j], test_error: v, off: off[i][j] })));
+  const best = cells.filter((c) => c.test_error != null && !c.off).sort((a, b) => a.test_error - b.test_error)[0] ?? null;
+  return { alpha: stops.exponent, ridge: stops.ridge, test_error: table, off, best };
 }
 
 // One seed was simulated, of the problem that was exported.

@@ -17,6 +17,7 @@ export function spectrumFigure(svg, list, { here, points }) {
   if (!law && !points?.histogram) return draw(svg, { x: { low: 0.1, high: 10, log: true, ticks: [], label: "eigenvalue" }, y: niceTicks(0, 1), series: [] });
   const before = found.untrained ? perLog(found.untrained) : [];
   const after = found.trained ? perLog(found.trained) : [];
+  const off = here?.status === "inaccurate";
   const histogram = points?.histogram;
   const top = Math.max(...finite(before), ...finite(after), ...(histogram?.density ?? []));
   const weight = before.length ? before : after.length ? after : histogram.density;
@@ -39,8 +40,8 @@ export function spectrumFigure(svg, list, { here, points }) {
   }
   if (after.length) {
     series.push({ kind: "area", x: found.trained.grid, y: after, colour: 0, group: "bulk after" });
-    series.push({ kind: "line", x: found.trained.grid, y: after, label: "bulk after", straight: true });
-    entries.push({ label: "bulk after", colour: 0 });
+    series.push({ kind: "line", x: found.trained.grid, y: after, label: "bulk after", straight: true, off: off ? after.map(() => true) : null });
+    entries.push({ label: `bulk after${off ? ", known to be off" : ""}`, colour: 0, style: off ? "off" : undefined, group: "bulk after" });
   }
   const inner = (found.between_degrees ?? []).map((k) => (k ? `k = ${k}` : "|x|"));
   const names = [...(found.leading ?? []).map((_, i) => (found.degrees?.[i] ? `k = ${found.degrees[i]}` : "")), ...inner];
