@@ -49,7 +49,7 @@ from onestride.theory.profile.smoothing import SMALLEST, smooth
 _FEWEST = 5  # nodes of A that make a law of them; a readout of ±1 has two
 _NOISES = 3  # directions of noise that are followed
 _STAR = {1: 31, 2: 25, 3: 17}  # nodes of each coordinate along the teacher
-_LEAST = 1e-7  # probability of a node that is kept where the teacher has several; errors move by 0.01 %
+_LEAST = 1e-9  # probability of a node that is kept where the teacher has several
 _MOST_NODES = 10**6  # of all coordinates together, for every node of A: 4 GiB
 DIVERGED = 1000.0  # growth of the residual's power from which on neurons are not followed
 _SPLINE = 0.2  # distance of the nodes of a smoothed function, in standard deviations: interpolated to 1e-5
