@@ -151,6 +151,7 @@ LONG = {  # files and tests with the marker `long`
     "theory/test_reliability.py::test_fluctuation_is_the_length_that_a_drawn_gradient_adds",
     "theory/test_reliability.py::test_readouts_of_one_size_are_marked_where_degree_two_is_just_being_learned",
     "theory/test_same_samples.py::test_a_linear_network_is_descent_of_least_squares",
+    "theory/test_reliability.py::test_several_steps_of_two_directions_under_a_covariance_have_a_model",
     "theory/test_covariance.py::test_the_likeliest_draw_is_as_accurate_on_half_the_nodes",
     "estimator/test_explain.py::test_explanation_of_a_linear_target_says_that_the_skip_connection_has_it",
     "simulation/test_luck.py::test_precise_values_have_the_mean_of_plain_ones",

@@ -485,9 +485,7 @@ SPIKED = one.Covariance.spiked(24, 4.0, 0.5)
     ("inputs", "batch", "readout"),
     [
         ("power", "fresh", "gaussian"),
-        ("power", "reused", "constant"),
         ("power", "fresh", "constant"),
-        (SPIKED, "fresh", "constant"),
         (SPIKED, "reused", "constant"),
     ],
     ids=str,

@@ -84,7 +84,7 @@ class Course(Path):
 
     @property
     def saturates(self) -> bool:
-        """Whether neurons of large |A| stay behind: where all go on, L is in proportion to A."""
+        """Whether neurons of large |A| stay behind; where all go on, L is in proportion to A."""
         length = np.sqrt(self.end.weight @ np.square(self.end.L).sum(1))
         return bool(self.steepness > _SATURATED * length)
 
