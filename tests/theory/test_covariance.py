@@ -441,6 +441,13 @@ def test_random_lengths_go_with_those_of_the_normal_part(seed):
     assert_agrees(one.predict(p).train_mse, measured.train_mse.values, floor=0.02)
 
 
+def test_strong_steps_at_every_length_end_in_a_sentence():
+    """Two directions: 88,000 products of nodes after the first step, at eight lengths each; they took a minute."""
+    p = problem(n=809, d=107, N=280, activation="elu", teacher=[0, 0, 1], noise=1.0, inputs="elliptic", directions=2)
+    with pytest.raises(one.TheoryError, match="too large to be averaged over 2 directions"):
+        one.predict(p.replace(mix="staircase", steps=3, step=Step(constant=1.53, exponent=0.29)))
+
+
 @pytest.mark.parametrize("inputs", ["ar1", "power", "elliptic", Covariance.spiked(300, 10.0, 0.5)])
 def test_learned_fractions_fit_the_errors(inputs):
     """E f̂² ≥ Σ_k E[f̂ h_k]², and with the fractions near 1 for weak noise and many samples."""

@@ -10,7 +10,6 @@ import pytest
 from onestride import Problem, Step, TheoryError
 from onestride.simulation.network import draw_network, draw_teacher, trained_weights
 from onestride.theory.direction import direction
-from onestride.theory.profile import one_neuron
 from onestride.theory.profile.build import build_model
 from onestride.theory.profile.equations import solve
 from onestride.theory.profile.errors import errors_at
@@ -155,10 +154,10 @@ def test_luck_is_that_of_the_batches():
     assert travel(p).luck == pytest.approx(np.sqrt((3 + p.noise**2) / p.step_samples), rel=1e-3)
 
 
-def test_unlikely_products_of_nodes_are_not_formed(monkeypatch):
+def test_unlikely_products_of_nodes_are_not_formed():
     """Two directions and strong weights: 390,625 products of four rules, of which a sixth is likely; three: 77 million."""
     tracemalloc.start()
-    u, w = _coordinates(np.array([0.1, 0.1, 50.0, 30.0]), 2)
+    u, w = _coordinates(np.array([0.1, 0.1, 50.0, 30.0]), 2, 10**6)
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert w.size < 25**4 // 5
@@ -166,6 +165,5 @@ def test_unlikely_products_of_nodes_are_not_formed(monkeypatch):
     np.testing.assert_allclose([w.sum(), w @ u[:, 2] ** 4, w @ (u[:, 0] * u[:, 3]) ** 2], [1, 3, 1], rtol=1e-3)
     x, share = _hermite(25)
     np.testing.assert_allclose(w @ np.cos(u[:, 3]), share @ np.cos(x), rtol=1e-4)
-    monkeypatch.setattr(one_neuron, "_MOST_NODES", w.size - 1)
     with pytest.raises(TheoryError, match="weights of 50 of their length"):
-        _coordinates(np.array([0.1, 0.1, 50.0, 30.0]), 2)
+        _coordinates(np.array([0.1, 0.1, 50.0, 30.0]), 2, w.size - 1)

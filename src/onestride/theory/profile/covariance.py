@@ -74,6 +74,7 @@ _OFFSETS = {1: (5,), 2: (3, 3)}  # nodes of ω along u, along u and a spike
 _ALIKE = 9  # along u, where readouts are alike and nothing else tells neurons apart: 5 would be off by 1.7 % after strong steps
 _ACROSS = 5  # nodes of z along a spike
 _RADII = 3  # nodes of the length of x
+_FAR = 3.0  # times a row's length: along weights as large z has so many nodes that random lengths leave |g| one
 _NOISE = 60.0  # a degree is noise when its multiplicity over S₂^l is above this many times max(n, N)
 
 
@@ -207,6 +208,8 @@ class Builder:
         count, scale = resolution(self.amplitude, self.nodes)
         second, d, lengths = self.aside[0], self.problem.d, length_rule(self.problem.law.freedom, self.problem.n)
         radii = _RADII if len(self.at.rows) == 1 and lengths[0].size == 1 else 2
+        if lengths[0].size > 1 and self.amplitude > _FAR:
+            radii = 1
         r, wr = radius_rule(d / second, radii)
         axes = [normal_rule(count, scale), *(sphere_rule(10**12, _ACROSS) for _ in self.at.rows[1:])]
         values, weight = _grid([*axes, (r**2 * second / d, wr), lengths])

@@ -50,7 +50,7 @@ _FEWEST = 5  # nodes of A that make a law of them; a readout of ±1 has two
 _NOISES = 3  # directions of noise that are followed
 _STAR = {1: 31, 2: 25, 3: 17}  # nodes of each coordinate along the teacher
 _LEAST = 1e-9  # probability of a node that is kept where the teacher has several
-_MOST_NODES = 10**6  # of all coordinates together, for every node of A: 4 GiB
+_MOST_NODES = 5 * 10**5  # of all coordinates and lengths together, for every node of A: 2 GiB, ten seconds a step
 DIVERGED = 1000.0  # growth of the residual's power from which on neurons are not followed
 _SPLINE = 0.2  # distance of the nodes of a smoothed function, in standard deviations: interpolated to 1e-5
 _MOST_POINTS = 1e6  # of such a spline: neurons that far out are beyond any theory
@@ -254,8 +254,8 @@ def second_moment(problem: Problem) -> float:
 
 def look(problem: Problem, state: State) -> Seen:
     """What the next, fresh batch shows."""
-    u, w = _coordinates(np.sqrt(state.weight @ state.L**2), state.taught)
     lengths, chances = length_rule(problem.law.freedom, problem.step_samples, FEW)
+    u, w = _coordinates(np.sqrt(state.weight @ state.L**2), state.taught, _MOST_NODES // lengths.size)
     each = [respond(problem, state, u, float(length)) for length in lengths]
     seen = each[0] if len(each) == 1 else Response(*(np.concatenate(part, axis=1) for part in zip(*each, strict=True)))
     R = np.concatenate([labels_at(problem, length * u) for length in lengths])
@@ -322,7 +322,7 @@ def advance(problem: Problem, state: State, seen: Seen, bend: Bend, eta: float, 
     )
 
 
-def _coordinates(strength: Float[Array, "dirs"], k: int) -> tuple[Float[Array, "u dirs"], Float[Array, "u"]]:
+def _coordinates(strength: Float[Array, "dirs"], k: int, most: int) -> tuple[Float[Array, "u dirs"], Float[Array, "u"]]:
     """Nodes of u, the first k along the teacher's directions; more of them where neurons have large weights."""
     rules = [normal_rule(_STAR[k], 1 / max(1.0, s)) for s in strength[:k]]
     rules += [_hermite(3 if s < 0.05 else min(5 + 2 * int(np.ceil(4 * max(s - 0.5, 0.0))), 25)) for s in strength[k:]]
@@ -330,7 +330,7 @@ def _coordinates(strength: Float[Array, "dirs"], k: int) -> tuple[Float[Array, "
     for x, share in rules:  # what is unlikely already becomes no likelier: all products would take GiBs
         product = np.outer(w, share)
         at, here = np.nonzero(product > least)
-        if at.size > _MOST_NODES:
+        if at.size > most:
             told = f"weights of {strength.max():.2g} of their length along the teacher and what batches add"
             raise TheoryError(f"the steps give neurons {told}, too large to be averaged over {k} directions")
         u, w = np.column_stack([u[at], x[here]]), product[at, here]
