@@ -87,7 +87,8 @@ def by_entries(problem: Problem) -> str | None:
 def by_few_entries(problem: Problem, ridge: float) -> str | None:
     """Independent entries that are not Gaussian and few: what features of degree two and higher see of single entries.
 
-    Student's entries, 198 problems: with d < 60, or d < 90 and N > n, half of the training errors at λ ≤ 0.1 were more than 5 % off, up to 2.3-fold.
+    Student's entries, 306 random problems: of 263 training errors without a step at λ ≤ 0.1, d < 60 or d < 120 and N > n, 62 were off by more
+    than 5 % (beyond three standard errors), one 3.3-fold.
     """
     if problem.law.normal or not problem.law.isotropic or ridge > _LARGE_PENALTY * problem.sigma.second_moment:
         return None
