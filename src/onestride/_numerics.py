@@ -140,6 +140,15 @@ def inverse(A: Inexact[Array, "... n n"]) -> Inexact[Array, "... n n"]:
         return np.full_like(A, np.nan)
 
 
+def leading_rows(M: Float[Array, "a u"], count: int) -> Float[Array, "count u"]:
+    """The first right singular vectors of a wide matrix, by way of the small M Mᵀ: exact where singular values are above 1e-8 of the largest."""
+    square = M @ M.T
+    if not np.isfinite(square).all():
+        raise np.linalg.LinAlgError("numbers out of range have no singular vectors")
+    left = np.linalg.eigh(square)[1][:, ::-1]
+    return np.linalg.qr(M.T @ left[:, :count])[0].T
+
+
 def relative_gap(value: Array, reference: Array) -> Float[Array, "..."]:
     """|value/reference − 1|; 0 where both are equal, also when both are 0."""
     with np.errstate(divide="ignore", invalid="ignore"):

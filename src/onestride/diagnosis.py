@@ -25,7 +25,7 @@ DEGREES = 4  # Hermite degrees of the teacher that are looked at
 SMALL_SHARE = 0.01  # parts of the teacher below this share of its power are left alone
 EXCESS = 0.05  # a penalty costs too much when it adds this much to the error above the noise
 STEP_EXCESS = 0.02  # the same for the step
-STEP_FACTORS = np.array([1 / 16, 1 / 8, 1 / 4, 1 / 2, 1, 2, 4])
+STEP_FACTORS = (1 / 16, 1 / 8, 1 / 4, 1 / 2, 1.0, 2.0, 4.0)
 
 
 @dataclass(frozen=True)
@@ -106,16 +106,14 @@ def _no_theory(reason: str) -> Finding:
 
 def _with_theory(problem: Problem, findings: list[Finding]) -> Diagnosis:
     seen = spectrum(problem, density=False)
-    exponents, here = [problem.step.exponent], 0
-    if problem.eta > 0:
-        if problem.steps == 1 and problem.law.isotropic:  # elsewhere only the spikes' positions are known
-            findings = [*findings, *_spikes(problem, seen)]
-        # a factor m of the step's size is log m/log n more in its exponent
-        exponents = problem.step.exponent + np.log(STEP_FACTORS) / np.log(problem.n)
-        here = int(np.flatnonzero(STEP_FACTORS == 1)[0])
-    grid = predict_grid(problem, exponents, [problem.ridge])
-    tried = [grid[i, 0] for i in range(len(exponents))]
-    predicted = tried[here]
+    if (
+        problem.eta > 0 and problem.steps == 1 and problem.law.isotropic
+    ):  # elsewhere only the spikes' positions are known
+        findings = [*findings, *_spikes(problem, seen)]
+    exponents = _exponents(problem)
+    grid = predict_grid(problem, list(exponents.values()), [problem.ridge])
+    tried = {factor: grid[i, 0] for i, factor in enumerate(exponents)}
+    predicted = tried[1.0]
     if predicted.status is Status.INACCURATE:
         unreliable = Finding("theory-inaccurate", predicted.message, {}, "Simulate it, or do not rely on the numbers")
         findings = [unreliable, *findings]
@@ -128,6 +126,22 @@ def _with_theory(problem: Problem, findings: list[Finding]) -> Diagnosis:
     if problem.eta == 0 or predicted.status is Status.INACCURATE:
         return Diagnosis(problem, tuple(findings), seen.message)
     return Diagnosis(problem, tuple(findings), f"{seen.message}; {_gain(predicted)}")
+
+
+def _exponents(problem: Problem) -> dict[float, float]:
+    """Factor of the step's size → exponent, for the problem itself and for steps whose numbers no rule knows to be off."""
+    if problem.eta == 0:
+        return {1.0: problem.step.exponent}
+    # a factor m of the step's size is log m/log n more in its exponent
+    found = {m: problem.step.exponent + float(np.log(m) / np.log(problem.n)) for m in STEP_FACTORS}
+    return {m: at for m, at in found.items() if m == 1 or _may_be_better(problem.at(exponent=at))}
+
+
+def _may_be_better(problem: Problem) -> bool:
+    try:
+        return isinstance(problem.inputs, Table) or known_off(problem) is None
+    except TheoryError:  # a step out of range
+        return False
 
 
 def _gain(here: Prediction) -> str:
@@ -227,9 +241,9 @@ def needed_constant(problem: Problem, degree: int, *, largest: float = 1e3) -> f
     def visible(factor: float) -> bool:
         return find_outliers(larger(factor), nodes=25).visible(degree)
 
-    low, high = 1.0, 1.5
+    low, high = 1.0, 2.0
     while not visible(high):
-        low, high = high, 1.5 * high
+        low, high = high, 2 * high
         if high > largest or known_off(larger(high)) is not None:
             return math.inf
     while high / low > 1.02:
@@ -252,12 +266,12 @@ def _penalty(problem: Problem, here: float) -> Iterator[Finding]:
     )
 
 
-def _step_size(problem: Problem, predicted: Prediction, sizes: list[Prediction]) -> Iterator[Finding]:
+def _step_size(problem: Problem, predicted: Prediction, sizes: dict[float, Prediction]) -> Iterator[Finding]:
     """Compare with steps of other sizes at the same penalty, and with none."""
-    tried = [*sizes, predicted.untrained or predicted]
+    tried = [*sizes.values(), predicted.untrained or predicted]
     # only a number that is not known to be off can be better
     errors = np.array([p.test_error if p.status is Status.SOLVED else np.nan for p in tried])
-    factors = np.append(STEP_FACTORS, 0.0)
+    factors = [*sizes, 0.0]
     if not np.isfinite(errors).any():
         return
     at = int(np.nanargmin(errors))

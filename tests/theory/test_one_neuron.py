@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from onestride import Problem, Step, TheoryError
+from onestride._numerics import leading_rows
 from onestride.simulation.network import draw_network, draw_teacher, trained_weights
 from onestride.theory.direction import direction
 from onestride.theory.profile.build import build_model
@@ -167,3 +168,26 @@ def test_unlikely_products_of_nodes_are_not_formed():
     np.testing.assert_allclose(w @ np.cos(u[:, 3]), share @ np.cos(x), rtol=1e-4)
     with pytest.raises(TheoryError, match="weights of 50 of their length"):
         _coordinates(np.array([0.1, 0.1, 50.0, 30.0]), 2, w.size - 1)
+
+
+def test_few_nodes_know_the_moments_of_a_polynomial_where_neurons_have_no_weights():
+    few, all_of_them = (_coordinates(np.array([0.4, 0.0, 0.01, 0.0]), 3, 10**6, degree) for degree in (2, None))
+    assert few[1].size < all_of_them[1].size / 3
+    for u, w in (
+        few,
+        all_of_them,
+    ):  # labels of degree two, squared, times two more coordinates; a millionth of the tails is cut off
+        assert w @ (u[:, 1] ** 2 * u[:, 2] ** 4) == pytest.approx(3, rel=1e-4)
+        assert w @ u[:, 1] ** 6 == pytest.approx(15, rel=1e-4)
+    assert _coordinates(np.array([0.4, 0.3, 0.3, 0.0]), 3, 10**6, 2)[1].size > few[1].size
+
+
+def test_leading_rows_are_right_singular_vectors():
+    M = np.random.default_rng(0).standard_normal((5, 300)) * np.array([5, 3, 2, 1, 1e-3])[:, None]
+    known = np.linalg.svd(M, full_matrices=False)[2][:3]
+    found = leading_rows(M, 3)
+    assert found * np.sign((found * known).sum(1))[:, None] == pytest.approx(known, abs=1e-9)
+    alike = leading_rows(np.outer([1.0, 2.0], M[0]), 2)  # of rank one: still orthonormal
+    assert alike @ alike.T == pytest.approx(np.eye(2), abs=1e-12)
+    with pytest.raises(np.linalg.LinAlgError):
+        leading_rows(np.full((2, 3), np.nan), 1)

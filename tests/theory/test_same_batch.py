@@ -64,6 +64,17 @@ def test_what_a_batch_shows_does_not_change_a_network_that_it_has_not_moved(grad
     assert seen / fresh == pytest.approx(1.0, abs=0.06)
 
 
+@pytest.mark.parametrize("gradient", ["labels", "full"])
+def test_neurons_in_few_columns_are_all_neurons(gradient, monkeypatch):
+    p, lam = make(gradient=gradient, readout="gaussian", activation="tanh"), np.array([1e-3, 1.0])
+    few = same_batch._build(p, seen=True)
+    found = same_batch._errors(few, lam)
+    monkeypatch.setattr(same_batch, "_columns", lambda functions: np.eye(len(functions)))
+    every = same_batch._build(p, seen=True)
+    assert few.neurons.shape[1] < every.neurons.shape[1] / 2
+    assert found == pytest.approx(same_batch._errors(every, lam), rel=1e-7)
+
+
 def test_without_a_step_nothing_is_seen():
     p = make(step=one.Step.none())
     assert one.predict(p).test_error == one.predict(p.replace(fresh=True)).test_error

@@ -8,6 +8,7 @@ import pytest
 import onestride as one
 from onestride.theory.descent import descend
 from onestride.theory.profile.errors import errors
+from onestride.theory.profile.same_batch import ratio
 from onestride.theory.profile.slopes import slopes
 from onestride.theory.registry import Move
 
@@ -76,8 +77,16 @@ def test_one_side_is_enough():
 
 @pytest.mark.long
 def test_slopes_on_the_samples_of_the_step():
-    p = problem(fresh=False, readout="rademacher")
-    np.testing.assert_allclose(slopes(p, moves(p), nodes=NODES)[1], differences(moves(p)), atol=1e-5)
+    """Both fits' ratio along the step and the penalty: its groups of rows change on the way, so a parabola through seven values tells."""
+    p, far = problem(fresh=False, readout="rademacher"), np.linspace(-0.3, 0.3, 7)
+    fresh = p.replace(fresh=True)
+    found = slopes(p, moves(p), nodes=NODES)[1] - slopes(fresh, moves(fresh)[:2], nodes=NODES)[1]
+    penalties = ratio(p, p.ridge * np.exp(far))[2]
+    steps = [p.replace(step=p.step.replace(constant=p.step.constant * float(np.exp(x)))) for x in far]
+    sizes = [ratio(at, np.array([p.ridge]))[2, 0] for at in steps]
+    known = [np.polyfit(far, np.log(values), 2)[1] for values in (penalties, sizes)]
+    assert np.abs(known).max() > 0.02
+    np.testing.assert_allclose(found, known, atol=0.005)
 
 
 def test_no_slopes_where_there_are_no_errors():

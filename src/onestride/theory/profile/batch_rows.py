@@ -128,11 +128,12 @@ def own_share(
     added, kappa = np.zeros((kinds.A.size, z.size)), np.zeros((kinds.A.size, z.size))
     share = problem.eta * kinds.A / np.sqrt(problem.N) * (problem.d / problem.step_samples)
     for k, (theta, v, a) in enumerate(zip(kinds.theta, kinds.v, kinds.aside, strict=True)):
-        h, along = theta * z[:, None] + np.sqrt(v) * g, min(a / v, 1.0)
+        h, along, own = theta * z[:, None] + np.sqrt(v) * g, min(a / v, 1.0), share[k] * r
+        without = sigma(h)
         for node, p in ((-np.sqrt(3), 1 / 6), (0.0, 2 / 3), (np.sqrt(3), 1 / 6)):
             before = along * np.sqrt(v) * g + node * np.sqrt(a * (1 - along))
-            seen = sigma(h + np.outer(share[k] * r, sigma.derivative(before) - c1))
+            seen = sigma(h + np.outer(own, sigma.derivative(before) - c1)) if own.any() else without
             added[k] += p * (seen @ weight)
             kappa[k] += p * (seen @ (weight * (sigma(before) - c1 * before))) / spread
-        added[k] -= sigma(h) @ weight
+        added[k] -= without @ weight
     return added, kappa

@@ -22,7 +22,7 @@ from typing import cast
 
 import numpy as np
 
-from onestride._numerics import Array, Float
+from onestride._numerics import Array, Float, leading_rows
 from onestride.problem import Problem, Step
 from onestride.theory.profile.anisotropy import (
     Directions,
@@ -176,7 +176,7 @@ def _advance(
     wr, answer = seen.w * seen.power, seen.response
     root = np.sqrt(phi0 * wr)
     shared = tau[:, None] * answer.k * root
-    turn = np.linalg.svd(np.sqrt(state.weight)[:, None] * shared, full_matrices=False)[2][:NEW]
+    turn = leading_rows(np.sqrt(state.weight)[:, None] * shared, NEW)
     turn[0] *= np.sign(turn[0] @ root) or 1.0  # ν and not −ν, whose value at a spike is another
     held, first = shared @ turn.T, k + 1 + NEW * step
     made = np.zeros((len(turn), *walk.shared.shape))

@@ -22,7 +22,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from onestride._numerics import Array, Float
+from onestride._numerics import Array, Float, leading_rows
 from onestride.problem import Problem
 from onestride.theory.profile.anisotropy import Frame, Sigma, Vector, sigma_of
 from onestride.theory.profile.correlated import NEW, Course, leading_of, placed, start
@@ -121,7 +121,7 @@ def _advance(problem: Problem, sigma: Sigma, frame: Frame, walk: _Walk, seen: Se
     g, bent = (eta * a[:, None] * part * seen.R for part in (answer.k, answer.twisted))
     known, bent_known = (part @ rows.seen.T / ROWS for part in (g, bent))
     new, bent_new = ((part - on @ rows.seen) * np.sqrt(phi0 / ROWS) for part, on in ((g, known), (bent, bent_known)))
-    right = np.linalg.svd(np.sqrt(state.weight)[:, None] * new, full_matrices=False)[2][:NEW]
+    right = leading_rows(np.sqrt(state.weight)[:, None] * new, NEW)
     right[0] *= np.sign(right[0] @ seen.R) or 1.0  # as on fresh batches
     held, places = new @ right.T, [*walk.places, *(k + 1 + NEW * step + m for m in range(len(right)))]
     made = np.zeros((len(places), *walk.pull.shape))

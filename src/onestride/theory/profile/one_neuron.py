@@ -26,10 +26,9 @@ from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
-from scipy.interpolate import CubicSpline
 from scipy.special import roots_hermitenorm
 
-from onestride._numerics import Array, Float, gauss_density
+from onestride._numerics import Array, Float, gauss_density, leading_rows
 from onestride.functions import Function
 from onestride.problem import Problem
 from onestride.result import TheoryError
@@ -44,16 +43,15 @@ from onestride.theory.profile.gradient_noise import (
 )
 from onestride.theory.profile.lengths import FEW, length_rule
 from onestride.theory.profile.neurons import normal_rule, readout_rule
-from onestride.theory.profile.smoothing import SMALLEST, smooth
+from onestride.theory.profile.smoothing import SMALLEST, smooth_on_lines
 
 _FEWEST = 5  # nodes of A that make a law of them; a readout of ±1 has two
 _NOISES = 3  # directions of noise that are followed
 _STAR = {1: 31, 2: 25, 3: 17}  # nodes of each coordinate along the teacher
+_UNSEEN = 0.05  # weights along a direction, over a row's length, below which it is all but none
 _LEAST = 1e-9  # probability of a node that is kept where the teacher has several
 _MOST_NODES = 5 * 10**5  # of all coordinates and lengths together, for every node of A: 2 GiB, ten seconds a step
 DIVERGED = 1000.0  # growth of the residual's power from which on neurons are not followed
-_SPLINE = 0.2  # distance of the nodes of a smoothed function, in standard deviations: interpolated to 1e-5
-_MOST_POINTS = 1e6  # of such a spline: neurons that far out are beyond any theory
 
 
 @dataclass(frozen=True)
@@ -126,10 +124,12 @@ class Bend(NamedTuple):
         share, bent = seen.w * seen.power, seen.response.bent
         root = np.sqrt(share / max(float(share.sum()), 1e-300))
         over = np.sqrt(state.weight) * state.A
-        left, values, _ = np.linalg.svd(over[:, None] * bent * root, full_matrices=False)
-        if not values[0] > 1e-9:
+        lead = leading_rows(over[:, None] * bent * root, 1)[0]
+        answers = over * (bent @ (root * lead))
+        size = float(np.linalg.norm(answers))
+        if not size > 1e-9:
             return cls(np.zeros_like(state.A), np.ones_like(root))
-        psi = (over * left[:, 0]) @ bent / values[0]
+        psi = (over * answers) @ bent / size**2
         psi *= np.sign(root**2 @ psi) or 1.0
         return cls(bent @ (root**2 * psi), psi)
 
@@ -228,12 +228,12 @@ def luck(problem: Problem, state: State, chance: float) -> float:
 def respond(problem: Problem, state: State, u: Float[Array, "u dirs"], length: float = 1.0) -> Response:
     """σ(ℓ·) and its derivatives averaged over the rest of the weights, which sees u with variance v (1 + o(u))."""
     t, v = state.L @ u.T, np.maximum(state.v, SMALLEST)
-    mu, k, k2, e, twisted = _on_lines(_at_length(problem.sigma, length), t, v)
+    mu, k, k2, e, twisted = smooth_on_lines(_at_length(problem.sigma, length), t, v)
     taught = u[:, : state.taught]
     spread = (u**2).sum(1) - u.shape[1] if state.kappa is None else (u**2 - 1) @ state.kappa
     off = (taught @ (state.stretched / v[:, None, None]) * taught).sum(2) + spread
     off /= problem.d
-    square, slope = length**2 * _on_lines(_at_length(_slope_squared(problem.sigma), length), t, v)[:2]
+    square, slope = length**2 * smooth_on_lines(_at_length(_slope_squared(problem.sigma), length), t, v)[:2]
     v = v[:, None]
     return Response(mu + e * off, k + twisted / 2 * (off * v), k2, e, 2 * e / v, twisted, square, slope)
 
@@ -255,7 +255,8 @@ def second_moment(problem: Problem) -> float:
 def look(problem: Problem, state: State) -> Seen:
     """What the next, fresh batch shows."""
     lengths, chances = length_rule(problem.law.freedom, problem.step_samples, FEW)
-    u, w = _coordinates(np.sqrt(state.weight @ state.L**2), state.taught, _MOST_NODES // lengths.size)
+    degree = problem.target.degree if isinstance(problem.target, Teacher) else None
+    u, w = _coordinates(np.sqrt(state.weight @ state.L**2), state.taught, _MOST_NODES // lengths.size, degree)
     each = [respond(problem, state, u, float(length)) for length in lengths]
     seen = each[0] if len(each) == 1 else Response(*(np.concatenate(part, axis=1) for part in zip(*each, strict=True)))
     R = np.concatenate([labels_at(problem, length * u) for length in lengths])
@@ -308,7 +309,7 @@ def advance(problem: Problem, state: State, seen: Seen, bend: Bend, eta: float, 
     # the directions of noise, old and new (one for each node u), turned so that the first hold most
     k = state.taught
     noises = np.concatenate([after.L[:, k:], tau[:, None] * shared], axis=1)
-    turn = np.linalg.svd(np.sqrt(state.weight)[:, None] * noises, full_matrices=False)[2][:_NOISES]
+    turn = leading_rows(np.sqrt(state.weight)[:, None] * noises, _NOISES)
     old, new = turn[:, : state.L.shape[1] - k], turn[:, state.L.shape[1] - k :]
     L = np.concatenate([after.L[:, :k], noises @ turn.T], axis=1)
     own, known = first * tau[:, None] * seen.response.twisted * root, eta * bend.common(state) * root * bend.psi
@@ -322,10 +323,20 @@ def advance(problem: Problem, state: State, seen: Seen, bend: Bend, eta: float, 
     )
 
 
-def _coordinates(strength: Float[Array, "dirs"], k: int, most: int) -> tuple[Float[Array, "u dirs"], Float[Array, "u"]]:
-    """Nodes of u, the first k along the teacher's directions; more of them where neurons have large weights."""
-    rules = [normal_rule(_STAR[k], 1 / max(1.0, s)) for s in strength[:k]]
-    rules += [_hermite(3 if s < 0.05 else min(5 + 2 * int(np.ceil(4 * max(s - 0.5, 0.0))), 25)) for s in strength[k:]]
+def _coordinates(
+    strength: Float[Array, "dirs"], k: int, most: int, degree: int | None = None
+) -> tuple[Float[Array, "u dirs"], Float[Array, "u"]]:
+    """Nodes of u, the first k along the teacher's directions; more of them where neurons have large weights.
+
+    Along a direction where they have none only the labels tell: of a polynomial few nodes know all moments that are asked for.
+    """
+    few = min(2 * (degree or 0) + 3, _STAR[k])
+    rules = [
+        normal_rule(_STAR[k], 1 / max(1.0, s)) if s > _UNSEEN or degree is None else _hermite(few) for s in strength[:k]
+    ]
+    rules += [
+        _hermite(3 if s < _UNSEEN else min(5 + 2 * int(np.ceil(4 * max(s - 0.5, 0.0))), 25)) for s in strength[k:]
+    ]
     u, w, least = np.empty((1, 0)), np.ones(1), 1e-12 if k == 1 else _LEAST
     for x, share in rules:  # what is unlikely already becomes no likelier: all products would take GiBs
         product = np.outer(w, share)
@@ -340,23 +351,6 @@ def _coordinates(strength: Float[Array, "dirs"], k: int, most: int) -> tuple[Flo
 def _hermite(count: int) -> tuple[Array, Array]:
     x, w = roots_hermitenorm(count)
     return x, w / w.sum()
-
-
-def _on_lines(f: Function, t: Float[Array, "a u"], v: Float[Array, "a"]) -> Float[Array, "5 a u"]:
-    """μ, k, k₂, e (`smooth`) and k'' at many means for each v, by splines through few."""
-    reach = np.abs(t).max(1) + 1e-3
-    out, points = np.full((5, *t.shape), np.nan), (2 * reach / np.sqrt(v)).max() / _SPLINE
-    if not points < _MOST_POINTS:
-        return out
-    line = np.linspace(-1, 1, 9 + int(np.ceil(points)))
-    parts = smooth(f, reach[:, None] * line, v[:, None])
-    if not all(np.isfinite(part).all() for part in parts):
-        return out
-    for j in range(t.shape[0]):
-        spline = CubicSpline(line, np.stack([part[j] for part in parts], axis=1))
-        out[:4, j] = spline(t[j] / reach[j]).T
-        out[4, j] = spline(t[j] / reach[j], 1)[:, 3] * (2 / (v[j] * reach[j]))  # k' = 2e/v
-    return out
 
 
 @lru_cache(maxsize=32)

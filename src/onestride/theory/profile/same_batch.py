@@ -24,12 +24,14 @@ z² along a t̂ that the rows have made, without what the other functions of deg
 # pyright: reportConstantRedefinition=false, reportMissingTypeStubs=false
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.linalg import block_diag
 
 from onestride._numerics import Array, Float, Inexact, solve
+from onestride.functions import Function
 from onestride.problem import Problem, Step
 from onestride.theory.bulk import bulk_of
 from onestride.theory.direction import direction
@@ -40,7 +42,7 @@ from onestride.theory.profile.harmonics import degrees_resolved, resolve
 from onestride.theory.profile.neurons import normal_rule, resolution
 from onestride.theory.profile.sectors import Means, Model, Sector, split_teacher
 
-_NODES = 31  # of z on the rows of the second kind, and of A
+_NODES = 21  # of z on the rows of the second kind, and of A: the ratio to 1e-5
 _GROUPS = (21, 9)  # of z and of r, of the samples of the step and of fresh ones alike
 _DEGREES, _NOISE = (
     4,
@@ -48,20 +50,26 @@ _DEGREES, _NOISE = (
 )  # resolved at most; a degree of more than so many times max(n, N) harmonics is noise to the ratio
 _JUDGED = 1e9  # penalty of the rows of the second kind, in units of λ
 _STEP = 1e-30  # imaginary, for derivatives
+_ROUNDING = 1e-15  # squared share of the largest from which on a function of the neurons is rounding
 
 
 class Batch(NamedTuple):
-    """The model on the rows of both kinds, these rows, κ, what xᵀMx/d adds to mean features, which rows are of the first kind, the
-    directions they are known by, and p along these (off u) where t is not all of Wᵀa.
+    """The model on the rows of both kinds, these rows, which of them are of the first kind, and the directions they are known by.
+
+    neurons: orthonormal columns Z that hold all that is known of neurons, each times the root of its share; `output` is aκ, `linear` K₁
+    and `linear_output` aK₁ in these columns. basis: B; labels: h.
     """
 
     model: Model
     rows: GroupedRows
-    kappa: Float[Array, "k i"]
-    remembered: Float[Array, "k i"]
     fitted: Array
     plane: Plane
-    output: Float[Array, "e"]
+    neurons: Float[Array, "k s"]
+    output: Float[Array, "s i"]
+    linear: Float[Array, "s i"]
+    linear_output: Float[Array, "s i"]
+    basis: Float[Array, "b ci"]
+    labels: Float[Array, "ci"]
 
 
 def ratio(problem: Problem, lam: Float[Array, "lam"]) -> Float[Array, "3 lam"]:
@@ -71,12 +79,18 @@ def ratio(problem: Problem, lam: Float[Array, "lam"]) -> Float[Array, "3 lam"]:
     if problem.readout == "constant":  # of an odd activation: the same with neurons turned round
         problem = problem.replace(readout="rademacher")
     with np.errstate(all="ignore"):
-        after, before = (
-            _errors(_build(problem, seen=True, moved=moved), lam)
-            / _errors(_build(problem, seen=False, moved=moved), lam)
-            for moved in (True, False)
-        )
+        kept = _batches(problem.at(ridge=1.0), problem.sigma, problem.target)  # pyright: ignore[reportArgumentType]
+        after, before = (_errors(seen, lam) / _errors(unseen, lam) for seen, unseen in kept)
         return after / before
+
+
+@lru_cache(maxsize=2)  # a search asks for other penalties
+def _batches(problem: Problem, sigma: Function, target: Function) -> tuple[tuple[Batch, Batch], ...]:
+    """Rows that have seen the step and rows that have not, after it and before it; functions are named as a name may change its meaning."""
+    assert (sigma, target) == (problem.sigma, problem.target)
+    return tuple(
+        (_build(problem, seen=True, moved=moved), _build(problem, seen=False, moved=moved)) for moved in (True, False)
+    )
 
 
 def _build(problem: Problem, *, seen: bool, moved: bool = True) -> Batch:
@@ -106,8 +120,55 @@ def _build(problem: Problem, *, seen: bool, moved: bool = True) -> Batch:
     )
     tau, power = problem.eta * kinds.A / np.sqrt(problem.N), direction(problem).residual_power
     bent = 4 * problem.sigma.coefficients[2] * tau * kinds.aside / kinds.v * np.sqrt(2 * power / problem.n)
-    output = plane.axes[1:, k] * (not moved)
-    return Batch(model, rows, kappa, parts[-1] * bent[:, None], fitted, plane, output)
+    on_output = plane.axes[1:, k] * (not moved)  # p along the axes off u, where t is not all of Wᵀa
+    return _in_few_columns(model, rows, fitted, plane, kappa, parts[-1] * bent[:, None], on_output)
+
+
+def _in_few_columns(
+    model: Model,
+    rows: GroupedRows,
+    fitted: Array,
+    plane: Plane,
+    kappa: Float[Array, "k i"],
+    remembered: Float[Array, "k i"],
+    on_output: Float[Array, "e"],
+) -> Batch:
+    """What does not change with ρ and q. `remembered`: what xᵀMx/d adds to mean features."""
+    problem, linear, nothing = model.problem, model.sectors[0], np.zeros((rows.w.size, 1))
+    a, K = (model.A / np.sqrt(problem.N))[:, None], linear.K * np.sqrt(linear.mean_strength)[:, None]
+    functions = [model.means.cases[0][1], remembered, K, kappa * a, K * a, linear.K / np.sqrt(model.v)[:, None] * a]
+    functions = functions if problem.gradient == "full" else functions[:3]
+    Z = _columns(every := np.sqrt(model.weight)[:, None] * np.concatenate(functions, axis=1))
+    mean, form, K, *with_a = np.split(Z.T @ every, len(functions), axis=1)
+    of_row, of_form = np.eye(rows.label.shape[1] + 1)[
+        [0, -1]
+    ]  # the blocks of functions of the row, of those times xᵀMx/d
+    start = _on(mean, np.tile(of_row, (rows.w.size, 1))) + _on(form, np.tile(of_form, (rows.w.size, 1)))
+    coordinates = [np.append(x, nothing, axis=1) for x in rows.plane]
+    if with_a:
+        start += _on(with_a[0], np.append(rows.output, nothing, axis=1))
+        start += sum(_on(with_a[2] * on, x) for on, x in zip(on_output, coordinates, strict=True))
+    if plane.turned:
+        coordinates = [np.outer(rows.z, of_row), *coordinates]
+    B = [start, *(_on(linear.factors[1], x) for x in coordinates)]
+    if len(model.sectors) > 1:
+        seen = np.sqrt(model.sectors[1].dim / problem.n) * rows.unit
+        B.append(_on(model.sectors[1].factors[1], np.outer(seen, of_row) + of_form))
+    B += [_on(sector.factors[1], np.outer(rows.unit, of_row)) for sector in _lacking(model, rows)]
+    h = np.append(rows.label, nothing, axis=1).T.ravel()
+    kappa, on_a = (with_a[0], with_a[1]) if with_a else (0 * K, 0 * K)
+    return Batch(model, rows, fitted, plane, Z, kappa, K, on_a, np.concatenate(B), h)
+
+
+def _lacking(model: Model, rows: GroupedRows) -> tuple[Sector, ...]:
+    """Sectors in which the rows of the step lack something along r."""
+    return model.sectors[:2] if rows.unit.any() else ()
+
+
+def _columns(functions: Float[Array, "k f"]) -> Float[Array, "k s"]:
+    """Orthonormal columns that hold these functions of the neurons, all but what is rounding."""
+    size, vectors = np.linalg.eigh(functions @ functions.T)
+    return vectors[:, size > _ROUNDING * size[-1]]
 
 
 def _errors(batch: Batch, lam: Float[Array, "lam"]) -> Float[Array, "3 lam"]:
@@ -154,35 +215,16 @@ def _moved(batch: Batch, solution: Solution, speed: Float[Array, "i"]) -> tuple[
 
 def quadratic_form(batch: Batch, rho: Inexact[Array, "i"], q: Inexact[Array, "k"]) -> Any:
     """Y = hᵀDh − vᵀS(1 + BDBᵀS)⁻¹v and what ξ does not tell of the labels."""
-    model, rows, problem = batch.model, batch.rows, batch.model.problem
-    D, linear, N = model.w * rho, model.sectors[0], problem.N
-    nothing = np.zeros((D.size, 1))
-    one, form = np.eye(rows.label.shape[1] + 1)[[0, -1]]  # the blocks of functions of the row, of those times xᵀMx/d
-    B = [_on(model.means.cases[0][1], np.tile(one, (D.size, 1))) + _on(batch.remembered, np.tile(form, (D.size, 1)))]
-    S = [np.diag(N * model.weight * q)]
-    if problem.gradient == "full":
-        with_a = (model.A / np.sqrt(N))[:, None]
-        B[0] = B[0] + _on(batch.kappa * with_a, np.append(rows.output, nothing, axis=1))
-        for x, on_output in zip(rows.plane, batch.output, strict=True):
-            B[0] = B[0] + _on(linear.K / np.sqrt(model.v)[:, None] * with_a * on_output, np.append(x, nothing, axis=1))
-        S[0] = _without_a(batch, D, S[0], with_a)
-    coordinates = [np.append(x, nothing, axis=1) for x in rows.plane]
-    if batch.plane.turned:
-        coordinates = [np.outer(rows.z, one), *coordinates]
-    B += [_on(linear.factors[1], coordinate) for coordinate in coordinates]
-    S.append(_hanging_together(batch, D, q))
+    model, rows, B, h = batch.model, batch.rows, batch.basis, batch.labels
+    D = model.w * rho
+    S = [_of_neurons(batch, D, q), _hanging_together(batch, D, q)]
     if len(model.sectors) > 1:
-        seen = np.sqrt(model.sectors[1].dim / problem.n) * rows.unit
-        B.append(_on(model.sectors[1].factors[1], np.outer(seen, one) + form))
         V, P = _dressed(model, model.sectors[1], D, q)
         S.append(V @ solve(np.eye(P.shape[0]) - P @ V, np.eye(P.shape[0])))
-    for sector in model.sectors[:2] if rows.unit.any() else ():
-        B.append(_on(sector.factors[1], np.outer(rows.unit, one)))
-        S.append(-(sector.dim / problem.n) * _dressed(model, sector, D, q)[0])
-    basis, middle = np.concatenate(B), block_diag(*S)
-    wide, h = np.tile(D, one.size), np.append(rows.label, nothing, axis=1).T.ravel()
-    v = basis @ (wide * h)
-    x = solve(np.eye(v.size) + (basis * wide) @ basis.T @ middle, v)
+    S += [-(sector.dim / model.problem.n) * _dressed(model, sector, D, q)[0] for sector in _lacking(model, rows)]
+    middle, wide = block_diag(*S), np.tile(D, h.size // D.size)
+    v = B @ (wide * h)
+    x = solve(np.eye(v.size) + (B * wide) @ B.T @ middle, v)
     return D @ rows.tail + h @ (wide * h) - v @ (middle @ x)
 
 
@@ -212,15 +254,14 @@ def _on(functions: Float[Array, "r i"], coordinate: Float[Array, "i c"]) -> Floa
     return np.concatenate([functions * column for column in coordinate.T], axis=1)
 
 
-def _without_a(
-    batch: Batch, D: Inexact[Array, "i"], q: Inexact[Array, "k k"], with_a: Float[Array, "k 1"]
-) -> Inexact[Array, "k k"]:
-    """Q of neurons whose features have no component along a, in the rest and in sector 1; q holds N w_k q_k."""
-    linear, eye = batch.model.sectors[0], np.eye(D.size)
-    U = batch.kappa * with_a
-    seen = U.T @ q
-    Q = q + seen.T @ solve(eye - D[:, None] * (seen @ U), D[:, None] * seen)
-    K = linear.K * np.sqrt(linear.mean_strength)[:, None]
-    U = K * with_a
-    seen = U.T @ Q
-    return Q + seen.T @ solve(eye + D[:, None] * ((K.T @ q @ K) / linear.dim - seen @ U), D[:, None] * seen)
+def _of_neurons(batch: Batch, D: Inexact[Array, "i"], q: Inexact[Array, "k"]) -> Inexact[Array, "s s"]:
+    """Q in the columns Z; with the literal gradient neurons' features have no component along a, in the rest and in sector 1."""
+    problem, Z = batch.model.problem, batch.neurons
+    G = (Z.T * (problem.N * q)) @ Z
+    if problem.gradient != "full":
+        return G
+    U, K = batch.output, batch.linear
+    Q = solve(np.eye(len(G)) - G @ (U * D) @ U.T, G)
+    seen = batch.linear_output.T @ Q
+    rest = K.T @ (G / batch.model.sectors[0].dim) @ K - seen @ batch.linear_output
+    return Q + seen.T @ solve(np.eye(D.size) + D[:, None] * rest, D[:, None] * seen)

@@ -31,6 +31,7 @@ from onestride.theory.profile.strength import BEST_LEVEL
 from onestride.theory.registry import Move, Theory
 
 _STEP = 1e-30  # imaginary, for derivatives
+_LONGER = 0.2  # of a move along which the ratio of both fits is compared, in logarithms: over 1e-3 its slope is off by up to 0.05
 
 
 def slopes(
@@ -45,7 +46,7 @@ def slopes(
     members = [_Point(p, one.at(problem.ridge), trail[j][problem.ridge]) for j, (p, one) in enumerate(model.members)]
     out = [_along(members, move, level, nodes) for move in moves]
     if not problem.fresh and problem.eta > 0:
-        out = [slope + _of_the_batch(move) for slope, move in zip(out, moves, strict=True)]
+        out = [slope + _of_the_batch(problem, move) for slope, move in zip(out, moves, strict=True)]
     return found, np.array(out)
 
 
@@ -149,10 +150,22 @@ def _by_errors(move: Move, level: str, nodes: int) -> float:
     return float(np.log(tests[1] / tests[0]) / (move.high - move.low))
 
 
-def _of_the_batch(move: Move) -> float:
-    """What it changes that the readout is fitted on the samples of the step."""
-    below, above = (float(ratio(at, np.array([at.ridge]))[2, 0]) for at in (move.below, move.above))
-    return float(np.log(above / below) / (move.high - move.low))
+def _of_the_batch(here: Problem, move: Move) -> float:
+    """What it changes that the readout is fitted on the samples of the step, on a longer move: rows are put in other groups on the way."""
+    longer = _LONGER / (move.high - move.low)
+    step, ridge = move.above.eta / move.below.eta, move.above.ridge / move.below.ridge
+    if step == 1:  # which moves no row
+        penalties = here.ridge * ridge ** (np.array([move.low, move.high]) * longer / (move.high - move.low))
+        at = ratio(here, penalties)[2]
+    else:
+        at = [_ratio_at(here, step, ridge, x * longer / (move.high - move.low)) for x in (move.low, move.high)]
+    return float(np.log(at[1] / at[0]) / _LONGER)
+
+
+def _ratio_at(here: Problem, step: float, ridge: float, power: float) -> float:
+    """Of the test errors, with the step and the penalty times powers of these."""
+    there = here.replace(step=here.step.replace(constant=here.step.constant * step**power))
+    return float(ratio(there, np.array([here.ridge * ridge**power]))[2, 0])
 
 
 def at_level(level: str) -> Theory:

@@ -15,9 +15,10 @@ from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
+from scipy.interpolate import CubicSpline
 from scipy.special import roots_hermitenorm
 
-from onestride._numerics import PANEL_NODES, Array, gauss_density
+from onestride._numerics import PANEL_NODES, Array, Float, gauss_density
 from onestride.functions import Function
 
 _BASE = 0.4  # v₀ of the finest grid
@@ -26,6 +27,8 @@ _WINDOW = 8.6  # Gaussian weights beyond this many standard deviations are dropp
 _NEAR = 30.0  # the function's own rule reaches 42; further out it is taken to be smooth
 SMALLEST = 0.01  # variance
 LARGEST_REACH = 2.0**15  # pre-activations beyond this are refused
+_SPLINE = 0.2  # distance of the nodes of a smoothed function, in standard deviations: interpolated to 1e-5
+_MOST_POINTS = 1e6  # of such a spline: neurons that far out are beyond any theory
 
 
 class Smoothed(NamedTuple):
@@ -170,3 +173,20 @@ def fine_rule(f: Function, halvings: int) -> tuple[Array, Array]:
     piece = (width / pieces)[panel]
     start = left[panel] + which * piece
     return (start[:, None] + piece[:, None] * unit).ravel(), (piece[:, None] * share).ravel()
+
+
+def smooth_on_lines(f: Function, t: Float[Array, "a u"], v: Float[Array, "a"]) -> Float[Array, "5 a u"]:
+    """μ, k, k₂, e (`smooth`) and k'' at many means for each v, by splines through few."""
+    reach = np.abs(t).max(1) + 1e-3
+    out, points = np.full((5, *t.shape), np.nan), (2 * reach / np.sqrt(v)).max() / _SPLINE
+    if not points < _MOST_POINTS:
+        return out
+    line = np.linspace(-1, 1, 9 + int(np.ceil(points)))
+    parts = smooth(f, reach[:, None] * line, v[:, None])
+    if not all(np.isfinite(part).all() for part in parts):
+        return out
+    for j in range(t.shape[0]):
+        spline = CubicSpline(line, np.stack([part[j] for part in parts], axis=1))
+        out[:4, j] = spline(t[j] / reach[j]).T
+        out[4, j] = spline(t[j] / reach[j], 1)[:, 3] * (2 / (v[j] * reach[j]))  # k' = 2e/v
+    return out
