@@ -12,6 +12,9 @@ are is not computed: a batch leaves traces in several blocks, of which the funct
 # pyright: reportMissingTypeStubs=false, reportConstantRedefinition=false
 from __future__ import annotations
 
+from bisect import bisect_left
+from dataclasses import replace
+from functools import cache
 from typing import NamedTuple, cast
 
 import numpy as np
@@ -22,16 +25,18 @@ from onestride.problem import Problem
 from onestride.result import TheoryError
 from onestride.theory.density import Law, band_grid
 from onestride.theory.gaps import BLUR, bright_ends, densities, energy, refined
-from onestride.theory.outliers import RARE, crossing, real_path
-from onestride.theory.profile.build import Ending, build_model, try_model
+from onestride.theory.outliers import RARE, real_path
+from onestride.theory.profile.build import Ending, try_model
 from onestride.theory.profile.coupled import coupled_special
 from onestride.theory.profile.equations import Solution, newton
 from onestride.theory.profile.quadratic_form import carrier, special_gram
-from onestride.theory.profile.sectors import Model
+from onestride.theory.profile.sectors import Model, all_in_columns
 
 _NODES = 25
 _MOST = 12  # eigenvalues of the special sector that are followed
 _POINTS = 120
+_SOLVED = 1e-11  # what is left of the equations
+_SEEN = 1e-3  # columns of K that the bulk sees
 _BRIGHT = 10 * BLUR  # E times density from which on E is inside the bulk
 
 
@@ -45,11 +50,12 @@ class Positions(NamedTuple):
 
 def any_model(problem: Problem) -> Model:
     """The model whose spectrum is looked at: that of `predict` on fewer nodes, with its most probable batch and teacher."""
-    found = try_model(problem, nodes=_NODES)
+    found = try_model(problem, nodes=_NODES, min_weight=RARE / problem.N, likeliest=True)
     if isinstance(found, Ending):
         raise TheoryError(found.message)
-    model = build_model(problem, nodes=_NODES, min_weight=RARE / problem.N)
-    return max(model.members, key=lambda member: member[0])[1]
+    model = max(found.members, key=lambda member: member[0])[1]
+    sectors, rest = all_in_columns(model.sectors, model.rest, model.w, model.weight, least=_SEEN)
+    return replace(model, sectors=sectors, rest=rest)
 
 
 def strengths_at(model: Model, s: Solution) -> Float[Array, "strengths"]:
@@ -71,10 +77,12 @@ def positions(model: Model) -> Positions:
     path = real_path(model, far=_far(model))
     if not path:
         raise TheoryError("the profile equations were not solved above the spectrum, so its edge is not known")
-    reached = np.array([strengths_at(model, s) for s in path])
-    found = [at for at in map(crossing, reached.T) if at is not None]
-    places = [_place(model, path[at], path[at + 1], k) for k, at in enumerate(found)]
-    return Positions(energy(path[-1]), np.sort([E for E in places if E is not None])[::-1], reached[-1])
+    reached = cache(lambda j: strengths_at(model, path[j]))
+    last, places = len(path) - 1, list[float | None]()
+    for k in np.flatnonzero(reached(last) >= 1) if last else ():
+        below = bisect_left(range(last), 1, key=lambda j: float(reached(j)[k]))  # noqa: B023 - all fall as E grows
+        places.append(_place(model, path[max(below, 1) - 1], path[max(below, 1)], int(k)))
+    return Positions(energy(path[-1]), np.sort([E for E in places if E is not None])[::-1], reached(last))
 
 
 def _place(model: Model, above: Solution, below: Solution, k: int) -> float | None:
@@ -83,7 +91,7 @@ def _place(model: Model, above: Solution, below: Solution, k: int) -> float | No
 
     def excess(E: float) -> float:
         nonlocal last
-        last = newton(model, -E, last.rho, last.q, cap=0.3)
+        last = newton(model, -E, last.rho, last.q, last.factors, tolerance=_SOLVED, cap=0.3, sparing=True)
         return float(strengths_at(model, last)[k]) - 1
 
     ends = energy(below), energy(above)
@@ -105,7 +113,8 @@ def _far(model: Model) -> float:
     power = float(model.weight @ (model.rest @ model.w)) + sum(powers)
     E = 20 * power * (model.N_over_n + 1) * (1 + model.problem.phi)
     while E < 1e12:
-        far = newton(model, -E, np.full(model.w.size, -1 / E), np.ones(model.theta.size), cap=0.3, steps=30)
+        start = np.full(model.w.size, -1 / E), np.ones(model.theta.size)
+        far = newton(model, -E, *start, tolerance=_SOLVED, cap=0.3, steps=30, sparing=True)
         if far.converged and strengths_at(model, far)[0] < 1 / 4:
             break
         E *= 4
@@ -117,8 +126,10 @@ def bulk_law(model: Model, edge: float) -> Law:
     n, N = model.problem.n, model.problem.N
     atom = 1 - min(n, N) / n
 
+    known = list[Solution]()
+
     def at(points: Array) -> Array:
-        return densities(model, points, 10 * edge, atom)
+        return densities(model, points, 10 * edge, atom, known)
 
     grid = band_grid(1e-5 * edge, 1.1 * edge, _POINTS)
     grid, density = refined(grid, at(grid), at, rounds=2)
