@@ -80,7 +80,7 @@ def positions(model: Model) -> Positions:
     reached = cache(lambda j: strengths_at(model, path[j]))
     last, places = len(path) - 1, list[float | None]()
     for k in np.flatnonzero(reached(last) >= 1) if last else ():
-        below = bisect_left(range(last), 1, key=lambda j: float(reached(j)[k]))  # noqa: B023 - all fall as E grows
+        below = bisect_left(range(last), 1, key=lambda j: float(reached(j)[k]))  # all fall as E grows
         places.append(_place(model, path[max(below, 1) - 1], path[max(below, 1)], int(k)))
     return Positions(energy(path[-1]), np.sort([E for E in places if E is not None])[::-1], reached(last))
 

@@ -137,7 +137,7 @@ def densities(
     with np.errstate(all="ignore"):
         for i in np.argsort(-points):
             lam = complex(-points[i], -BLUR * points[i])
-            start = min(known, key=lambda s: abs(np.log(s.lam / lam)), default=None)  # noqa: B023
+            start = min(known, key=lambda s: abs(np.log(s.lam / lam)), default=None)
             found = _on_the_way(model, lam, start) or from_far(model, lam, max(far, float(points[i])), _READ)
             if found is not None:
                 known.append(found)

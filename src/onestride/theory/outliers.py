@@ -50,6 +50,7 @@ _ABOUT_Z = 0.25  # share of a spike's function that lies along z, below which it
 RARE = 0.03  # neuron nodes of weight below this over N are dropped: no neuron of a real network is there
 _EDGE_ACCURACY = 1e-4
 _SOLVED = 1e-11  # what is left of the equations on the way to the edge
+_TRIED = 16  # steps from one point to the next: where there is a solution, six are nearly always enough
 _WIDEST = 1.25  # from one point of the walk down in E to the next
 _STRENGTHS = 6
 _RADII = 3  # nodes of the length of x
@@ -235,7 +236,7 @@ def real_path(
     path, flat = list[Solution](), list[float]()
     with np.errstate(all="ignore"):
         while True:
-            found = newton(model, -E, *start, tolerance=_SOLVED, cap=0.3, steps=30, sparing=True)
+            found = newton(model, -E, *start, tolerance=_SOLVED, cap=0.3, steps=_TRIED if path else 30, sparing=True)
             found = newton(model, -E, found.rho, found.q, steps=0)  # with its own Jacobian
             slope = found.tangent(1.0)[0] if found.converged else found.rho
             if is_physical(model, found, slope) and (not path or same_gap(model, path[-1], found)):
