@@ -36,7 +36,7 @@ _NODES = 25
 _MOST = 12  # eigenvalues of the special sector that are followed
 _POINTS = 120
 _SOLVED = 1e-11  # what is left of the equations
-_SEEN = 1e-3  # columns of K that the bulk sees
+_SEEN = 3e-3  # columns of K over its largest: edge and outliers move by 2e-5, shares of the eigenvalues by 3e-4
 _BRIGHT = 10 * BLUR  # E times density from which on E is inside the bulk
 
 
@@ -49,7 +49,7 @@ class Positions(NamedTuple):
 
 
 def any_model(problem: Problem) -> Model:
-    """The model whose spectrum is looked at: that of `predict` on fewer nodes, with its most probable batch and teacher."""
+    """The model whose spectrum is looked at: that of `predict` on fewer nodes and columns, with its most probable batch and teacher."""
     found = try_model(problem, nodes=_NODES, min_weight=RARE / problem.N, likeliest=True)
     if isinstance(found, Ending):
         raise TheoryError(found.message)
@@ -77,8 +77,12 @@ def positions(model: Model) -> Positions:
     path = real_path(model, far=_far(model))
     if not path:
         raise TheoryError("the profile equations were not solved above the spectrum, so its edge is not known")
-    reached = cache(lambda j: strengths_at(model, path[j]))
     last, places = len(path) - 1, list[float | None]()
+
+    @cache
+    def reached(j: int) -> Array:
+        return strengths_at(model, path[j])
+
     for k in np.flatnonzero(reached(last) >= 1) if last else ():
         below = bisect_left(range(last), 1, key=lambda j: float(reached(j)[k]))  # all fall as E grows
         places.append(_place(model, path[max(below, 1) - 1], path[max(below, 1)], int(k)))

@@ -105,8 +105,8 @@ def from_far(model: Model, lam: complex, far: float, accuracy: float = _EXACT) -
         rho, q = np.full(model.w.size, 1 / complex(lam.real, -far)), np.ones(model.theta.size, complex)
         found, factors = None, None
         for height in heights:
-            limits = {"tolerance": accuracy if height == heights[-1] else 1e-3, "cap": 0.7}
-            found = newton(model, complex(lam.real, -height), rho, q, factors, steps=60, sparing=True, **limits)
+            at, enough = complex(lam.real, -height), accuracy if height == heights[-1] else 1e-3
+            found = newton(model, at, rho, q, factors, tolerance=enough, steps=60, cap=0.7, sparing=True)
             rho, q, factors = found.rho, found.q, found.factors
             if not (found.residual < 1e-2 and (np.imag(rho) > 0).all()):
                 found = None
