@@ -25,6 +25,7 @@ from onestride.theory.density import Law, atom_at_zero, band_grid, histogram_law
 from onestride.theory.gaps import BLUR, bright_ends, densities, refined
 from onestride.theory.outliers import Outliers, find_outliers, spike_model
 from onestride.theory.plateau import active_powers, window_of
+from onestride.theory.profile.equations import Solution
 from onestride.theory.profile.strength import Level, level_name
 from onestride.theory.reliability import known_off
 from onestride.theory.table.errors import refused
@@ -278,12 +279,12 @@ def trained_law(problem: Problem, level: str, untrained: Law, found: Outliers) -
     edge = max(found.edge, untrained.edge)
     lower = max(untrained.bands[0][0] / 4, 1e-7 * edge)
     grid = band_grid(lower, 1.1 * edge, _POINTS)
-    atom = atom_at_zero(problem)
+    atom, known = atom_at_zero(problem), (list[Solution](), list[Solution]())
 
     def at(points: Array) -> Array:
-        every = densities(models[0], points, 10 * edge, atom)
+        every = densities(models[0], points, 10 * edge, atom, known[0])
         tail = points > min([edge, *(gap.edge for gap in found.between)]) / 8
-        every[tail] = (every[tail] + densities(models[1], points[tail], 10 * edge, atom)) / 2
+        every[tail] = (every[tail] + densities(models[1], points[tail], 10 * edge, atom, known[1])) / 2
         return every
 
     density = at(grid)
