@@ -12,9 +12,7 @@ are is not computed: a batch leaves traces in several blocks, of which the funct
 # pyright: reportMissingTypeStubs=false, reportConstantRedefinition=false
 from __future__ import annotations
 
-from bisect import bisect_left
 from dataclasses import replace
-from functools import cache
 from typing import NamedTuple, cast
 
 import numpy as np
@@ -25,7 +23,7 @@ from onestride.problem import Problem
 from onestride.result import TheoryError
 from onestride.theory.density import Law, band_grid
 from onestride.theory.gaps import BLUR, bright_ends, densities, energy, refined
-from onestride.theory.outliers import RARE, real_path
+from onestride.theory.outliers import RARE, crossing, real_path
 from onestride.theory.profile.build import Ending, try_model
 from onestride.theory.profile.coupled import coupled_special
 from onestride.theory.profile.equations import Solution, newton
@@ -35,7 +33,6 @@ from onestride.theory.profile.sectors import Model, all_in_columns
 _NODES = 25
 _MOST = 12  # eigenvalues of the special sector that are followed
 _POINTS = 120
-_SOLVED = 1e-11  # what is left of the equations
 _SEEN = 3e-3  # columns of K over its largest: edge and outliers move by 2e-5, shares of the eigenvalues by 3e-4
 _BRIGHT = 10 * BLUR  # E times density from which on E is inside the bulk
 
@@ -77,16 +74,10 @@ def positions(model: Model) -> Positions:
     path = real_path(model, far=_far(model))
     if not path:
         raise TheoryError("the profile equations were not solved above the spectrum, so its edge is not known")
-    last, places = len(path) - 1, list[float | None]()
-
-    @cache
-    def reached(j: int) -> Array:
-        return strengths_at(model, path[j])
-
-    for k in np.flatnonzero(reached(last) >= 1) if last else ():
-        below = bisect_left(range(last), 1, key=lambda j: float(reached(j)[k]))  # all fall as E grows
-        places.append(_place(model, path[max(below, 1) - 1], path[max(below, 1)], int(k)))
-    return Positions(energy(path[-1]), np.sort([E for E in places if E is not None])[::-1], reached(last))
+    reached = np.array([strengths_at(model, s) for s in path])
+    found = [at for at in map(crossing, reached.T) if at is not None]
+    places = [_place(model, path[at], path[at + 1], k) for k, at in enumerate(found)]
+    return Positions(energy(path[-1]), np.sort([E for E in places if E is not None])[::-1], reached[-1])
 
 
 def _place(model: Model, above: Solution, below: Solution, k: int) -> float | None:
@@ -95,7 +86,7 @@ def _place(model: Model, above: Solution, below: Solution, k: int) -> float | No
 
     def excess(E: float) -> float:
         nonlocal last
-        last = newton(model, -E, last.rho, last.q, last.factors, tolerance=_SOLVED, cap=0.3, sparing=True)
+        last = newton(model, -E, last.rho, last.q, cap=0.3)
         return float(strengths_at(model, last)[k]) - 1
 
     ends = energy(below), energy(above)
@@ -117,8 +108,7 @@ def _far(model: Model) -> float:
     power = float(model.weight @ (model.rest @ model.w)) + sum(powers)
     E = 20 * power * (model.N_over_n + 1) * (1 + model.problem.phi)
     while E < 1e12:
-        start = np.full(model.w.size, -1 / E), np.ones(model.theta.size)
-        far = newton(model, -E, *start, tolerance=_SOLVED, cap=0.3, steps=30, sparing=True)
+        far = newton(model, -E, np.full(model.w.size, -1 / E), np.ones(model.theta.size), cap=0.3, steps=30)
         if far.converged and strengths_at(model, far)[0] < 1 / 4:
             break
         E *= 4

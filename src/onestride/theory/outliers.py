@@ -39,7 +39,7 @@ from onestride.theory.gaps import (
     without_rare_rows,
 )
 from onestride.theory.profile import classic, degrees
-from onestride.theory.profile.equations import Guess, Solution, newton
+from onestride.theory.profile.equations import Solution, newton
 from onestride.theory.profile.quadratic_form import special_gram
 from onestride.theory.profile.sectors import Model
 from onestride.theory.profile.strength import level_name
@@ -49,8 +49,6 @@ _ALL_DEGREES = 12  # of a function of z; higher ones count as of the next
 _ABOUT_Z = 0.25  # share of a spike's function that lies along z, below which it is about the length of x
 RARE = 0.03  # neuron nodes of weight below this over N are dropped: no neuron of a real network is there
 _EDGE_ACCURACY = 1e-4
-_SOLVED = 1e-11  # what is left of the equations on the way to the edge
-_TRIED = 16  # steps from one point to the next: where there is a solution, six are nearly always enough
 _WIDEST = 1.25  # from one point of the walk down in E to the next
 _STRENGTHS = 6
 _RADII = 3  # nodes of the length of x
@@ -232,16 +230,15 @@ def real_path(
     E, dark = far_above(model) if far is None else far, 0.0
     if not E > 0:  # features that are all 0
         return []
-    start = Guess(np.full(model.w.size, -1 / E), np.ones(model.theta.size))
+    rho, q = np.full(model.w.size, -1 / E), np.ones(model.theta.size)
     path, flat = list[Solution](), list[float]()
     with np.errstate(all="ignore"):
         while True:
-            found = newton(model, -E, *start, tolerance=_SOLVED, cap=0.3, steps=_TRIED if path else 30, sparing=True)
-            found = newton(model, -E, found.rho, found.q, steps=0)  # with its own Jacobian
-            slope = found.tangent(1.0)[0] if found.converged else found.rho
-            if is_physical(model, found, slope) and (not path or same_gap(model, path[-1], found)):
+            found = newton(model, -E, rho, q, cap=0.3, steps=30)
+            slope = found.tangent(1.0)
+            if is_physical(model, found, slope[0]) and (not path or same_gap(model, path[-1], found)):
                 path.append(found)
-                flat.append(float(model.w @ slope) ** -2)
+                flat.append(float(model.w @ slope[0]) ** -2)
             elif not path:
                 return []
             else:
@@ -253,7 +250,7 @@ def real_path(
                 return path
             E = max(here / _WIDEST, ahead + (here - ahead) / 4, floor)
             E = (here + dark) / 2 if dark >= E else E
-            start = Guess(*ahead_of(path[-1], here - E), path[-1].factors)
+            rho, q = ahead_of(path[-1], here - E)
 
 
 def far_above(model: Model) -> float:
