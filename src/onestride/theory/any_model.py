@@ -33,7 +33,7 @@ from onestride.theory.profile.sectors import Model, all_in_columns
 _NODES = 25
 _MOST = 12  # eigenvalues of the special sector that are followed
 _POINTS = 120
-_SEEN = 3e-3  # columns of K over its largest: edge and outliers move by 2e-5, shares of the eigenvalues by 3e-4
+_SEEN = 3e-3  # columns of K over its largest: edge and outliers move by 1e-4, shares of the eigenvalues by 3e-4
 _BRIGHT = 10 * BLUR  # E times density from which on E is inside the bulk
 
 
