@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 
 import onestride as one
 from onestride.theory.any_model import any_model, bulk_law, positions
+from onestride.theory.density import Law
+from onestride.theory.gaps import densities, from_far, from_neighbour
 from onestride.theory.outliers import find_outliers
+from onestride.theory.profile.equations import newton
 from tolerances import assert_agrees, seeds_from
 
 
@@ -27,6 +33,34 @@ def test_an_eigenvalue_that_only_another_branch_has_is_no_outlier():
     """The last step of the walk is on a branch of its own; the largest of 12 draws are 4.53 ± 0.13 with the step, 4.52 without."""
     p = one.Problem(n=120, d=60, N=180, activation="gelu", teacher=(0, 0.5, 0, 0.4), inputs="power", step=one.Step())
     assert one.spectrum(p, density=False).outliers == 0
+
+
+def test_few_columns_have_the_edge_the_outliers_and_the_bulk_of_all(monkeypatch):
+    p = problem(n=60, d=60, N=40, inputs="power")
+    monkeypatch.setattr("onestride.theory.any_model._NODES", 7)
+    few = any_model(p)
+    monkeypatch.setattr("onestride.theory.any_model._SEEN", 1e-9)
+    every = any_model(p)
+    assert few.sectors[0].factors[1].shape[0] < every.sectors[0].factors[1].shape[0]
+    found, known = positions(few), positions(every)
+    assert found.edge == pytest.approx(known.edge, rel=1e-3)
+    np.testing.assert_allclose(found.leading, known.leading, rtol=1e-3)
+    points = known.edge * np.array([0.9, 0.5, 0.1])
+    np.testing.assert_allclose(*(points * densities(m, points, 10 * known.edge, 0.0) for m in (few, every)), atol=2e-3)
+
+
+def test_sparing_jacobians_ends_at_the_same_solution():
+    """From a neighbour's Jacobian at a complex λ; at the starts of a walk and of Newton's method itself."""
+    model, E = any_model(problem(n=60, d=30, N=40, inputs="ar1")), 1.0
+    start = from_far(model, complex(-1.1 * E, -0.01 * E), 100.0)
+    assert start is not None
+    lam = complex(-E, -0.01 * E)
+    spared, known = from_neighbour(model, lam, start), newton(model, lam, start.rho, start.q, cap=0.7)
+    assert spared is not None
+    assert spared.jacobian is None
+    assert known.converged
+    np.testing.assert_allclose(spared.rho, known.rho, rtol=1e-6)
+    np.testing.assert_allclose(spared.q, known.q, rtol=1e-6)
 
 
 def test_the_density_integrates_to_one():
@@ -57,3 +91,15 @@ def test_outliers_of_several_steps_and_of_covariances(changes, seed):
     assert_agrees(found.leading[0], measured, floor=0.1)
     assert np.isnan(found.overlaps).all()
     assert "identity covariance only" in found.message
+
+
+def test_a_density_that_is_not_all_there_says_so(monkeypatch):
+    whole = Law(np.array([0.0, 1.0, 3.0]), np.array([0.5, 0.5, 0.0]), ((0.0, 3.0),), 0.0)
+    for law, said in ((whole, False), (replace(whole, density=whole.density / 2), True)):
+        monkeypatch.setattr("onestride.theory.spectrum.any_model", lambda problem: SimpleNamespace(level="degrees"))
+        monkeypatch.setattr(
+            "onestride.theory.spectrum.positions", lambda model: SimpleNamespace(edge=3.0, leading=np.empty(0))
+        )
+        monkeypatch.setattr("onestride.theory.spectrum.bulk_law", lambda model, edge, law=law: law)
+        message = one.spectrum(problem(inputs="ar1")).message
+        assert ("the density after the step is unreliable, it integrates to 0.5" in message) == said

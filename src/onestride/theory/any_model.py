@@ -12,6 +12,7 @@ are is not computed: a batch leaves traces in several blocks, of which the funct
 # pyright: reportMissingTypeStubs=false, reportConstantRedefinition=false
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import NamedTuple, cast
 
 import numpy as np
@@ -23,15 +24,16 @@ from onestride.result import TheoryError
 from onestride.theory.density import Law, band_grid
 from onestride.theory.gaps import BLUR, bright_ends, densities, energy, refined
 from onestride.theory.outliers import RARE, crossing, real_path
-from onestride.theory.profile.build import Ending, build_model, try_model
+from onestride.theory.profile.build import Ending, try_model
 from onestride.theory.profile.coupled import coupled_special
 from onestride.theory.profile.equations import Solution, newton
 from onestride.theory.profile.quadratic_form import carrier, special_gram
-from onestride.theory.profile.sectors import Model
+from onestride.theory.profile.sectors import Model, all_in_columns
 
 _NODES = 25
 _MOST = 12  # eigenvalues of the special sector that are followed
 _POINTS = 120
+_SEEN = 3e-3  # columns of K over its largest: edge and outliers move by 1e-4, shares of the eigenvalues by 3e-4
 _BRIGHT = 10 * BLUR  # E times density from which on E is inside the bulk
 
 
@@ -44,12 +46,13 @@ class Positions(NamedTuple):
 
 
 def any_model(problem: Problem) -> Model:
-    """The model whose spectrum is looked at: that of `predict` on fewer nodes, with its most probable batch and teacher."""
-    found = try_model(problem, nodes=_NODES)
+    """The model whose spectrum is looked at: that of `predict` on fewer nodes and columns, with its most probable batch and teacher."""
+    found = try_model(problem, nodes=_NODES, min_weight=RARE / problem.N, likeliest=True)
     if isinstance(found, Ending):
         raise TheoryError(found.message)
-    model = build_model(problem, nodes=_NODES, min_weight=RARE / problem.N)
-    return max(model.members, key=lambda member: member[0])[1]
+    model = max(found.members, key=lambda member: member[0])[1]
+    sectors, rest = all_in_columns(model.sectors, model.rest, model.w, model.weight, least=_SEEN)
+    return replace(model, sectors=sectors, rest=rest)
 
 
 def strengths_at(model: Model, s: Solution) -> Float[Array, "strengths"]:
@@ -117,8 +120,10 @@ def bulk_law(model: Model, edge: float) -> Law:
     n, N = model.problem.n, model.problem.N
     atom = 1 - min(n, N) / n
 
+    known = list[Solution]()
+
     def at(points: Array) -> Array:
-        return densities(model, points, 10 * edge, atom)
+        return densities(model, points, 10 * edge, atom, known)
 
     grid = band_grid(1e-5 * edge, 1.1 * edge, _POINTS)
     grid, density = refined(grid, at(grid), at, rounds=2)

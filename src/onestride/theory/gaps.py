@@ -26,6 +26,8 @@ from onestride.theory.profile.sectors import Means, Model
 
 BLUR = 1e-3  # a density is read at E(1 + iε): relative width of its smoothing
 _ABOVE_AXIS = 1e-6  # ε
+_EXACT = 1e-9  # what a solution leaves of the equations
+_READ = 1e-6  # the same where a density is read: it changes by less than that beside 1/E
 _DARK = 1e-4  # density · E below which E lies in a gap: a tenth of an eigenvalue at n = 1,000
 _RATIO = 1.1  # of neighbouring E
 _EDGE = 3e-3
@@ -83,29 +85,29 @@ def ahead_of(s: Solution, way: complex) -> tuple[Array, Array]:
     return s.rho * np.exp(step[: s.rho.size]), s.q * np.exp(step[s.rho.size :])
 
 
-def from_neighbour(model: Model, lam: complex, start: Solution | None) -> Solution | None:
+def from_neighbour(model: Model, lam: complex, start: Solution | None, accuracy: float = _EXACT) -> Solution | None:
     """The solution near that of another E, along its tangent: below the real axis only one has both ρ and q/λ above it."""
     if start is None:
         return None
     rho, q = ahead_of(start, lam - start.lam)
     if not max(np.abs(np.log(rho / start.rho)).max(), np.abs(np.log(q / start.q)).max()) < _ALONG:
         rho, q = start.rho, start.q * (lam / start.lam)
-    found = newton(model, lam, rho, q, tolerance=1e-9, steps=8, cap=0.7)
+    found = newton(model, lam, rho, q, start.factors, tolerance=accuracy, steps=20, cap=0.7, sparing=True)
     above = (np.imag(found.rho) > 0).all() and (np.imag(found.q / lam) > 0).all()
-    return found if found.residual <= 1e-9 and above else None
+    return found if found.residual <= accuracy and above else None
 
 
-def from_far(model: Model, lam: complex, far: float) -> Solution | None:
+def from_far(model: Model, lam: complex, far: float, accuracy: float = _EXACT) -> Solution | None:
     """The solution by continuation from a large imaginary part, in large steps or in small ones."""
     for ratio in (5.0, 1.6):
         count = int(np.ceil(np.log(-far / lam.imag) / np.log(ratio))) + 1
         heights = np.geomspace(far, -lam.imag, count)
         rho, q = np.full(model.w.size, 1 / complex(lam.real, -far)), np.ones(model.theta.size, complex)
-        found = None
+        found, factors = None, None
         for height in heights:
-            tolerance = 1e-9 if height == heights[-1] else 1e-3
-            found = newton(model, complex(lam.real, -height), rho, q, tolerance=tolerance, steps=60, cap=0.7)
-            rho, q = found.rho, found.q
+            at, enough = complex(lam.real, -height), accuracy if height == heights[-1] else 1e-3
+            found = newton(model, at, rho, q, factors, tolerance=enough, steps=60, cap=0.7, sparing=True)
+            rho, q, factors = found.rho, found.q, found.factors
             if not (found.residual < 1e-2 and (np.imag(rho) > 0).all()):
                 found = None
                 break
@@ -114,15 +116,32 @@ def from_far(model: Model, lam: complex, far: float) -> Solution | None:
     return None
 
 
-def densities(model: Model, points: Float[Array, "E"], far: float, atom: float) -> Float[Array, "E"]:
-    """Σ_i w_i Im ρ_i/π at each E(1 + iε), NaN where no solution is found."""
-    values, last = np.full(points.size, np.nan), None
+def _on_the_way(model: Model, lam: complex, start: Solution | None, halvings: int = 2) -> Solution | None:
+    """The solution near that of another E, by others between the two where it is not found at once."""
+    found = from_neighbour(model, lam, start, _READ)
+    if found is not None or start is None or not halvings:
+        return found
+    middle = _on_the_way(model, -np.sqrt(lam * start.lam), start, halvings - 1)
+    return None if middle is None else _on_the_way(model, lam, middle, halvings - 1)
+
+
+def densities(
+    model: Model, points: Float[Array, "E"], far: float, atom: float, known: list[Solution] | None = None
+) -> Float[Array, "E"]:
+    """Σ_i w_i Im ρ_i/π at each E(1 + iε), NaN where no solution is found.
+
+    From the top down, where the spectrum is not yet near, each from the nearest solution there is; `known` has those of other points
+    and gets those of these.
+    """
+    values, known = np.full(points.size, np.nan), [] if known is None else known
     with np.errstate(all="ignore"):
-        for i, E in enumerate(points):
-            lam = complex(-E, -BLUR * E)
-            last = from_neighbour(model, lam, last) or from_far(model, lam, max(far, E))
-            if last is not None:
-                values[i] = max(float(np.imag(model.w @ last.rho)) - (atom / lam).imag, 0.0) / np.pi
+        for i in np.argsort(-points):
+            lam = complex(-points[i], -BLUR * points[i])
+            start = min(known, key=lambda s: abs(np.log(s.lam / lam)), default=None)
+            found = _on_the_way(model, lam, start) or from_far(model, lam, max(far, float(points[i])), _READ)
+            if found is not None:
+                known.append(found)
+                values[i] = max(float(np.imag(model.w @ found.rho)) - (atom / lam).imag, 0.0) / np.pi
     return values
 
 

@@ -25,6 +25,7 @@ from onestride.theory.density import Law, atom_at_zero, band_grid, histogram_law
 from onestride.theory.gaps import BLUR, bright_ends, densities, refined
 from onestride.theory.outliers import Outliers, find_outliers, spike_model
 from onestride.theory.plateau import active_powers, window_of
+from onestride.theory.profile.equations import Solution
 from onestride.theory.profile.strength import Level, level_name
 from onestride.theory.reliability import known_off
 from onestride.theory.table.errors import refused
@@ -163,9 +164,15 @@ def spectrum(problem: Problem, *, level: Level = "isotropic", density: bool = Tr
     expected = () if np.isnan(ell) else tuple(active_powers(problem, ell))
     message = _sentence(problem, found, expected, ell)
     trained = trained_law(problem, level, untrained, found) if density else None
-    if trained is not None and not abs(trained.mass() + trained.atom - 1) < _DEFECT:
-        message += f"; the density after the step is unreliable, it integrates to {trained.mass() + trained.atom:.3g}"
+    message += _missing(trained)
     return _spectrum(problem, level, (untrained, trained), found, message, known_off(problem), expected)
+
+
+def _missing(trained: Law | None) -> str:
+    """What is to be said of a density that is not all there."""
+    if trained is None or abs(trained.mass() + trained.atom - 1) < _DEFECT:
+        return ""
+    return f"; the density after the step is unreliable, it integrates to {trained.mass() + trained.atom:.3g}"
 
 
 def _spectrum(
@@ -260,6 +267,7 @@ def _by_position(problem: Problem, density: bool) -> Spectrum:
     )
     if not problem.law.isotropic:
         message += "; where few eigenvalues of the inputs' covariance lie far apart, the bulk ends below that"
+    message += _missing(trained)
     outliers, off = _positions_only(found.edge, found.leading), known_off(problem) or _edge_is_off(problem)
     return _spectrum(problem, model.level, (untrained, trained), outliers, message, off)
 
@@ -278,12 +286,12 @@ def trained_law(problem: Problem, level: str, untrained: Law, found: Outliers) -
     edge = max(found.edge, untrained.edge)
     lower = max(untrained.bands[0][0] / 4, 1e-7 * edge)
     grid = band_grid(lower, 1.1 * edge, _POINTS)
-    atom = atom_at_zero(problem)
+    atom, known = atom_at_zero(problem), (list[Solution](), list[Solution]())
 
     def at(points: Array) -> Array:
-        every = densities(models[0], points, 10 * edge, atom)
+        every = densities(models[0], points, 10 * edge, atom, known[0])
         tail = points > min([edge, *(gap.edge for gap in found.between)]) / 8
-        every[tail] = (every[tail] + densities(models[1], points[tail], 10 * edge, atom)) / 2
+        every[tail] = (every[tail] + densities(models[1], points[tail], 10 * edge, atom, known[1])) / 2
         return every
 
     density = at(grid)

@@ -70,10 +70,11 @@ def try_model(
     build: Callable[..., Model] = build_model,
     same_batch: bool = False,
     likeliest: bool = False,
+    min_weight: float | None = None,
 ) -> Model | Ending:
     """The model of `problem`, or why it has none: an assumption that fails, numbers out of range.
 
-    `likeliest`: after several steps, of several draws this one alone.
+    `likeliest`: after several steps, or by `build_model` itself, of several draws this one alone; `min_weight`: of neurons, likewise.
     `same_batch`: the caller knows what to do where the ridge regression has no samples of its own; the model is for fresh ones.
     """
     several = problem.steps > 1 and problem.eta > 0
@@ -97,8 +98,10 @@ def try_model(
     if longer > _LONGEST:
         told = f"the fluctuations of the gradient are {longer:.2g} times as long as a neuron"
         return Ending(Status.NOT_CONVERGED, f"the step is so large that {told}: pre-activations are out of range")
+    if several or build is build_model:
+        build = partial(build_model, likeliest=likeliest, min_weight=min_weight)
     try:
-        model = (partial(build_model, likeliest=likeliest) if several else build)(problem, level, nodes=nodes)
+        model = build(problem, level, nodes=nodes)
     except TheoryError as error:
         return Ending(Status.NOT_CONVERGED, str(error))
     except np.linalg.LinAlgError:

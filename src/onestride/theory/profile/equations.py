@@ -11,9 +11,9 @@ K is a product of few columns and rows, K = X Y. With C = (N/B) Xᵀ diag(w q g)
 V = Yᵀ C T Y, K E = X T Y and K U Kᵀ = X T P Xᵀ with T = (I + P C)⁻¹.
 
 Newton's method in (log ρ, log q) with a capped step, after half-steps of the fixed-point map while far away; the rows of
-residual and Jacobian are scaled by ρ_i and q_k. The Jacobian costs several residuals: at λ > 0 steps after one of Newton's, or from
-a solution near by with its Jacobian, are Broyden's, while each leaves less than a third of the residual before. Elsewhere every step
-takes its own Jacobian.
+residual and Jacobian are scaled by ρ_i and q_k. The Jacobian costs ten to a hundred residuals: at λ > 0, and elsewhere where asked for
+(`sparing`), steps after one of Newton's, or from a solution near by with its Jacobian, are Broyden's, while each leaves less than a
+third of the residual before. Otherwise every step takes its own Jacobian.
 
 The strengths of a sector are a product of few columns and rows, too, g_kp = Σ_m a_km b_mp (`Sector.law`): sums over p come first.
 """
@@ -50,7 +50,10 @@ class Guess(NamedTuple):
 
 @dataclass(frozen=True)
 class Solution:
-    """ρ_i and q_k at one λ, with the certificate: scaled residual, Newton steps taken, and whether that is enough."""
+    """ρ_i and q_k at one λ, with the certificate: scaled residual, Newton steps taken, and whether that is enough.
+
+    Where Jacobians were spared there is none: `near` has the factors of the last one, of a point near by.
+    """
 
     lam: complex
     rho: Inexact[Array, "i"]
@@ -58,12 +61,13 @@ class Solution:
     residual: float
     iterations: int
     converged: bool
-    jacobian: Inexact[Array, "m m"]
+    jacobian: Inexact[Array, "m m"] | None
+    near: Any = None
 
     @cached_property
     def factors(self) -> Any:
         """Those of the Jacobian."""
-        return _lu(self.jacobian)
+        return self.near if self.jacobian is None else _lu(self.jacobian)
 
     def solved(self, right: Inexact[Array, "m"]) -> Inexact[Array, "m"]:
         """The change of (log ρ, log q) that moves the scaled residual by `right`."""
@@ -193,13 +197,15 @@ def newton(
     steps: int = 40,
     cap: float = 1.0,
     residual: Inexact[Array, "m"] | None = None,
+    sparing: bool = False,
 ) -> Solution:
     """Newton's method from (ρ, q) at λ (a number, or one per row), the first steps with the factors of another Jacobian, if given;
-    `residual` is that of the start, if somebody has it.
+    `residual` is that of the start, if somebody has it. `sparing`: at any λ a Jacobian only where the last one is not good enough,
+    and none of the solution.
     """
-    size, best, taken, jacobian = rho.size, np.inf, 0, None
+    size, best, taken, jacobian, near = rho.size, np.inf, 0, None, factors
     positive = not np.iscomplexobj(lam) and bool(np.min(lam) > 0)
-    evaluate, past = _residual if positive else residual_and_jacobian, list[Array]()
+    evaluate, past = _residual if positive or sparing else residual_and_jacobian, list[Array]()
     if residual is None:
         residual, jacobian = evaluate(model, lam, rho, q)
     while taken < steps:
@@ -214,7 +220,8 @@ def newton(
             if factors is None:
                 if jacobian is None:
                     residual, jacobian = residual_and_jacobian(model, lam, rho, q)
-                factors, past = _lu(jacobian), []
+                near = factors = _lu(jacobian)
+                past = []
             step = _broyden(_lu_solve(factors, -residual), past)
             if not np.isfinite(step).all():
                 residual = step  # there is no way on from here
@@ -227,12 +234,12 @@ def newton(
         taken += 1
         rho, q = rho * np.exp(step[:size]), q * np.exp(step[size:])
         residual, jacobian = evaluate(model, lam, rho, q)
-        if not (positive and np.abs(residual).max() < _WORTH * error):
+        if not ((positive or sparing) and np.abs(residual).max() < _WORTH * error):
             factors = None
-    if jacobian is None:
+    if jacobian is None and (near is None or not sparing):
         residual, jacobian = residual_and_jacobian(model, lam, rho, q)
     error = float(np.abs(residual).max())
-    return Solution(lam, rho, q, error, taken, bool(error <= max(TOLERANCE, tolerance)), jacobian)
+    return Solution(lam, rho, q, error, taken, bool(error <= max(TOLERANCE, tolerance)), jacobian, near)
 
 
 def _residual(
@@ -245,8 +252,8 @@ def _residual(
 def _broyden(step: Inexact[Array, "m"], past: list[Inexact[Array, "m"]]) -> Inexact[Array, "m"]:
     """Broyden's step: that of the last Jacobian, corrected by what the steps since it have shown (Kelley 1995, section 7.3)."""
     for before, after in pairwise(past):
-        step = step + after * ((before @ step) / (before @ before))
-    return step / (1 - (past[-1] @ step) / (past[-1] @ past[-1])) if past else step
+        step = step + after * (np.vdot(before, step) / np.vdot(before, before))
+    return step / (1 - np.vdot(past[-1], step) / np.vdot(past[-1], past[-1])) if past else step
 
 
 def solve(
