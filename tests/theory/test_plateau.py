@@ -423,9 +423,7 @@ def limit_model(seed, on_file) -> tuple[np.ndarray, np.ndarray]:
     """Objective and test error by seed and ℓ."""
     sizes = {"n": 1200, "d": 400, "N": 600, "lam": 0.05, "tests": 3000}
     seeds = list(seeds_from(seed, SEEDS))
-    drawn = on_file(
-        key_of("limit model", sizes), seeds, lambda these: [[limit_model_of(k, **sizes)] for k in these]
-    )
+    drawn = on_file(key_of("limit model", sizes), seeds, lambda these: [[limit_model_of(k, **sizes)] for k in these])
     objective, error = np.stack([found for (found,) in drawn], axis=1)
     return objective, error
 
