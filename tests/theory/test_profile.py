@@ -497,7 +497,7 @@ def test_agrees_with_a_small_simulation(changes, seed):
             assert_agrees(getattr(theory, name)[i, 0], getattr(sim, name).values[:, i, 0], floor=0.03)
 
 
-def test_gaussian_rows_change_the_simulated_test_error_as_predicted():
+def test_gaussian_rows_change_the_simulated_test_error_as_predicted(recorded_seeds):
     """log(error with Gaussian rows/error with unit rows), the same draws for both: −3.3 % at n = 600, α = 0.4, λ = 0.1.
 
     12 seeds, standard error 0.35 %, band max(15 %, 5 standard errors) of it: no change at all lies outside, and the
