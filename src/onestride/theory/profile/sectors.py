@@ -109,8 +109,7 @@ class Sector:
     @cached_property
     def by_strength(self) -> list[Float[Array, "k r"]]:
         """The columns of K times √g_kp, for each p."""
-        with np.errstate(invalid="ignore"):
-            return [self.factors[0] * root[:, None] for root in np.sqrt(self.strength).T]
+        return [self.factors[0] * root[:, None] for root in np.sqrt(self.strength).T]
 
     @cached_property
     def mean_strength(self) -> Float[Array, "k"]:
