@@ -1,5 +1,6 @@
 """The explorer for tests: one server and one browser per process, and for every test a store and a gate of its own."""
 
+import gc
 import os
 import threading
 from contextlib import contextmanager
@@ -13,7 +14,7 @@ if os.environ.get("ONESTRIDE_CHECK_SHAPES"):  # `make shapes`; before anything i
 
     shapes.install()
 
-from recorded import recorded_seeds  # noqa: F401  (a fixture)
+from recorded import on_file, recorded_seeds  # noqa: F401  (fixtures)
 from waiting import LIMIT, Gate, HeldWork
 
 LONG = {  # files and tests with the marker `long`
@@ -181,6 +182,16 @@ SECONDS = {
     "cli": 17,
     "agreement": 12,
 }
+
+
+def pytest_collection():
+    """Nothing that is loaded or collected is garbage: looking through it takes a sixth of the collection, and time of every test."""
+    gc.disable()
+
+
+def pytest_collection_finish():
+    gc.freeze()
+    gc.enable()
 
 
 def pytest_ignore_collect(collection_path, config):

@@ -71,6 +71,12 @@ class Recorded:
         np.savez_compressed(FILE, **known())
 
 
+@pytest.fixture(scope="session")
+def on_file():
+    """For a simulation that a test does itself: `on_file(key_of(what it depends on), seeds, simulate)`."""
+    return Recorded()
+
+
 @pytest.fixture
 def recorded_seeds(monkeypatch):
     recorded, every_seed, one_seed = Recorded(), run._every_seed, learned._one_seed

@@ -10,6 +10,7 @@ import pytest
 from onestride.cli import main
 
 SMALL = ["--n", "60", "--d", "30", "--N", "90"]
+ONE_DEGREE = ["--n", "20", "--d", "80", "--N", "30"]  # quick
 
 
 def run(capsys, *arguments):
@@ -61,7 +62,8 @@ def test_help_needs_no_heavy_import():
     ],
 )
 def test_json_is_strict_json(capsys, command):
-    code, out, _ = run(capsys, *command, *SMALL, "--json")
+    sizes = ONE_DEGREE if command == ["diagnose"] else SMALL
+    code, out, _ = run(capsys, *command, *sizes, "--json")
     assert code == 0
     assert json.loads(out, parse_constant=pytest.fail)
 

@@ -21,6 +21,7 @@ from onestride.theory.density import (
 )
 from onestride.theory.profile.equations import residual_and_jacobian
 from profiles import by_sizes as problem
+from recorded import key_of
 from tolerances import EXACT, assert_agrees, assert_close, seeds_from
 
 SHAPES = [(1500, 750, 2250), (1500, 1500, 750), (1000, 500, 1000), (1000, 30, 4000), (1000, 5000, 400)]
@@ -145,14 +146,19 @@ def test_polynomial_features_have_the_rank_of_their_degrees(shape):
 
 @pytest.mark.statistical(rate=5e-3)
 @pytest.mark.parametrize("shape", FEW_INPUTS)
-def test_untrained_eigenvalues_lie_in_the_bands_of_their_degrees(shape, seed):
+def test_untrained_eigenvalues_lie_in_the_bands_of_their_degrees(shape, seed, on_file):
     """12 seeds, k = 5: 4e-4 for each of twelve. Deciles of the law to 0.004 (measured: 0.002); the eigenvalue d + 1 is the length of x, to 5 %.
 
     The last eigenvalue before an edge is on average where the law has put 0.281 of one beyond it: −1.2065 is the mean of Tracy
     and Widom's law, and 2·1.2065^(3/2)/3π the number beyond it. To 8 %: a band of d = 20 or 24 eigenvalues is up to 3.6 % off (60 seeds).
     """
     p = problem(0.0, shape=shape)
-    law, found = untrained_law(p), one.measure_spectrum(p, seeds_from(seed, 12), count=1).untrained_eigenvalues.values
+
+    def simulate(seeds):
+        return [[values] for values in one.measure_spectrum(p, seeds, count=1).untrained_eigenvalues.values]
+
+    drawn = on_file(key_of("untrained eigenvalues", p.to_dict()), list(seeds_from(seed, 12)), simulate)
+    law, found = untrained_law(p), np.array([values for (values,) in drawn])
     n, d = shape[:2]
     nothing = max(n - shape[2], 0) / n
     for E in np.interp(np.linspace(nothing + 0.05, 0.98, 8), law.cumulative(law.grid), law.grid):

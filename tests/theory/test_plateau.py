@@ -16,6 +16,7 @@ from onestride.result import Prediction, Status
 from onestride.theory.bulk import solve_bulk
 from onestride.theory.direction import direction
 from onestride.theory.plateau import HIGHEST_DEGREE, active_powers, smoothed_powers, window
+from recorded import key_of
 from tolerances import EXACT, assert_agrees, assert_close, false_alarm_rate, seeds_from, stratified
 
 ALL_POWERS = (0.0, 1.0, 0.5, 0.3, -0.2, 0.1, 0.05)  # an activation with c₁ … c₆ ≠ 0
@@ -386,39 +387,44 @@ def unit_rows(rng: np.random.Generator, rows: int, columns: int) -> np.ndarray:
     return w / np.linalg.norm(w, axis=1, keepdims=True)
 
 
-@pytest.fixture(scope="module")
-def limit_model(seed) -> tuple[np.ndarray, np.ndarray]:
-    """Ridge on F₀ plus unpenalised g, …, g^ℓ, g = X̃β/|β|, β = Xᵀy/n, for ℓ = 0..3: (objective, test error) per seed.
+def limit_model_of(k: int, n: int, d: int, N: int, lam: float, tests: int) -> np.ndarray:
+    """Ridge on F₀ plus unpenalised g, …, g^ℓ, g = X̃β/|β|, β = Xᵀy/n, for ℓ = 0..3: objectives and test errors of seed k.
 
     β⋆ᵀx is drawn stratified. Drawn plainly, the mean of y² of a seed is skewed and spreads by 10 %, and t-statistics of
     24 seeds are far from Student's law.
     """
-    n, d, N, lam, tests = 1200, 400, 600, 0.05, 3000
-    objective, error = np.empty((2, SEEDS, 4))
-    for row, k in enumerate(seeds_from(seed, SEEDS)):
-        rng = np.random.default_rng([2024, k])
-        star, W = unit_rows(rng, 1, d)[0], unit_rows(rng, N, d)
+    rng, found = np.random.default_rng([2024, k]), np.empty((2, 4))
+    star, W = unit_rows(rng, 1, d)[0], unit_rows(rng, N, d)
 
-        def draw(size, rng=rng, star=star):
-            x = rng.standard_normal((size, d))
-            z = stratified(rng, size)
-            x += np.outer(z - x @ star, star)
-            return x, z + (z * z - 1) / math.sqrt(2) + 0.5 * rng.standard_normal(size)
+    def draw(size):
+        x = rng.standard_normal((size, d))
+        z = stratified(rng, size)
+        x += np.outer(z - x @ star, star)
+        return x, z + (z * z - 1) / math.sqrt(2) + 0.5 * rng.standard_normal(size)
 
-        x, y = draw(n)
-        beta = x.T @ y / n
-        beta /= np.linalg.norm(beta)
-        x, y = draw(n)
-        x_test, y_test = draw(tests)
-        features = np.hstack([centred_relu(x @ W.T), (x @ beta)[:, None] ** np.arange(1, 4)])
-        fresh = np.hstack([centred_relu(x_test @ W.T), (x_test @ beta)[:, None] ** np.arange(1, 4)])
-        gram = features.T @ features
-        for ell in range(4):
-            A, B = features[:, : N + ell], fresh[:, : N + ell]
-            penalty = lam * n * (np.arange(N + ell) < N)
-            w = np.linalg.solve(gram[: N + ell, : N + ell] + np.diag(penalty), A.T @ y)
-            objective[row, ell] = np.mean((y - A @ w) ** 2) + lam * np.sum(w[:N] ** 2)
-            error[row, ell] = np.mean((y_test - B @ w) ** 2)
+    x, y = draw(n)
+    beta = x.T @ y / n
+    beta /= np.linalg.norm(beta)
+    x, y = draw(n)
+    x_test, y_test = draw(tests)
+    features = np.hstack([centred_relu(x @ W.T), (x @ beta)[:, None] ** np.arange(1, 4)])
+    fresh = np.hstack([centred_relu(x_test @ W.T), (x_test @ beta)[:, None] ** np.arange(1, 4)])
+    gram = features.T @ features
+    for ell in range(4):
+        A, B = features[:, : N + ell], fresh[:, : N + ell]
+        penalty = lam * n * (np.arange(N + ell) < N)
+        w = np.linalg.solve(gram[: N + ell, : N + ell] + np.diag(penalty), A.T @ y)
+        found[:, ell] = np.mean((y - A @ w) ** 2) + lam * np.sum(w[:N] ** 2), np.mean((y_test - B @ w) ** 2)
+    return found
+
+
+@pytest.fixture(scope="module")
+def limit_model(seed, on_file) -> tuple[np.ndarray, np.ndarray]:
+    """Objective and test error by seed and ℓ."""
+    sizes = {"n": 1200, "d": 400, "N": 600, "lam": 0.05, "tests": 3000}
+    seeds = list(seeds_from(seed, SEEDS))
+    drawn = on_file(key_of("limit model", sizes), seeds, lambda these: [[limit_model_of(k, **sizes)] for k in these])
+    objective, error = np.stack([found for (found,) in drawn], axis=1)
     return objective, error
 
 

@@ -24,6 +24,7 @@ from onestride.theory.profile.smoothing import smooth
 from onestride.theory.profile.strength import LEVELS
 from profiles import TEACHER, assert_tangents_match_differences, drawn_directions
 from profiles import by_ratios as problem
+from recorded import key_of
 from tolerances import K, assert_agrees, assert_close, false_alarm_rate, seeds_from, stratified
 
 NAMES = ("train_loss", "train_mse", "test_error")
@@ -233,7 +234,7 @@ def test_laws_of_the_gradient_noise_are_those_of_the_samples_of_the_step(gradien
 
 
 @pytest.mark.statistical(rate=5e-3)
-def test_laws_of_the_gradient_noise_match_drawn_matrices(seed):
+def test_laws_of_the_gradient_noise_match_drawn_matrices(seed, on_file):
     """M and S at n = 1000, d = 500: second moments along the bulk and along β, and E tr(M²S)/d; 30 draws, k = 5.
 
     One draw spreads by 3, 8 and 9 % even with stratified labels (5, 15 and 19 % without), and 2 to 8 % at n = 4000: one
@@ -241,7 +242,11 @@ def test_laws_of_the_gradient_noise_match_drawn_matrices(seed):
     leaves the second 3.2 of its 5 standard errors.
     """
     p = problem(n=1000, activation="relu", teacher="relu", noise=0.5)
-    drawn = np.array([noise_moments(p, np.random.default_rng(1000 * seed + 3 + k)) for k in range(30)])
+
+    def simulate(seeds):
+        return [noise_moments(p, np.random.default_rng(k)) for k in seeds]
+
+    drawn = np.array(on_file(key_of("noise moments", p.to_dict()), [1000 * seed + 3 + k for k in range(30)], simulate))
     noise = gradient_noise(p)
     bulk, learned = noise.bulk_law(), noise.learned_law(0.0)
     assert_agrees(bulk.weight @ bulk.eigenvalue**2, drawn[:, 0], floor=0.02)
@@ -492,7 +497,7 @@ def test_agrees_with_a_small_simulation(changes, seed):
             assert_agrees(getattr(theory, name)[i, 0], getattr(sim, name).values[:, i, 0], floor=0.03)
 
 
-def test_gaussian_rows_change_the_simulated_test_error_as_predicted():
+def test_gaussian_rows_change_the_simulated_test_error_as_predicted(recorded_seeds):
     """log(error with Gaussian rows/error with unit rows), the same draws for both: −3.3 % at n = 600, α = 0.4, λ = 0.1.
 
     12 seeds, standard error 0.35 %, band max(15 %, 5 standard errors) of it: no change at all lies outside, and the

@@ -1,6 +1,6 @@
 """The explorer as a person uses it: the real page in a real browser.
 
-Screenshots of the main states go to the folder named by ONESTRIDE_SCREENSHOTS, else to a temporary one.
+Screenshots of the main states go to the folder named by ONESTRIDE_SCREENSHOTS, if there is one.
 """
 
 import os
@@ -23,12 +23,10 @@ pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="the browser tests need
 SMALL = "?n=200&exponent=0.2"
 
 
-@pytest.fixture(scope="module")
-def shots(tmp_path_factory):
-    folder = os.environ.get("ONESTRIDE_SCREENSHOTS")
-    path = Path(folder) if folder else tmp_path_factory.mktemp("screenshots")
-    path.mkdir(parents=True, exist_ok=True)
-    return path
+def shot(page, name):
+    """Nobody looks at what is not asked for, and drawing it takes as long as a second page."""
+    if folder := os.environ.get("ONESTRIDE_SCREENSHOTS"):
+        page.screenshot(path=Path(folder) / name)  # which makes the folder
 
 
 @pytest.fixture(scope="module")
@@ -95,7 +93,7 @@ def wait_for_change(page, before, figure="test_error"):
     expect(page.locator(f"#{figure} .curve").first).not_to_have_attribute("d", before)
 
 
-def test_page_shows_its_figures_a_sentence_and_formulas(page, shots):
+def test_page_shows_its_figures_a_sentence_and_formulas(page):
     page.goto("/")
     settled(page)
     for figure in ("function", "test_error", "train_loss", "spectrum", "learned"):
@@ -103,7 +101,7 @@ def test_page_shows_its_figures_a_sentence_and_formulas(page, shots):
     expect(page.locator("#sentence")).to_contain_text("lowers the test error from 2.19 to 1.95")
     assert page.locator("#formulas math").count() >= 8
     expect(page.locator("#formulas")).to_contain_text("7.94")
-    page.screenshot(path=shots / "light.png")
+    shot(page, "light.png")
 
 
 def dict_of(url):
@@ -162,7 +160,7 @@ def test_address_carries_the_parameters(page):
     assert page.locator("#control-readout").input_value() == "constant"
 
 
-def test_bad_address_gets_a_sentence_on_a_working_page(page, shots):
+def test_bad_address_gets_a_sentence_on_a_working_page(page):
     page.allowed.append("400 (Bad Request)")  # the browser's own note about the page's status
     for query, words in (
         ("n=abc", "n must be a finite number"),
@@ -174,10 +172,10 @@ def test_bad_address_gets_a_sentence_on_a_working_page(page, shots):
         settled(page)
         expect(page.locator("#banner")).to_contain_text("The page shows its default problem instead")
         expect(page.locator("#test_error .curve").first).to_be_attached()
-        page.screenshot(path=shots / "bad-address.png")
+        shot(page, "bad-address.png")
 
 
-def test_problem_without_theory_says_why_in_place(page, shots):
+def test_problem_without_theory_says_why_in_place(page):
     page.goto("/?activation=0,0,1&n=100&psi=20")
     expect(page.locator("figure .notice").first).to_contain_text(
         "needs n, d, N and n_step of at least 10", ignore_case=True
@@ -185,7 +183,7 @@ def test_problem_without_theory_says_why_in_place(page, shots):
     page.locator("#quality[data-settled=true]").wait_for()
     expect(page.locator("#quality")).to_have_attribute("data-quality", "none")  # no green dot
     expect(page.locator("#quality")).to_have_text("There is no theory for this problem.")
-    page.screenshot(path=shots / "no-theory.png")
+    shot(page, "no-theory.png")
 
 
 def test_an_activation_without_a_linear_part_has_numbers_and_no_windows(page):
@@ -198,7 +196,7 @@ def test_an_activation_without_a_linear_part_has_numbers_and_no_windows(page):
     expect(page.locator("#test_error")).to_contain_text("window")
 
 
-def test_simulation_runs_shows_points_and_a_second_tab_sees_them(page, second, gate, shots):
+def test_simulation_runs_shows_points_and_a_second_tab_sees_them(page, second, gate):
     page.goto(f"/{SMALL}")
     ready(page)
     second.goto(f"/{SMALL}")
@@ -215,7 +213,7 @@ def test_simulation_runs_shows_points_and_a_second_tab_sees_them(page, second, g
     expect(second.locator("#test_error .mark")).to_have_count(10)
     expect(page.locator("#spectrum .bar").first).to_be_attached()
     settled(page)
-    page.screenshot(path=shots / "simulated.png")
+    shot(page, "simulated.png")
 
 
 @pytest.fixture
@@ -266,12 +264,12 @@ def test_too_large_a_simulation_is_refused_with_the_largest_allowed(page):
     expect(page.locator("#job-state")).to_contain_text("goes up to n = ")
 
 
-def test_store_of_a_sweep_is_browsed(page, server, gate, sweep_store, shots):
+def test_store_of_a_sweep_is_browsed(page, server, gate, sweep_store):
     with server.using(sweep_store, gate):
-        browse_the_store(page, shots)
+        browse_the_store(page)
 
 
-def browse_the_store(page, shots):
+def browse_the_store(page):
     page.goto(f"/{SMALL}")
     ready(page)
     page.locator("#view-store").click()
@@ -282,7 +280,7 @@ def browse_the_store(page, shots):
     assert page.locator("#store-chart .mark").count() == 6
     page.locator("#axes").get_by_label("show").select_option("train_loss")
     expect(page.locator("#store-title")).to_have_text("ridge objective against exponent α")
-    page.screenshot(path=shots / "store.png")
+    shot(page, "store.png")
     expect(page.locator("#store-agreement")).to_have_text(
         re.compile(r"Theory is within 2 % or three standard errors in \d+ of 12; .*largest .* at ")
     )
@@ -336,18 +334,18 @@ def test_symbols_are_explained_on_hover(small):
     expect(small.locator("#formulas")).to_be_hidden()
 
 
-def test_phone_width_needs_no_sideways_scrolling(page, shots):
+def test_phone_width_needs_no_sideways_scrolling(page):
     page.set_viewport_size({"width": 390, "height": 844})
     page.goto("/")
     settled(page)
     assert page.evaluate("() => document.documentElement.scrollWidth") <= 390
     for figure in ("function", "test_error", "train_loss", "spectrum", "learned"):
         assert page.locator(f"#{figure}").bounding_box()["width"] <= 390
-    page.screenshot(path=shots / "phone.png")
+    shot(page, "phone.png")
     page.locator("#control-phi").scroll_into_view_if_needed()
     box = page.locator("#test_error").bounding_box()
     assert box["y"] >= 0  # still in sight
-    page.screenshot(path=shots / "phone-controls.png")
+    shot(page, "phone-controls.png")
 
 
 def background(page):
@@ -355,19 +353,19 @@ def background(page):
     return sum(map(int, re.findall(r"\d+", colour)[:3]))
 
 
-def test_dark_follows_the_system_and_the_button(page, shots):
+def test_dark_follows_the_system_and_the_button(page):
     page.emulate_media(color_scheme="dark")
     page.goto("/")
     settled(page)
     assert background(page) < 150
-    page.screenshot(path=shots / "dark.png")
+    shot(page, "dark.png")
     page.locator("#theme").click()
     assert background(page) > 600
     page.reload()
     assert background(page) > 600
 
 
-def test_lines_differ_without_colour(page, shots):
+def test_lines_differ_without_colour(page):
     page.goto(LONG_ADDRESS)
     ready(page)
     # found and read in one go: a curve drawn anew in between has no style
@@ -375,7 +373,7 @@ def test_lines_differ_without_colour(page, shots):
     lines = page.evaluate(dashes)
     assert len({*lines, "2px, 5px"}) == 5  # one for each degree, and dots for what is learned without the step
     page.evaluate("() => (document.documentElement.style.filter = 'grayscale(1)')")
-    page.screenshot(path=shots / "grey.png")
+    shot(page, "grey.png")
 
 
 def test_copies_are_those_of_the_server(small):

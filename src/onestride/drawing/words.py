@@ -161,13 +161,17 @@ def minus(text: str) -> str:
     return re.sub(r"(?<![\w)\]`/.-])-(?=\.?\d)", "−", text)
 
 
-@cache
 def _readable(text: str) -> bool:
-    """Whether matplotlib can set the formulas of the text."""
+    """Whether matplotlib can set the formulas of the text, each of which is tried once: it takes a hundredth of a second."""
+    return all(_can_be_set(formula) for formula in re.findall(r"\$[^$]*\$", text))
+
+
+@cache
+def _can_be_set(formula: str) -> bool:
     from matplotlib.mathtext import MathTextParser
 
     try:
-        MathTextParser("path").parse(text)
+        MathTextParser("path").parse(formula)
     except ValueError:
         return False
     return True

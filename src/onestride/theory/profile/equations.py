@@ -167,23 +167,28 @@ def residual_and_jacobian(
 ) -> tuple[Inexact[Array, "m"], Inexact[Array, "m m"]]:
     """Scaled residuals of all equations and their Jacobian in (log ρ, log q); λ may differ from row to row."""
     laws, D, wq = _every_law(model, rho, q), model.w * rho, model.weight * q
-    dtype, size = np.result_type(rho, q, float), rho.size
-    VV, H, SS = np.zeros((size, size), dtype), model.rest.astype(dtype), np.zeros((q.size, q.size), dtype)
+    size, n, N = rho.size, model.problem.n, model.problem.N
+    row = 1 / rho - lam - model.N_over_n * (wq @ model.rest)
+    column = 1 / q - 1 - model.rest @ D
+    jacobian = np.zeros((size + q.size, size + q.size), np.result_type(rho, q, float))
+    (VV, _), (H, SS) = ((half[:, :size], half[:, size:]) for half in (jacobian[:size], jacobian[size:]))
+    H += model.rest
     for sector, P, C, T in laws:
-        X, Y = sector.factors
+        Y = sector.factors[1]
         # V, K E and K U Kᵀ at each p, squared: the factors are weighted by the roots of what the squares are weighted by
-        for g, share, b, Tp in zip(sector.strength.T, sector.share, sector.law[1].T, T, strict=True):
-            TY, root = Tp @ Y, X * np.sqrt(np.sqrt(share * model.problem.N / sector.dim) * g)[:, None]
-            V = Y.T @ (np.sqrt(share * sector.dim / model.problem.n) * _mixed(b, C) @ TY)
-            for total, value in (VV, V), (H, (X * np.sqrt(share * g)[:, None]) @ TY), (SS, root @ (Tp @ P) @ root.T):
+        for X, share, b, Tp in zip(sector.by_strength, sector.share, sector.law[1].T, T, strict=True):
+            TY, on_rows, on_neurons = Tp @ Y, np.sqrt(share * sector.dim / n), np.sqrt(share * N / sector.dim)
+            V, S = Y.T @ (on_rows * _mixed(b, C) @ TY), X @ (on_neurons * (Tp @ P)) @ X.T
+            row -= on_rows * V.diagonal()
+            column -= (share / on_neurons) * S.diagonal()
+            for total, value in (VV, V), (H, X @ (np.sqrt(share) * TY)), (SS, S):
                 total += np.square(value, out=value)
-    jacobian = np.empty((size + q.size, size + q.size), dtype)
-    jacobian[:size, :size] = rho[:, None] * VV * D
-    jacobian[:size, size:] = -model.N_over_n * rho[:, None] * H.T * wq
-    jacobian[size:, :size] = -q[:, None] * H * D
-    jacobian[size:, size:] = q[:, None] * SS * wq
-    jacobian.flat[:: size + q.size + 1] -= 1
-    return _left(model, lam, rho, q, laws), jacobian
+    np.multiply(H.T, (-model.N_over_n * rho)[:, None] * wq, out=jacobian[:size, size:])
+    VV *= rho[:, None] * D
+    H *= -q[:, None] * D
+    SS *= q[:, None] * wq
+    jacobian.reshape(-1)[:: size + q.size + 1] -= 1
+    return np.concatenate([rho * row, q * column]), jacobian
 
 
 def newton(

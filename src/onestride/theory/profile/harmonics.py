@@ -28,7 +28,7 @@ _WINDOW = 8.0  # standard deviations of s u beyond which nothing is added
 _SMALL = 40  # spheres of smaller dimension end within the window
 _LOCAL = 64  # nodes of u where the function's own rule does not reach
 _LOCALLY = -100  # marks those points
-_AT_ONCE = 400_000  # values f(x) held at a time
+_AT_ONCE = 100_000  # values f(x) held at a time: a few arrays of so many fit into the cache
 _NEIGHBOURS = 24  # nodes of t that a value is interpolated from
 
 HIGHEST_DEGREE = 8  # resolved at most
@@ -163,10 +163,10 @@ def _directly(f: Function, t: Array, sd: Array, D: float, L: int) -> Float[Array
                 out[:, part] = _locally(f, t[part], sd[part], D, L)
             continue
         rule = _rule(f, int(value))
-        nodes = _window_by_window if D >= _SMALL else _from_end_to_end
+        nodes, on_rule = _window_by_window if D >= _SMALL else _from_end_to_end, f(rule[0])
         lo, hi = (np.searchsorted(rule[0], t[chosen] + sign * _WINDOW * sd[chosen]) for sign in (-1, 1))
         for part in np.array_split(chosen, chosen.size * int((hi - lo).max()) // _AT_ONCE + 1):
-            out[:, part] = _by_rule(*nodes(f, rule, t[part], sd[part], D), D, L)
+            out[:, part] = _by_rule(*nodes(f, rule, on_rule, t[part], sd[part], D), D, L)
     return out
 
 
@@ -214,19 +214,21 @@ def _unit_panel() -> tuple[Array, Array]:
 
 
 def _window_by_window(
-    f: Function, rule: tuple[Array, Array], t: Array, sd: Array, D: float
+    f: Function, rule: tuple[Array, Array], on_rule: Array, t: Array, sd: Array, D: float
 ) -> tuple[Array, Array, Array]:
     """The function's own rule, which resolves its kinks, around each t: nodes in units of sd, weights, values."""
     x, weight = rule
     lo = np.searchsorted(x, t - _WINDOW * sd)
     width = int((np.searchsorted(x, t + _WINDOW * sd) - lo).max())
     padding = np.zeros(width)
-    at, weights, values = (sliding_window_view(np.concatenate([a, padding]), width)[lo] for a in (x, weight, f(x)))
-    return (at - t[:, None]) / sd[:, None], weights, values
+    at, weights, values = (sliding_window_view(np.concatenate([a, padding]), width)[lo] for a in (x, weight, on_rule))
+    at -= t[:, None]
+    at /= sd[:, None]
+    return at, weights, values
 
 
 def _from_end_to_end(
-    f: Function, rule: tuple[Array, Array], t: Array, sd: Array, D: float
+    f: Function, rule: tuple[Array, Array], on_rule: Array, t: Array, sd: Array, D: float
 ) -> tuple[Array, Array, Array]:
     """The same on a small sphere, where the density ends like (1 − u²)^((D−3)/2): whole panels, and one up to each end."""
     x, weight = (a.reshape(-1, PANEL_NODES) for a in rule)
@@ -248,17 +250,17 @@ def _from_end_to_end(
     wide = (t.size, -1)
     at = np.concatenate([x[chosen].reshape(wide), at_ends], axis=1)
     weights = np.concatenate([(weight[chosen] * inside[:, :, None]).reshape(wide), weight_ends], axis=1)
-    values = np.concatenate([f(x)[chosen].reshape(wide), f(at_ends)], axis=1)
+    values = np.concatenate([on_rule.reshape(x.shape)[chosen].reshape(wide), f(at_ends)], axis=1)
     return (at - t[:, None]) / sd[:, None], weights, values
 
 
 def _by_rule(at: Array, weights: Array, values: Array, D: float, L: int) -> Array:
-    """The parts from values at √D u = `at` with Lebesgue weights."""
+    """The parts from values at √D u = `at` with Lebesgue weights, which are changed."""
     density = np.square(at)
     density *= -1 / D
     np.log1p(np.maximum(density, -1 + 1e-16, out=density), out=density)  # off a large sphere nothing is left
     density *= (D - 3) / 2
-    weights = weights * np.exp(density, out=density)
+    weights *= np.exp(density, out=density)
     weights /= weights.sum(1, keepdims=True)
     return _moments(values, at, weights, D, L)
 
@@ -283,15 +285,19 @@ def _moments(values: Array, g: Array, p: Array, D: float, L: int) -> Array:
     variance = np.einsum("ij,ij->i", left, weighted)
     # e = ½ E[(f − b)((D − 3) u²/(1 − u²) − 1)], by parts in u
     np.multiply(g, g, out=left)
-    out[-1] = np.einsum("ij,ij->i", weighted, left / np.maximum(D - left, 1e-12 * D)) * (D - 3) / 2
+    below = np.subtract(D, left)
+    np.divide(left, np.maximum(below, 1e-12 * D, out=below), out=below)
+    out[-1] = np.einsum("ij,ij->i", weighted, below) * (D - 3) / 2
     c = _recurrence(D, L + 2)
-    below, here = np.ones_like(g), np.array(g)
-    for l in range(1, L + 1):
+    below[:], here = 1.0, np.array(g)
+    for l in range(
+        1, L + 1
+    ):  # those with leading coefficient 1, ∏_{j ≤ l} c_j P_l: each is g times the last less c_l² times that before
         out[l] = np.einsum("ij,ij->i", weighted, here)
-        if l < L:  # P_{l+1} = (g P_l − c_l P_{l−1})/c_{l+1}
-            below *= -c[l - 1]
+        if l < L:
+            below *= -(c[l - 1] ** 2)
             below += np.multiply(g, here, out=left)
-            below /= c[l]
             below, here = here, below
+    out[1 : L + 1] /= np.cumprod(c[:L])[:, None]
     out[-2] = np.maximum(variance - (out[1 : L + 1] ** 2).sum(0), 0.0)
     return out

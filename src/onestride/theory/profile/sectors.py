@@ -107,6 +107,11 @@ class Sector:
         return left[:, kept] * values[kept], right[kept] * mean
 
     @cached_property
+    def by_strength(self) -> list[Float[Array, "k r"]]:
+        """The columns of K times √g_kp, for each p."""
+        return [self.factors[0] * root[:, None] for root in np.sqrt(self.strength).T]
+
+    @cached_property
     def mean_strength(self) -> Float[Array, "k"]:
         """Σ_p π_p g_kp."""
         return self.strength @ self.share

@@ -25,6 +25,7 @@ _BASE = 0.4  # v₀ of the finest grid
 _SPACING = 0.36  # its step: aliasing is below 1e-14 for v ≥ 1
 _WINDOW = 8.6  # Gaussian weights beyond this many standard deviations are dropped
 _NEAR = 30.0  # the function's own rule reaches 42; further out it is taken to be smooth
+_AT_ONCE = 100_000  # values held at a time: a few arrays of so many fit into the cache
 SMALLEST = 0.01  # variance
 LARGEST_REACH = 2.0**15  # pre-activations beyond this are refused
 _SPLINE = 0.2  # distance of the nodes of a smoothed function, in standard deviations: interpolated to 1e-5
@@ -71,33 +72,37 @@ def smooth(f: Function, t: Array, v: Array | float) -> Smoothed:
             width = np.ceil(4 * np.log2(flat_v[chosen] - table.v))
             for value in np.unique(width):
                 group = chosen[width == value]
-                for part in np.array_split(group, group.size // 20_000 + 1):
-                    out[:, part] = _from_table(table, flat_t[part], flat_v[part])
+                out[:, group] = _from_table(table, flat_t[group], flat_v[group])
     return Smoothed(*out.reshape(4, *t.shape))
 
 
-def _from_table(table: _Table, t: Array, v: Array) -> Smoothed:
-    """Smooth the tabulated function with what is left of the variance, τ = v − v₀.
+def _from_table(table: _Table, t: Array, v: Array) -> Array:
+    """μ, k, k₂ and e of the tabulated function, smoothed with what is left of the variance, τ = v − v₀."""
+    reach = int(np.ceil(_WINDOW * np.sqrt((v - table.v).max()) / table.step))
+    parts = np.array_split(np.arange(t.size), t.size * (2 * reach + 1) // _AT_ONCE + 1)
+    return np.concatenate([_in_windows(table, t[part], v[part], reach) for part in parts], axis=1)
+
+
+def _in_windows(table: _Table, t: Array, v: Array, reach: int) -> Array:
+    """The same by windows of `reach` points of the grid on either side.
 
     k₂ = E_τ[k₂⁰] + v₀ E_τ[(k⁰)²] + Var_τ(μ⁰) − v k²: no large numbers cancel, however large t is.
     """
-    tau = v - table.v
-    reach = int(np.ceil(_WINDOW * np.sqrt(tau.max()) / table.step))
-    centre = np.rint(t / table.step).astype(int)
-    index = centre[:, None] + np.arange(-reach, reach + 1)
-    offset = index * table.step - t[:, None]
-    weight = np.exp(-(offset**2) / (2 * tau[:, None]))
+    tau, centre = v - table.v, np.rint(t / table.step).astype(int)
+    offset = table.step * np.arange(-reach, reach + 1) + (table.step * centre - t)[:, None]
+    weight = np.square(offset)
+    weight *= -1 / (2 * tau[:, None])
+    np.exp(weight, out=weight)
     weight /= weight.sum(1, keepdims=True)
-    index += table.half
-    mu0, k0 = table.mu[index], table.k[index]
-    mu = np.einsum("ij,ij->i", weight, mu0)
-    k = np.einsum("ij,ij->i", weight, k0)
-    spread = np.einsum("ij,ij->i", weight, (mu0 - mu[:, None]) ** 2) + table.v * np.einsum(
-        "ij,ij->i", weight, (k0 - k[:, None]) ** 2
-    )
-    k2 = np.einsum("ij,ij->i", weight, table.k2[index]) + spread - tau * k * k
-    slope = np.einsum("ij,ij,ij->i", weight, offset, k0 - k[:, None]) / tau
-    return Smoothed(mu, k, np.maximum(k2, 0.0), v / 2 * slope)
+    index = centre[:, None] + np.arange(table.half - reach, table.half + reach + 1)
+    mu0, k0, k20 = table.mu[index], table.k[index], table.k2[index]
+    mu, k, k2 = (np.einsum("ij,ij->i", weight, values) for values in (mu0, k0, k20))
+    mu0 -= mu[:, None]
+    k0 -= k[:, None]
+    slope = np.einsum("ij,ij->i", np.multiply(weight, offset, out=offset), k0) / tau
+    k2 += np.einsum("ij,ij->i", weight, np.square(mu0, out=mu0))
+    k2 += table.v * np.einsum("ij,ij->i", weight, np.square(k0, out=k0)) - tau * k * k
+    return np.stack([mu, k, np.maximum(k2, 0.0), v / 2 * slope])
 
 
 @lru_cache(maxsize=128)
@@ -114,8 +119,7 @@ def _table(f: Function, level: int, log_reach: int) -> _Table:
         mu[~near], k[~near], k2[~near] = _gauss_hermite(f, x[~near], v)[:3]
         return _Table(v, step, half, mu, k, k2)
     finer = _table(f, level - 1, log_reach)
-    parts = [_from_table(finer, part, np.full(part.size, v)) for part in np.array_split(x, x.size // 20_000 + 1)]
-    mu, k, k2, _ = (np.concatenate(column) for column in zip(*parts, strict=True))
+    mu, k, k2, _ = _from_table(finer, x, np.full(x.size, v))
     return _Table(v, step, half, mu, k, k2)
 
 
