@@ -290,9 +290,8 @@ def _moments(values: Array, g: Array, p: Array, D: float, L: int) -> Array:
     out[-1] = np.einsum("ij,ij->i", weighted, below) * (D - 3) / 2
     c = _recurrence(D, L + 2)
     below[:], here = 1.0, np.array(g)
-    for l in range(
-        1, L + 1
-    ):  # those with leading coefficient 1, ∏_{j ≤ l} c_j P_l: each is g times the last less c_l² times that before
+    # those with leading coefficient 1, ∏_{j ≤ l} c_j P_l: each is g times the last less c_l² times that before
+    for l in range(1, L + 1):
         out[l] = np.einsum("ij,ij->i", weighted, here)
         if l < L:
             below *= -(c[l - 1] ** 2)
