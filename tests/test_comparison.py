@@ -10,7 +10,7 @@ import pytest
 
 import onestride as one
 from onestride.comparison import Agreement, Check, _rounded, agree, check, quantile, seeds_words, together
-from onestride.result import QUANTITIES, Estimate, Simulation, Status
+from onestride.result import LABELS, QUANTITIES, Estimate, Simulation, Status
 from tolerances import deviations, seeds_from
 
 MODULE = import_module("onestride.comparison")
@@ -126,6 +126,8 @@ def test_undecided_says_how_many_seeds(monkeypatch):
     assert comparison.outcome is Agreement.UNDECIDED
     assert comparison.verdict.startswith("Undecided after 3 seeds")
     assert "seeds would" in comparison.verdict
+    assert all(f"{name} (" in comparison.verdict for name in LABELS.values())  # in words, as in the command's table
+    assert not any(name in comparison.verdict + str(comparison) for name in LABELS)
     json.dumps(comparison.to_dict(), allow_nan=False)
     told = comparison.to_dict()
     assert told["outcome"] == "undecided"
@@ -183,6 +185,7 @@ def test_verdict_names_what_differs_and_what_to_expect(seed):
     assert comparison.outcome is Agreement.DIFFERS
     assert "differ" in comparison.verdict
     assert "limit" in comparison.verdict
+    assert "gain in test error predicted" in comparison.verdict
 
 
 def test_without_a_step_gains_are_not_compared():

@@ -244,7 +244,9 @@ class Comparison(Result):
 
     def _first_line(self) -> str:
         test = next(row for row in self.rows if row.quantity == "test_error")
-        words = f"test_error predicted {test.predicted:.4g}, measured {test.measured:.4g} ± {test.stderr:.2g}"
+        words = (
+            f"{LABELS[test.quantity]} predicted {test.predicted:.4g}, measured {test.measured:.4g} ± {test.stderr:.2g}"
+        )
         return f"{self.outcome.name.lower()} over {len(self.simulation.seeds)} seeds; {words}"
 
     def panels(self) -> Sequence[Panel]:
@@ -270,7 +272,7 @@ class Comparison(Result):
     def _lines(self) -> Iterator[tuple[str, str]]:
         for row in self.rows:
             measured = f"measured {row.measured:.4g} ± {row.stderr:.2g}, {row.outcome.name.lower()}"
-            yield row.quantity, f"predicted {row.predicted:.4g}, {measured}"
+            yield LABELS[row.quantity], f"predicted {row.predicted:.4g}, {measured}"
         yield "verdict", self.verdict
 
 
@@ -328,7 +330,7 @@ def _verdict(prediction: Prediction, rows: Sequence[Pair], seeds: int) -> str:
             f"{len(by[Agreement.UNDECIDED])} are undecided. What to expect of this theory: {prediction.accuracy}.{marked}"
         )
     if by[Agreement.UNDECIDED]:
-        wide = ", ".join(f"{row.quantity} {_reach(row)}" for row in by[Agreement.UNDECIDED])
+        wide = ", ".join(f"{LABELS[row.quantity]} {_reach(row)}" for row in by[Agreement.UNDECIDED])
         return (
             f"Undecided after {seeds} seeds: {len(by[Agreement.AGREES])} of {len(rows)} numbers agree (within {rule}), none "
             f"differs, and the {CONFIDENCE:.0%} interval of simulation over theory crosses the tolerance for {wide}. "
@@ -340,7 +342,7 @@ def _verdict(prediction: Prediction, rows: Sequence[Pair], seeds: int) -> str:
 def _words(row: Pair) -> str:
     low, high = row.interval
     return (
-        f"{row.quantity} predicted {row.predicted:.4g}, measured {row.measured:.4g} ± {row.stderr:.2g} "
+        f"{LABELS[row.quantity]} predicted {row.predicted:.4g}, measured {row.measured:.4g} ± {row.stderr:.2g} "
         f"({low:.4g} to {high:.4g}, z = {row.z:+.1f})"
     )
 

@@ -208,7 +208,7 @@ def _one_seed(
     executor: Executor | None,
     tick: Callable[[int], None],
 ) -> Drawn:
-    """Train loss, train MSE and test error of one seed."""
+    """Ridge objective, training error and test error of one seed."""
     problem, backend = plan.problem, plan.backend
     draws = _Draws(plan, seed, ahead=problem.steps == 1 and executor is None and not plan.streams)
     known, beta = KnownMoments.of(problem, seed), None
