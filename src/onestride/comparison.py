@@ -22,7 +22,7 @@ from scipy.special import stdtrit
 
 from onestride.drawing import Panel, Series
 from onestride.functions import InputError
-from onestride.problem import Problem
+from onestride.problem import Problem, expect
 from onestride.result import (
     GAINS,
     LABELS,
@@ -294,6 +294,7 @@ def compare(
     >>> found.outcome.name in ("AGREES", "DIFFERS", "UNDECIDED"), len(found.rows)
     (True, 5)
     """
+    expect(problem)
     chosen = seed_tuple(seeds)
     if len(chosen) < 2:
         raise InputError(f"seeds must be 2 or more to give an error bar, got {len(chosen)}")

@@ -26,7 +26,7 @@ from typing import Any, Literal
 import numpy as np
 from scipy.special import ndtri
 
-from onestride._errors import InputError
+from onestride._errors import InputError, one_of
 from onestride._numerics import Array, Float, hermite_table, root_factorials
 from onestride.own_files import Columns, read_columns
 from onestride.table import Table, TableFacts
@@ -44,8 +44,7 @@ _FOUND = 0.3  # overlap below which nothing is divided by it
 
 def read_table(X: Any, y: Any = None, target: str | None = None, repeats: Repeats = "auto") -> Table:
     """The rows, checked and standardised, and their Gaussian stand-in."""
-    if repeats not in ("auto", "merge", "keep"):
-        raise InputError(f"repeats must be 'auto', 'merge' or 'keep', got {repeats!r}")
+    one_of("repeats", repeats, ("auto", "merge", "keep"))
     columns, note = _merged(read_columns(X, y, target), repeats)
     rows, notes = columns.X.shape[0], [*columns.notes, *([note] if note else [])]
     if rows < FEWEST_ROWS:

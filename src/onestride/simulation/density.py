@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
+from numbers import Real
 
 import numpy as np
 
 from onestride._backend import choose, stream
-from onestride._errors import InputError
+from onestride._errors import InputError, quoted
 from onestride._numerics import Array, Float, gauss_density
 from onestride.drawing import Panel, Series
-from onestride.problem import Problem
+from onestride.problem import Problem, grid_axis
 from onestride.result import Estimate, Result
 from onestride.shown import Variables
 from onestride.simulation.arguments import seed_tuple
@@ -84,6 +85,9 @@ def measure_density(
     (200, (1, 200))
     """
     seed_list = seed_tuple(seeds)
+    asked = None if points is None else grid_axis("points", points)
+    if width is not None and not (isinstance(width, Real) and 0 < width < np.inf):
+        raise InputError(f"width must be a finite number above 0, got {quoted(width)}")
     pairs: list[tuple[Array, Array]] = []
     backend = choose(device)
     room = density_memory(problem, backend)
@@ -95,10 +99,8 @@ def measure_density(
         rows = partial(feature_rows, problem, X, backend=backend, stored=room.stores_features)
         pairs.append((_quadrature(rows(network.W0), problem.n, seed), _quadrature(rows(W), problem.n, seed)))
     top = max(max(float(before[0].max()), _below(after, _SPIKES / problem.n)) for before, after in pairs)
-    width = 0.02 * top if width is None else width
-    if not width > 0:
-        raise InputError(f"width must be above 0, got {width}")
-    points = np.linspace(0.0, 1.1 * top, 200) if points is None else np.asarray(points, float)
+    width = 0.02 * top if width is None else float(width)
+    points = np.linspace(0.0, 1.1 * top, 200) if asked is None else asked
 
     def smooth(k: int) -> Estimate:
         return Estimate(np.array([_smoothed(points, width, *pair[k]) for pair in pairs]))

@@ -11,11 +11,11 @@ import numpy as np
 from scipy.linalg import eigh
 
 from onestride._backend import Backend, DeviceArray, choose, on_host
-from onestride._errors import InputError, is_whole
+from onestride._errors import InputError, is_whole, quoted, true_or_false
 from onestride._numerics import Array, Bool, Float, hermite_table
 from onestride._progress import shown
 from onestride.drawing import Panel, Series
-from onestride.problem import Problem
+from onestride.problem import Problem, expect
 from onestride.result import Estimate, Result
 from onestride.shown import Variables
 from onestride.simulation.arguments import OnProgress, seed_tuple
@@ -152,6 +152,7 @@ def measure_spectrum(
     >>> one.measure_spectrum(problem, seeds=2, count=3).leading.values.shape
     (2, 3)
     """
+    expect(problem)
     how: dict[str, Any] = {"count": count, "full": full, "device": device, "progress": progress}
     return measure_spectrum_along(problem, [problem.step.exponent], seeds, **how)[0]
 
@@ -168,10 +169,11 @@ def measure_spectrum_along(
     progress: OnProgress | bool | None = None,
 ) -> list[MeasuredSpectrum]:
     """`measure_spectrum` at each exponent of the step: they share the draws, the gradient and the spectrum without a step."""
+    true_or_false(full=full)
     seed_list, chosen = seed_tuple(seeds), at_exponents(problem, exponents)
     top = min(problem.n, problem.N)
     if not is_whole(count) or not 1 <= count <= top:
-        raise InputError(f"count must be a whole number from 1 to min(n, N) = {top}, got {count!r}")
+        raise InputError(f"count must be a whole number from 1 to min(n, N) = {top}, got {quoted(count)}")
     if problem.sigma.second_moment == 0:
         raise InputError(
             f"activation must not be 0 everywhere, got {problem.sigma.name!r}: its features have no spectrum"

@@ -206,7 +206,7 @@ def _consistent(errors: Float[Array, "3"], noise: float) -> bool:
 
 def errors_at(model: Model, solution: Solution) -> tuple[float, float, float]:
     """Ridge objective λY, training error −λ² ∂Y/∂λ and test error (leave-one-out) of one solution, λ > 0."""
-    lam = float(np.real(solution.lam))
+    lam = np.float64(np.real(solution.lam))  # its square may be beyond all numbers
     tangents = [solution.tangent(1.0), solution.tangent(1 / solution.rho**2)]
     Y, (by_lam, by_leaving_out) = quadratic_form(model, solution, tangents)
     return complex(lam * Y).real, complex(-(lam**2) * by_lam).real, complex(-by_leaving_out).real
