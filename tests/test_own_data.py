@@ -251,6 +251,19 @@ def test_the_error_of_every_coefficient_along_a_known_index_is_its_spread():
     np.testing.assert_array_less(np.abs(gap), 0.3 * np.mean(said, 0))
 
 
+def test_a_direction_that_is_hardly_found_makes_the_link_uncertain():
+    """ϱ of few rows is off by (1 − ϱ²)/√(d − 1) of itself, and c_k by k times that, beside what s and y leave open."""
+    rng = np.random.default_rng(4)
+    Z = rng.standard_normal((120, 30))
+    table = read_table(Z, Z[:, 0] + 0.3 * (Z[:, 0] ** 2 - 1) + 1.2 * rng.standard_normal(120))
+    rho, k = table.facts.overlap, np.arange(1, 4)
+    assert 0.5 < rho < 0.95
+    a, open_ = (x / np.sqrt([1, 2, 6]) / rho**k for x in _hermite_coefficients(table.index, table.y))
+    by_overlap = k * np.abs(a) * (1 - rho**2) / np.sqrt(29)
+    assert by_overlap[0] > 0.2 * open_[0]
+    np.testing.assert_allclose(np.square(table.facts.link_stderr), open_**2 + by_overlap**2)
+
+
 def test_scores_turned_round_have_normal_scores_turned_round():
     score = np.array([0.0, 0.0, 0.0, 1.0, 2.0, 2.0, 5.0])
     np.testing.assert_allclose(_normal_scores(-score), -_normal_scores(score), atol=1e-12)
