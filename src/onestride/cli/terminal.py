@@ -34,7 +34,9 @@ def sentences() -> Iterator[None]:
         finally:
             sys.stdout.flush()
     except UnusedCliTokensError as error:
-        _stop(f"this command does not take {' '.join(error.unused_tokens)!r}; options go by name, --name value", 2)
+        _stop(
+            f"this command does not take {' '.join(error.unused_tokens or ())!r}; options go by name, --name value", 2
+        )
     except CycloptsError as error:
         ours = error.__cause__ if isinstance(error.__cause__, InputError) else error  # a converter's own sentence
         _stop(" ".join(str(ours).split()), 2)
