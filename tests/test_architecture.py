@@ -19,8 +19,8 @@ FILES = sorted(ROOT.rglob("*.py"))
 
 # The layers of style.md, lowest first; parts of one row do not import each other.
 LAYERS = [
-    ("_errors", "_processes", "_progress"),
-    ("_numerics", "_backend", "_fields", "_html", "drawing"),
+    ("_errors", "_processes"),
+    ("_numerics", "_backend", "_fields", "_html", "_progress", "drawing"),
     ("functions", "inputs", "step"),
     ("teachers", "table", "own_files"),
     ("own_table",),

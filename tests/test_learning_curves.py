@@ -52,6 +52,12 @@ def test_tuned_points_have_the_best_penalty():
     assert found.untrained[0] == pytest.approx(before.test_error, rel=1e-6)  # at its own best penalty
 
 
+def test_points_are_simulated_up_to_the_largest_of_all_sizes():
+    small = PROBLEM.replace(n=60, d=20, N=40)
+    found = one.scaling(small, "N", [40, 80], seeds=1, largest=70, method="finite-step")  # the second has more neurons
+    assert sorted(found.simulated) == [0]
+
+
 def test_simulated_points_lie_on_the_curve():
     """Eight seeds, z below 5: false-alarm rate below 1e-3 with seven degrees of freedom for two points."""
     found = one.scaling(PROBLEM, "n", [200, 400, 50_000], seeds=8, largest=1000)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import onestride as one
-from onestride.own_table import _normal_scores, read_table, ridge_direction
+from onestride.own_table import _hermite_coefficients, _normal_scores, read_table, ridge_direction
 from onestride.result import Status
 
 
@@ -215,14 +215,53 @@ def test_the_overlap_is_that_of_a_fit_to_four_fifths_of_the_rows():
     assert table.facts.overlap == pytest.approx(1 / np.sqrt(1 + t * 0.5 / 0.8), rel=1e-9)
 
 
-def test_the_error_of_the_linear_share_is_its_spread():
-    """60 tables of 150 rows: their spread is known to 9 %."""
+def test_the_errors_of_the_linear_share_and_of_the_link_are_their_spread():
+    """60 tables of 150 rows: their spread is known to 9 %, and their mean to a eighth of it."""
     rng, found = np.random.default_rng(1), []
     for _ in range(60):
         Z = rng.standard_normal((150, 2))
-        found.append(read_table(Z, 0.7 * Z[:, 0] + np.sqrt(0.51) * rng.standard_normal(150)).facts)
-    said = np.mean([facts.linear_stderr for facts in found])
-    assert 0.65 < np.std([facts.linear for facts in found]) / said < 1.5
+        y = 0.7 * Z[:, 0] + 0.3 * (Z[:, 0] ** 2 - 1) + np.sqrt(0.33) * rng.standard_normal(150)
+        found.append(read_table(Z, y).facts)
+    values = np.array([(facts.linear, *facts.link[:2]) for facts in found])
+    said = np.mean([(facts.linear_stderr, *facts.link_stderr[:2]) for facts in found], 0)
+    assert ((values.std(0) / said > 0.65) & (values.std(0) / said < 1.5)).all()
+    np.testing.assert_array_less(np.abs(values.mean(0) - [0.49, 0.7, 0.3]), 0.5 * said)
+
+
+def test_the_linear_share_of_a_column_with_two_values_is_its_squared_correlation():
+    rng = np.random.default_rng(0)
+    x = rng.choice([0.0, 1.0], 200)
+    y = x + 0.3 * rng.standard_normal(200)
+    facts = read_table(x[:, None], y).facts  # found in five parts of the rows: the scale of each is its own
+    assert facts.linear == pytest.approx(np.corrcoef(x, y)[0, 1] ** 2, abs=0.005)
+
+
+def test_the_error_of_every_coefficient_along_a_known_index_is_its_spread():
+    """300 draws of 1,000 normal scores: spreads are known to 4 %, means to 6 % of one."""
+    rng, found, said = np.random.default_rng(2), [], []
+    for _ in range(300):
+        z = rng.standard_normal(1000)
+        y = 0.7 * z + 0.3 * (z**2 - 1) + 0.05 * (z**3 - 3 * z) + 0.3 * rng.standard_normal(1000)
+        a, stderr = _hermite_coefficients(_normal_scores(z), (y - y.mean()) / y.std())
+        found.append(a)
+        said.append(stderr)
+    power = np.array([0.7, 0.3 * np.sqrt(2), 0.05 * np.sqrt(6)])
+    np.testing.assert_allclose(np.std(found, 0) / np.mean(said, 0), 1, atol=0.2)
+    gap = np.mean(found, 0) - power / np.sqrt(power @ power + 0.09)
+    np.testing.assert_array_less(np.abs(gap), 0.3 * np.mean(said, 0))
+
+
+def test_a_direction_that_is_hardly_found_makes_the_link_uncertain():
+    """ϱ of few rows is off by (1 − ϱ²)/√(d − 1) of itself, and c_k by k times that, beside what s and y leave open."""
+    rng = np.random.default_rng(4)
+    Z = rng.standard_normal((120, 30))
+    table = read_table(Z, Z[:, 0] + 0.3 * (Z[:, 0] ** 2 - 1) + 1.2 * rng.standard_normal(120))
+    rho, k = table.facts.overlap, np.arange(1, 4)
+    assert 0.5 < rho < 0.95
+    a, open_ = (x / np.sqrt([1, 2, 6]) / rho**k for x in _hermite_coefficients(table.index, table.y))
+    by_overlap = k * np.abs(a) * (1 - rho**2) / np.sqrt(29)
+    assert by_overlap[0] > 0.2 * open_[0]
+    np.testing.assert_allclose(np.square(table.facts.link_stderr), open_**2 + by_overlap**2)
 
 
 def test_scores_turned_round_have_normal_scores_turned_round():

@@ -28,10 +28,10 @@ if TYPE_CHECKING:
     from onestride.problem import Step as Step
     from onestride.result import TheoryError as TheoryError
     from onestride.simulation.cost import plan as plan
+    from onestride.simulation.density import measure_density as measure_density
     from onestride.simulation.learned import measure_learned as measure_learned
     from onestride.simulation.run import simulate as simulate
     from onestride.simulation.run import simulate_grid as simulate_grid
-    from onestride.simulation.spectrum import measure_density as measure_density
     from onestride.simulation.spectrum import measure_spectrum as measure_spectrum
     from onestride.store import Store as Store
     from onestride.sweeps.drive import sweep as sweep
@@ -62,9 +62,10 @@ _NAMES = {
     "problem": "Problem Step",
     "result": "TheoryError",
     "simulation.cost": "plan",
+    "simulation.density": "measure_density",
     "simulation.learned": "measure_learned",
     "simulation.run": "simulate simulate_grid",
-    "simulation.spectrum": "measure_density measure_spectrum",
+    "simulation.spectrum": "measure_spectrum",
     "store": "Store",
     "sweeps.drive": "sweep",
     "theory.baselines": "baselines",

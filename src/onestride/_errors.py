@@ -30,6 +30,34 @@ def is_whole(value: object) -> TypeGuard[int]:
     return isinstance(value, Integral) and not isinstance(value, bool)
 
 
+_LONG = 80  # letters of what was given, in a sentence
+
+
+def quoted(given: object) -> str:
+    """What was given, as a sentence quotes it: in one line, and not endless."""
+    try:
+        text = " ".join(repr(given).split())
+    except ValueError:
+        return "a number of thousands of digits"
+    return text if len(text) <= _LONG else f"{text[: _LONG - 1]}…"
+
+
+def one_of(name: str, given: object, allowed: Iterable[str]) -> None:
+    """Refuse what is none of these words."""
+    words = tuple(allowed)
+    if isinstance(given, str) and given in words:
+        return
+    few, many = f"{', '.join(map(repr, words[:-1]))} or {words[-1]!r}", f"one of {', '.join(words)}"
+    raise InputError(f"{name} must be {few if len(words) <= 3 else many}, got {quoted(given)}")
+
+
+def true_or_false(**given: object) -> None:
+    """Refuse switches that are neither."""
+    for name, value in given.items():
+        if not isinstance(value, bool) and type(value).__name__ != "bool":  # NumPy's, which is known further up
+            raise InputError(f"{name} must be True or False, got {quoted(value)}")
+
+
 _DECIMAL = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)
 
 

@@ -10,22 +10,13 @@ from typing import TYPE_CHECKING, Annotated, Any, Self
 from pydantic import BaseModel, BeforeValidator, ConfigDict, ValidationError
 from pydantic_core import PydanticCustomError
 
-from onestride._errors import InputError, hint
+from onestride._errors import InputError, hint, quoted
 
 _LARGEST = 10**300  # of a size, which must be a finite number in floating point
-_LONG = 80  # letters of what was given, in a sentence
 
 
 def fail(allowed: str, given: object) -> PydanticCustomError:
-    return PydanticCustomError("input", "must be {allowed}, got {given}", {"allowed": allowed, "given": _shown(given)})
-
-
-def _shown(given: object) -> str:
-    try:
-        text = repr(given)
-    except ValueError:  # thousands of digits
-        return "a number of thousands of digits"
-    return text if len(text) <= _LONG else f"{text[: _LONG - 1]}…"
+    return PydanticCustomError("input", "must be {allowed}, got {given}", {"allowed": allowed, "given": quoted(given)})
 
 
 def _whole(value: Any) -> int:
@@ -88,7 +79,7 @@ class Frozen(BaseModel):
 
         def __init__(self, *unnamed: Any, **data: Any) -> None:
             if unnamed:
-                raise InputError(f"arguments go by name, {_called(type(self))}, got {unnamed[0]!r} without one")
+                raise InputError(f"arguments go by name, {_called(type(self))}, got {quoted(unnamed[0])} without one")
             try:
                 super().__init__(**data)
             except ValidationError as error:
@@ -117,10 +108,10 @@ def _sentences(model: type[BaseModel], error: ValidationError) -> str:
         elif item["type"] == "missing":
             lines.append(f"{name} is missing")
         elif item["type"] == "literal_error":
-            lines.append(f"{name} must be {item['ctx']['expected']}, got {item['input']!r}")  # pyright: ignore
+            lines.append(f"{name} must be {item['ctx']['expected']}, got {quoted(item['input'])}")  # pyright: ignore
         elif item["type"] in ("model_type", "bool_type", "bool_parsing"):
             kind = "a Step(constant=…, exponent=…)" if item["type"] == "model_type" else "True or False"
-            lines.append(f"{name} must be {kind}, got {item['input']!r}")
+            lines.append(f"{name} must be {kind}, got {quoted(item['input'])}")
         elif item["type"] == "value_error":
             told = str(item["ctx"]["error"])  # pyright: ignore
             named = told.replace("=", " ").replace(":", " ").split(" ")[0] in model.model_fields

@@ -13,6 +13,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, Literal
 
+from onestride._errors import InputError, quoted
+
 OnProgress = Callable[[int, int], None]  # hears how many parts of how many are done
 WAIT = 2.0  # seconds before anything is shown
 BETWEEN = 0.5  # seconds between two lines of text
@@ -33,6 +35,8 @@ def silent() -> Iterator[None]:
 @contextmanager
 def shown(progress: OnProgress | bool | None, label: str) -> Iterator[OnProgress]:
     """Whom to tell how much is done: the function given, or what shows it here."""
+    if not (progress is None or isinstance(progress, bool) or callable(progress)):
+        raise InputError(f"progress must be a function of (done, total), True, False or None, got {quoted(progress)}")
     with silent():
         if callable(progress):
             yield progress

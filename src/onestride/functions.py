@@ -17,7 +17,7 @@ from numpy.polynomial import hermite_e
 
 from onestride._backend import apply_special, namespace, through_host
 from onestride._errors import InputError as InputError
-from onestride._errors import did_you_mean
+from onestride._errors import did_you_mean, short
 from onestride._numerics import Array, Float, adapted_rule, gauss_density, hermite_table, root_factorials
 
 ScalarMap = Callable[[Array], Array]
@@ -259,7 +259,7 @@ def resolve(spec: str | tuple[float, ...] | ScalarMap, centred: bool) -> Functio
     if isinstance(spec, str):
         if spec not in _REGISTRY:
             hints = (
-                f"no function is called {spec!r};",
+                f"no function is called {short(spec)};",
                 did_you_mean(spec, _REGISTRY),
                 f"known: {', '.join(_REGISTRY)}",
             )

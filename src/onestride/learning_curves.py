@@ -11,19 +11,21 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from numbers import Real
 from typing import Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from onestride import _html
-from onestride._errors import InputError
+from onestride._errors import InputError, is_whole, one_of, quoted, true_or_false
 from onestride._numerics import Array, Float
 from onestride._progress import OnProgress, shown
 from onestride.plot import Panel, Series, theory_series
-from onestride.problem import Problem, Step, grid_axis
+from onestride.problem import Problem, Step, expect, grid_axis
 from onestride.result import Estimate, Prediction, Result, Simulation, Status, TheoryError, plain
 from onestride.shown import Variables
+from onestride.simulation.arguments import seed_tuple
 from onestride.simulation.own_rows import enough_rows
 from onestride.simulation.run import simulate
 from onestride.table import Table
@@ -170,10 +172,13 @@ def scaling(
     >>> print(curve.test_error.round(2))
     [2.38 1.87]
     """
-    if along not in ("n", "d", "N"):
-        raise InputError(f"along must be 'n', 'd' or 'N', got {along!r}")
-    if hold not in ("sizes", "ratios"):
-        raise InputError(f"hold must be 'sizes' or 'ratios', got {hold!r}")
+    expect(problem)
+    one_of("along", along, ("n", "d", "N"))
+    one_of("hold", hold, ("sizes", "ratios"))
+    true_or_false(tuned=tuned)
+    chosen = () if is_whole(seeds) and seeds == 0 else seed_tuple(seeds)
+    if not isinstance(largest, Real) or not largest > 0:
+        raise InputError(f"largest must be a number above 0, got {quoted(largest)}")
     sizes = grid_axis("at", np.geomspace(100, 1e6, POINTS) if at is None else at, positive=True)
     if sizes.size > MOST_POINTS:
         raise InputError(f"at must be at most {MOST_POINTS:,} sizes, got {sizes.size:,}")
@@ -187,8 +192,8 @@ def scaling(
             predictions.append(_predicted(_sized(problem, along, float(size), hold), tuned, method, level))
             without.append(_untrained(predictions[i], tuned, method, level))
             p = predictions[i].problem
-            if seeds and max(p.n, p.d, p.N) <= largest and _has_rows(p):
-                simulated[i] = simulate(p, seeds=seeds, untrained=False)
+            if chosen and max(p.n, p.d, p.N) <= largest and _has_rows(p):
+                simulated[i] = simulate(p, seeds=chosen, untrained=False)
             tell(i + 1, sizes.size)
     problems = tuple(found.problem for found in predictions)
     points = tuple(predictions), tuple(without), simulated

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from onestride._errors import InputError
+from onestride._errors import InputError, quoted
 from onestride.own_table import Repeats, read_table
 from onestride.problem import Problem
 
@@ -50,7 +50,7 @@ def from_data(
     taken = {"d", "inputs", "teacher", "noise", "directions", "mix"} & set(fields)
     if taken:
         raise InputError(
-            f"{min(taken)} comes from the table and cannot be given to from_data, got {fields[min(taken)]!r}"
+            f"{min(taken)} comes from the table and cannot be given to from_data, got {quoted(fields[min(taken)])}"
         )
     table = read_table(X, y, target, repeats)
     return Problem(**{"n": table.rows, "N": N, "activation": activation} | table.fields | fields)

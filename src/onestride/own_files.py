@@ -12,7 +12,7 @@ from typing import Any, cast
 
 import numpy as np
 
-from onestride._errors import InputError, hint, require
+from onestride._errors import InputError, hint, quoted, require
 from onestride._numerics import Array, Float
 
 KINDS = (".csv", ".parquet", ".npz")
@@ -43,7 +43,7 @@ def read_columns(X: Any, y: Any = None, target: str | None = None) -> Columns:
     columns, names, notes = _without_counter(columns, names)
     if target is not None:
         if y is not None:
-            raise InputError(f"give y or target, not both; got target={target!r}")
+            raise InputError(f"give y or target, not both; got target={quoted(target)}")
         if target not in names:
             raise InputError(f"target must be a column of the table, got {target!r}; {hint(target, names)}")
         y = columns.pop(names.index(target))
@@ -75,6 +75,9 @@ def _columns(X: Any) -> tuple[list[Any], list[str]]:
     """The columns of an array or a data frame, and their names."""
     if isinstance(X, dict):
         named = cast("dict[str, Any]", X)
+        odd = next((name for name, column in named.items() if np.ndim(column) != 1), None)
+        if odd is not None:
+            raise InputError(f"the columns of X must be lists of numbers, got {quoted(named[odd])} for {quoted(odd)}")
         return list(named.values()), [str(name) for name in named]
     if hasattr(X, "columns") and hasattr(X, "__getitem__"):  # pandas, polars
         return [np.asarray(X[name]) for name in X.columns], [str(name) for name in X.columns]

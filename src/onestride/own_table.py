@@ -6,7 +6,8 @@ single-index model makes of the table, the stand-in, for whatever needs a law of
     Σ          the correlations of the columns
     β⋆         ridge regression; its energies along the eigenvectors of Σ from two halves of the rows, β_a β_b, free of noise
     ϱ          overlap of a fit with β⋆: indices of two halves correlate as 1/(1 + 2t), those of all rows have ϱ² = 1/(1 + t)
-    σ⋆         c_k = ⟨y H_k(s)⟩/(k! ϱ^k), s the index of rows that did not fit it, as normal scores
+    σ⋆         c_k = a_k/(√k! ϱ^k), Σ_k a_k h_k(s) the least squares fit to y along s, the index of rows that did not fit it, as normal scores;
+               their standard errors have that of a_k and that of ϱ, which is (1 − ϱ²)k/√(d − 1) of c_k
     noise²     what Σ_k k! c_k² leaves: noise and further directions, which the stand-in cannot tell apart
 
 Rows that repeat another in every column and the target: a row that is left out must not be among the others, or errors look smaller than
@@ -25,7 +26,7 @@ from typing import Any, Literal
 import numpy as np
 from scipy.special import ndtri
 
-from onestride._errors import InputError
+from onestride._errors import InputError, one_of
 from onestride._numerics import Array, Float, hermite_table, root_factorials
 from onestride.own_files import Columns, read_columns
 from onestride.table import Table, TableFacts
@@ -43,8 +44,7 @@ _FOUND = 0.3  # overlap below which nothing is divided by it
 
 def read_table(X: Any, y: Any = None, target: str | None = None, repeats: Repeats = "auto") -> Table:
     """The rows, checked and standardised, and their Gaussian stand-in."""
-    if repeats not in ("auto", "merge", "keep"):
-        raise InputError(f"repeats must be 'auto', 'merge' or 'keep', got {repeats!r}")
+    one_of("repeats", repeats, ("auto", "merge", "keep"))
     columns, note = _merged(read_columns(X, y, target), repeats)
     rows, notes = columns.X.shape[0], [*columns.notes, *([note] if note else [])]
     if rows < FEWEST_ROWS:
@@ -150,20 +150,43 @@ def _index(Z: Float[Array, "n d"], t: Float[Array, "n"], vectors: Float[Array, "
     t_half = (1 / max(shared, 1e-6) - 1) / 2  # noise over signal of a fit to all rows
     overlap = float(1 / np.sqrt(1 + t_half * _FOLDS / (_FOLDS - 1)))
     normal = _normal_scores(score)
-    H = hermite_table(normal, DEGREES)[1:]
-    k = np.arange(1, DEGREES + 1)
+    along, spread = _hermite_coefficients(normal, t)
+    k, ways = np.arange(1, DEGREES + 1), max(Z.shape[1] - 1, 1)
     size = root_factorials(DEGREES)[1:] * (overlap**k if overlap > _FOUND else 1.0)
-    found, stderr = (H * t).mean(1) / size, (H * t).std(1) / np.sqrt(n) / size
+    found = along / size
+    stderr = np.hypot(spread / size, k * np.abs(found) * (1 - overlap**2) / np.sqrt(ways))
     link = np.where(np.abs(found) > _SURE * stderr, found, 0.0)
     power = float(np.sum((link * root_factorials(DEGREES)[1:]) ** 2))
     link = link / np.sqrt(max(power / 0.999, 1.0))
     energy = np.maximum((vectors.T @ a) * (vectors.T @ b), 0.0)
     if not energy.any():
         energy = (vectors.T @ (a + b)) ** 2 + 1e-12
-    z, r = H[0], float((H[0] * t).mean())  # of a correlation: both have their variance from these rows, too
-    moved = float((z * t - r * (z**2 + t**2) / 2).std() / np.sqrt(n) / size[0])
-    linear, spread = float(found[0] ** 2), 2 * abs(float(found[0])) * moved
-    return _Index(energy, normal, overlap, min(linear, 1.0), spread, tuple(link.tolist()), tuple(stderr.tolist()))
+    linear = _linear_share(score, t, size[0])
+    return _Index(energy, normal, overlap, *linear, tuple(link.tolist()), tuple(stderr.tolist()))
+
+
+def _linear_share(score: Float[Array, "n"], t: Float[Array, "n"], overlap: float) -> tuple[float, float]:
+    """Squared correlation of an index, as it is, with t, freed of its overlap, and the standard error of that."""
+    z = (score - score.mean()) / (score.std() or 1.0)
+    r = float((z * t).mean())
+    moved = z * t - r * (z**2 + t**2) / 2  # both have their variance from these rows, too
+    return min((r / overlap) ** 2, 1.0), float(2 * abs(r) * moved.std() / np.sqrt(t.size) / overlap**2)
+
+
+def _hermite_coefficients(s: Float[Array, "n"], t: Float[Array, "n"]) -> tuple[Float[Array, "k"], Float[Array, "k"]]:
+    """a_k of t ≈ m(s) = Σ_k a_k h_k(s), k = 1 … 3, by least squares, and their standard errors: s are normal scores, t has unit variance.
+
+    A row moves a_k by (t − m)h_k + ∫ h_k dm − a_k t²/2 over n: by its own residual, by the ranks of all others, by their variance.
+    """
+    order = np.argsort(s)
+    h, y = hermite_table(s[order], DEGREES)[1:], t[order]
+    untied = hermite_table(_normal_scores(np.arange(s.size)), DEGREES)[1:]
+    gram = untied @ untied.T / s.size  # the identity, but for the tails that n ranks do not reach
+    a = np.linalg.solve(gram, h @ y / s.size)
+    m = a @ h
+    by_ranks = np.cumsum((h + np.roll(h, 1, 1)) / 2 * np.diff(m, prepend=m[0]), 1)
+    moved = np.linalg.solve(gram, (y - m) * h + by_ranks) - a[:, None] * y**2 / 2
+    return a, moved.std(1) / np.sqrt(s.size)
 
 
 def _normal_scores(score: Float[Array, "n"]) -> Float[Array, "n"]:

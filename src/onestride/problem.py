@@ -20,6 +20,7 @@ from numpy.typing import ArrayLike
 from pydantic import Field, ValidationInfo, field_serializer, field_validator, model_validator
 
 from onestride import _html, functions
+from onestride._errors import quoted
 from onestride._fields import ActivationSpec, Count, Frozen, NonNegative, Positive, TeacherSpec, fail
 from onestride._numerics import Array, Float
 from onestride.functions import Function, InputError
@@ -352,7 +353,9 @@ class Problem(Frozen):
         return cls._from_text(text, tomllib.loads, "TOML")
 
     @classmethod
-    def _from_text(cls, text: str, parse: Callable[[str], Any], kind: str) -> Problem:
+    def _from_text(cls, text: Any, parse: Callable[[str], Any], kind: str) -> Problem:
+        if not isinstance(text, str):
+            raise InputError(f"a problem in {kind} is text, got {quoted(text)}")
         try:
             data = parse(text)
         except (ValueError, RecursionError) as error:  # also lists nested too deeply, or thousands of digits
@@ -370,18 +373,19 @@ def grid_axis(name: str, values: ArrayLike, *, positive: bool = False) -> Float[
     """A validated one-dimensional axis of a grid."""
     allowed = "finite numbers above 0" if positive else "finite numbers"
     try:
-        axis = np.atleast_1d(np.asarray(values, float))
-    except (TypeError, ValueError):
-        raise InputError(f"{name} must be a list of {allowed}, got {values!r}") from None
+        given = np.asarray(values)
+        axis = np.atleast_1d(given.astype(float, casting="unsafe" if given.dtype.kind == "O" else "same_kind"))
+    except (TypeError, ValueError, OverflowError):
+        raise InputError(f"{name} must be a list of {allowed}, got {quoted(values)}") from None
     if axis.ndim != 1 or not axis.size or not np.isfinite(axis).all() or (positive and not (axis > 0).all()):
-        raise InputError(f"{name} must be a non-empty list of {allowed}, got {np.asarray(values).tolist()}")
+        raise InputError(f"{name} must be a non-empty list of {allowed}, got {quoted(axis.tolist())}")
     return axis
 
 
 def expect(problem: object) -> None:
     """Say so where something else is given in a problem's place."""
     if not isinstance(problem, Problem):
-        raise InputError(f"problem must be a Problem(n=…, d=…, N=…), got {problem!r:.60}")
+        raise InputError(f"problem must be a Problem(n=…, d=…, N=…), got {quoted(problem)}")
 
 
 def exponent_axis(problem: Problem, values: ArrayLike) -> Float[Array, "axis"]:

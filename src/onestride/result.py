@@ -26,10 +26,10 @@ QUANTITIES = ("train_loss", "train_mse", "test_error")
 GAINS = {"train_gain": "train_loss", "test_gain": "test_error"}  # falls due to the step, and of what
 LABELS = {
     "train_loss": "ridge objective",
-    "train_mse": "train MSE",
+    "train_mse": "training error",
     "test_error": "test error",
-    "train_gain": "gain, objective",
-    "test_gain": "gain, test",
+    "train_gain": "gain in ridge objective",
+    "test_gain": "gain in test error",
 }
 _ERRORS = "test error E(y − âᵀσ(Wx))²,  â = argmin (1/n)‖ỹ − Fa‖² + λ‖a‖²"
 _MOST_CURVES = 5  # of one figure: as many colours and line styles as there are

@@ -139,6 +139,7 @@ def test_problem_file_and_options_combine(capsys, tmp_path):
         (["predict", "--teacher", "0,1,x"], "teacher must be"),
         (["predict", "--gradient", "half"], "gradient must be 'full' or 'labels', got 'half'"),
         (["predict", "--method", "magic"], "method must be one of"),
+        (["predict", "problem.toml"], "this command does not take 'problem.toml'; options go by name, --name value"),
         (["predict", "--problem", "missing.toml"], "cannot be read"),
         (["predict", "--N", "9"], "N and n_step of at least 10"),
         (["simulate", "--seeds", "0"], "seeds must be"),

@@ -20,7 +20,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import onestride
 from onestride.estimator import OneStepClassifier, OneStepFeatures, OneStepRegressor
-from onestride.estimator._logistic import PENALTIES, fit_logistic
+from onestride.estimator._logistic import PENALTIES, _chosen_penalty, fit_logistic
 from onestride.estimator._ridge import decompose
 from places import DOCS
 from tables import SMALL, draws, friedman, weighted_table
@@ -237,3 +237,15 @@ def test_documentation_prints_what_its_comments_say():
     (output,) = re.findall(r"```text\n(.*?)\n```", text, re.DOTALL)
     assert len(expected) == 5
     assert printed.getvalue().splitlines() == [*expected, *output.splitlines()]
+
+
+def test_the_penalty_of_a_part_of_the_rows_is_its_share_of_the_whole():
+    """The loss is a sum over rows: what is fitted to two thirds of them is stationary at two thirds of the penalty."""
+    rng = np.random.default_rng(0)
+    basis, w = rng.standard_normal((90, 3)), np.ones(90)
+    shares = np.eye(2)[(basis[:, 0] + rng.standard_normal(90) > 0).astype(int)]
+    alpha, (C, c0) = _chosen_penalty(basis, np.full(3, 90.0), shares, w, np.random.default_rng(1))
+    rows = np.random.default_rng(1).permutation(90)
+    rest = np.setdiff1d(rows, rows[::3])
+    pull = basis[rest].T @ (softmax(basis[rest] @ C + c0, axis=1) - shares[rest])
+    np.testing.assert_allclose(pull, -2 / 3 * alpha * C, atol=0.02 * np.abs(alpha * C).max())

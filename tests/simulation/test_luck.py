@@ -39,7 +39,7 @@ def far_from_zero(values: np.ndarray) -> float:
     "changes",
     [
         {},
-        {"gradient": "labels", "weights": "gaussian", "n_step": 60},
+        {"gradient": "labels", "weights": "gaussian", "n_step": 60, "noise": 2.0},
         {"inputs": "ar1", "readout": "rademacher"},
         {"directions": 2, "teacher": [0, 1, 0.5], "mix": "staircase"},
     ],

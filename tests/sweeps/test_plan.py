@@ -4,7 +4,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import onestride as one
 from onestride.store import Store
-from onestride.sweeps.plan import make_plan
+from onestride.sweeps.plan import make_plan, work
 from onestride.sweeps.spec import read_sweep
 
 BASE = {"n": 30, "d": 15, "N": 45, "noise": 0.5, "seeds": 2}
@@ -36,6 +36,11 @@ def test_known_cells_cost_nothing(tmp_path):
     assert left.basis.startswith("timed now, on one thread: one seed at n = 30, d = 15, N = 45 (")
     known = make_plan(read_sweep(FIRST), Store(tmp_path))
     assert (known.flops, known.seconds, known.basis) == (0, 0, "nothing is left to compute")
+
+
+def test_a_seed_of_a_sweep_is_as_much_work_as_simulate_says_of_it():
+    group = read_sweep(FIRST).groups[0]
+    assert work(group) == one.plan(group.problem, AXES["exponent"], AXES["ridge"], seeds=1).flops
 
 
 def test_workers_share_the_cores(monkeypatch):

@@ -15,6 +15,7 @@ from onestride.problem import Step
 from onestride.result import QUANTITIES, Status
 from onestride.theory.baselines import linear_ridge
 from onestride.theory.profile import errors as profile_module
+from onestride.theory.profile.accuracy import _of_its_kind
 from onestride.theory.profile.build import Ending, try_model
 from onestride.theory.profile.equations import MOST_STEPS
 from onestride.theory.profile.errors import errors as profile_errors
@@ -263,6 +264,37 @@ def test_accuracy_follows_the_problem():
     ):
         found = one.predict_grid(usual.replace(**changes), [0.1], [1.0]).accuracy
         assert found.endswith(f"; this problem, with {told}, lies outside of them")
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {},
+        {"directions": 2},
+        {"steps": 2},
+        {"steps": 2, "batch": "reused"},
+        {"steps": 2, "directions": 2},
+        {"inputs": "ar1"},
+        {"fresh": False},
+        {"fresh": False, "directions": 2},
+        {"inputs": "rademacher"},
+    ],
+    ids=str,
+)
+def test_what_is_said_to_have_been_simulated_is_what_a_problem_is_held_to(changes):
+    """Every range of the sentence is one of the table and is asked for, whichever kind of problem it is."""
+    problem = one.Problem(n=1000, d=500, N=1000, step=Step(exponent=0.3)).replace(**changes)
+    record = _of_its_kind(problem)
+    told = record.sentence(problem)
+    assert sum(f"{{{field}}}" in record.told for field in ("ratio", "n", "c")) == told.count("n from ") + told.count(
+        "n/d from "
+    ) + told.count("c ≤")
+    low, high = record.n
+    assert f"n from {low:,} to {high:,}" in told
+    far = problem.replace(n=200_000, d=190_000, step=Step(constant=3.5, exponent=0.3))
+    assert record.sentence(far).endswith(f"with n = 200,000{' and c = 3.5' if record.c else ''}, lies outside of them")
+    if record.ratio:
+        assert "n/d = 0.5" in record.sentence(problem.replace(d=2000))
 
 
 def test_tails_of_hermite_polynomials():

@@ -11,7 +11,7 @@ from onestride.simulation.network import draw_batch, draw_network, draw_teacher,
 from onestride.theory.density import atom_at_zero, untrained_density, untrained_law
 from onestride.theory.direction import direction
 from onestride.theory.gaps import densities
-from onestride.theory.outliers import direction_cosine, find_outliers
+from onestride.theory.outliers import _degrees, direction_cosine, find_outliers, real_path, spike_model
 from onestride.theory.profile import classic
 from onestride.theory.profile.build import build_model
 from profiles import by_sizes as problem
@@ -150,6 +150,14 @@ def test_outlier_exists_exactly_when_its_strength_exceeds_one():
     for alpha in (0.1, 0.3, 0.5):
         found = find_outliers(problem(alpha), "T2")
         assert (found.strengths > 1).sum() == found.leading.size
+
+
+def test_of_two_strengths_that_mix_the_square_and_the_length_of_x_one_is_about_the_square():
+    """At c = 3 they have 46 and 54 % along z; a little further, at c = 3.5, they have changed places."""
+    for c, expected in ((3.0, (1, 0, 2)), (3.5, (1, 2, 0))):
+        few = one.Problem(n=1000, d=50, N=800, step=one.Step(constant=c, exponent=0.2))
+        model = spike_model(few, "isotropic", 17)
+        assert _degrees(model, real_path(model)[-1], 3) == expected
 
 
 # ---------------------------------------------------------------------- the whole prediction

@@ -18,7 +18,7 @@ from scipy import linalg
 
 from onestride._backend import tiles
 from onestride._backend.arrays import DeviceArray
-from onestride._errors import InputError
+from onestride._errors import InputError, one_of, quoted
 
 LARGE = 2**30  # bytes: arrays from there on travel in parts
 COPIERS = 8
@@ -293,10 +293,10 @@ def choose(device: str | None = None, dtype: str | None = None) -> Backend:
 
     None is the default: NumPy in float64.
     """
-    chosen = Backend(require_device(device or HOST.device), dtype or HOST.dtype)
-    if chosen.dtype not in ("float64", "float32"):
-        raise InputError(f"dtype must be 'float64' or 'float32', got {dtype!r}")
-    return chosen
+    name = require_device(HOST.device if device is None else device)
+    if dtype is not None:
+        one_of("dtype", dtype, ("float64", "float32"))
+    return Backend(name, HOST.dtype if dtype is None else dtype)
 
 
 def backend_of(z: DeviceArray) -> Backend:
@@ -324,9 +324,9 @@ def through_host(f: Callable[[np.ndarray], np.ndarray], z: DeviceArray) -> Any:
 
 def require_device(device: str) -> str:
     """The device's name if it is one and is there, else a sentence."""
-    name, _, number = device.partition(":")
+    name, _, number = device.partition(":") if isinstance(device, str) else ("", "", "")
     if name not in ("cpu", "torch", "cuda", "cupy", "strict") or (number and not (name == "cuda" and number.isdigit())):
-        raise InputError(f"device must be cpu, cuda, cuda:0, torch (on the CPU) or cupy, got {device!r}")
+        raise InputError(f"device must be cpu, cuda, cuda:0, torch (on the CPU) or cupy, got {quoted(device)}")
     library = {"cuda": "torch", "torch": "torch", "cupy": "cupy"}.get(name)
     if library is None:
         return device

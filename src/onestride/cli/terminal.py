@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import NoReturn
 
-from cyclopts import CycloptsError
+from cyclopts import CycloptsError, UnusedCliTokensError
 
 from onestride._errors import InputError
 
@@ -33,6 +33,10 @@ def sentences() -> Iterator[None]:
             yield
         finally:
             sys.stdout.flush()
+    except UnusedCliTokensError as error:
+        _stop(
+            f"this command does not take {' '.join(error.unused_tokens or ())!r}; options go by name, --name value", 2
+        )
     except CycloptsError as error:
         ours = error.__cause__ if isinstance(error.__cause__, InputError) else error  # a converter's own sentence
         _stop(" ".join(str(ours).split()), 2)

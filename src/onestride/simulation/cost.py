@@ -16,9 +16,9 @@ from functools import cached_property
 from numpy.typing import ArrayLike
 
 from onestride._backend import HOST, Backend, choose, fits, streams, tiles
-from onestride._errors import InputError
+from onestride._errors import InputError, true_or_false
 from onestride.drawing import Panel, Series
-from onestride.problem import Problem, exponent_axis, grid_axis
+from onestride.problem import Problem, expect, exponent_axis, grid_axis
 from onestride.result import Result
 from onestride.simulation import memory
 from onestride.simulation.arguments import seed_tuple, step_sizes, test_rows
@@ -326,6 +326,8 @@ def plan(
     >>> print(f"{found.memory / 2**30:.2f} GiB; {found.method}")
     0.28 GiB; dual (n ≤ N), float32 factors refined in float64
     """
+    expect(problem)
+    true_or_false(untrained=untrained)
     if isinstance(problem.inputs, Table):
         raise InputError(
             "inputs must have a law for a plan; on the rows of a table simulate takes seconds and needs none"

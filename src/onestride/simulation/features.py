@@ -15,7 +15,7 @@ from onestride._backend import Backend, DeviceArray, map_tiles, moved
 from onestride._errors import InputError
 from onestride._numerics import Array
 from onestride.functions import Function
-from onestride.problem import Problem
+from onestride.problem import Problem, expect
 from onestride.simulation.cost import Plan
 from onestride.simulation.network import Batch, draw_network, draw_weights, joined, trained_weights
 from onestride.simulation.rows import Rows
@@ -181,6 +181,7 @@ def told_of_overflow(measure: Callable[Concatenate[Problem, P], T]) -> Callable[
 
     @wraps(measure)
     def told(problem: Problem, *args: P.args, **options: P.kwargs) -> T:
+        expect(problem)
         with np.errstate(over="ignore", invalid="ignore"):
             try:
                 return measure(problem, *args, **options)

@@ -13,7 +13,7 @@ from onestride._errors import InputError
 from onestride._numerics import Array, Float
 from onestride._progress import shown
 from onestride.drawing import Panel, Series
-from onestride.problem import Problem
+from onestride.problem import Problem, expect
 from onestride.result import Estimate, Result
 from onestride.shown import Variables
 from onestride.simulation.arguments import OnProgress, seed_tuple, test_rows
@@ -107,6 +107,7 @@ def measure_learned(
     >>> one.measure_learned(problem, seeds=2).degrees
     (1, 2)
     """
+    expect(problem)
     return measure_learned_along(
         problem, [problem.step.exponent], seeds, n_test=n_test, device=device, progress=progress
     )[0]

@@ -28,7 +28,7 @@ from onestride.simulation.slopes import neurons, slopes
 
 @dataclass(frozen=True)
 class Drawn:
-    """Train loss, train MSE and test error (first axis) of one seed, or of a stack of them, and the luck in them."""
+    """Ridge objective, training error and test error (first axis) of one seed, or of a stack of them, and the luck in them."""
 
     plain: Float[Array, "3 networks *s penalties"]
     freed: Float[Array, "3 networks *s penalties"]

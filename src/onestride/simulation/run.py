@@ -18,6 +18,7 @@ from numpy.typing import ArrayLike
 
 from onestride._backend import choose
 from onestride._backend.threads import one_thread
+from onestride._errors import InputError, quoted, true_or_false
 from onestride._numerics import Array, Float
 from onestride._progress import shown
 from onestride.problem import Problem, expect, exponent_axis, grid_axis
@@ -125,6 +126,9 @@ def simulate_grid(
     (2, 2, 2)
     """
     expect(problem)
+    true_or_false(untrained=untrained)
+    if executor is not None and not callable(getattr(executor, "submit", None)):
+        raise InputError(f"executor must be an Executor, with a method submit, or None, got {quoted(executor)}")
     alphas, lams = exponent_axis(problem, exponents), grid_axis("ridges", ridges, positive=True)
     if isinstance(problem.inputs, Table):
         chosen = seed_tuple(seeds)
@@ -208,7 +212,7 @@ def _one_seed(
     executor: Executor | None,
     tick: Callable[[int], None],
 ) -> Drawn:
-    """Train loss, train MSE and test error of one seed."""
+    """Ridge objective, training error and test error of one seed."""
     problem, backend = plan.problem, plan.backend
     draws = _Draws(plan, seed, ahead=problem.steps == 1 and executor is None and not plan.streams)
     known, beta = KnownMoments.of(problem, seed), None

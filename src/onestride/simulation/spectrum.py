@@ -10,18 +10,18 @@ from typing import Any
 import numpy as np
 from scipy.linalg import eigh
 
-from onestride._backend import Backend, DeviceArray, choose, on_host, stream
-from onestride._errors import InputError, is_whole
-from onestride._numerics import Array, Bool, Float, gauss_density, hermite_table
+from onestride._backend import Backend, DeviceArray, choose, on_host
+from onestride._errors import InputError, is_whole, quoted, true_or_false
+from onestride._numerics import Array, Bool, Float, hermite_table
 from onestride._progress import shown
 from onestride.drawing import Panel, Series
-from onestride.problem import Problem
+from onestride.problem import Problem, expect
 from onestride.result import Estimate, Result
 from onestride.shown import Variables
 from onestride.simulation.arguments import OnProgress, seed_tuple
 from onestride.simulation.features import feature_rows, told_of_overflow
-from onestride.simulation.krylov import lanczos_quadrature, leading_eigenpairs
-from onestride.simulation.memory import density_memory, require_room, spectrum_memory
+from onestride.simulation.krylov import leading_eigenpairs
+from onestride.simulation.memory import require_room, spectrum_memory
 from onestride.simulation.network import (
     Batch,
     Gradient,
@@ -34,7 +34,6 @@ from onestride.simulation.network import (
     ridge_roles,
     step_batch,
     step_gradient,
-    trained_weights,
 )
 from onestride.simulation.rows import Rows
 
@@ -153,6 +152,7 @@ def measure_spectrum(
     >>> one.measure_spectrum(problem, seeds=2, count=3).leading.values.shape
     (2, 3)
     """
+    expect(problem)
     how: dict[str, Any] = {"count": count, "full": full, "device": device, "progress": progress}
     return measure_spectrum_along(problem, [problem.step.exponent], seeds, **how)[0]
 
@@ -169,10 +169,11 @@ def measure_spectrum_along(
     progress: OnProgress | bool | None = None,
 ) -> list[MeasuredSpectrum]:
     """`measure_spectrum` at each exponent of the step: they share the draws, the gradient and the spectrum without a step."""
+    true_or_false(full=full)
     seed_list, chosen = seed_tuple(seeds), at_exponents(problem, exponents)
     top = min(problem.n, problem.N)
     if not is_whole(count) or not 1 <= count <= top:
-        raise InputError(f"count must be a whole number from 1 to min(n, N) = {top}, got {count!r}")
+        raise InputError(f"count must be a whole number from 1 to min(n, N) = {top}, got {quoted(count)}")
     if problem.sigma.second_moment == 0:
         raise InputError(
             f"activation must not be 0 everywhere, got {problem.sigma.name!r}: its features have no spectrum"
@@ -303,87 +304,3 @@ def _after_step(problem: Problem, seed: int, count: int, backend: Backend) -> tu
     W = network.W0 + problem.eta * step.G
     _, vectors = decompose(feature_rows(problem, X, W, backend, stored=room.stores_features), problem.n, count)
     return X, vectors, batch, step
-
-
-@dataclass(frozen=True, repr=False)
-class MeasuredDensity(Result):
-    """The spectral density of FFᵀ/n, all n eigenvalues counted, smoothed by a Gaussian; axes (seeds, points).
-
-    points, width
-        Where it is given, and the standard deviation of the smoothing.
-    density, untrained_density
-        After the step, and for F₀ on the same draw. For n > N the n − N zero eigenvalues are left out of both.
-    """
-
-    _told = ("seeds", "points", "width", "density", "untrained_density")
-    _brief = ("points", "width", "density")
-
-    problem: Problem
-    seeds: tuple[int, ...]
-    points: Float[Array, "points"]
-    width: float
-    density: Estimate
-    untrained_density: Estimate
-
-    def panels(self) -> Sequence[Panel]:
-        """Both densities, means over the seeds."""
-        shown = {"without the step": self.untrained_density, "after the step": self.density}
-        series = [Series(name, self.points, e.mean, colour=4 * (1 - k)) for k, (name, e) in enumerate(shown.items())]
-        return [Panel("spectrum of FFᵀ/n", "eigenvalue", "density", series)]
-
-    def _axes(self) -> dict[str, Sequence[float]]:
-        return {"seed": self.seeds, "eigenvalue": self.points.tolist()}
-
-    def _variables(self) -> Variables:
-        names = ("density", "untrained_density")
-        return {name: (("seed", "eigenvalue"), getattr(self, name).values) for name in names}
-
-
-@told_of_overflow
-def measure_density(
-    problem: Problem,
-    seeds: int | Iterable[int] = 4,
-    *,
-    points: Array | None = None,
-    width: float | None = None,
-    device: str | None = None,
-) -> MeasuredDensity:
-    """The smoothed density of the spectrum without a full decomposition, by stochastic Lanczos quadrature.
-
-    By default 200 points cover the spectrum of F₀ and `width` is 2 % of its range: sharper than that the quadrature
-    (8 probes, 80 steps) would show its own nodes.
-
-    >>> problem = one.Problem(n=60, d=30, N=40, step=one.Step(exponent=0.3))
-    >>> found = one.measure_density(problem, seeds=1)
-    >>> found.points.size, found.density.values.shape
-    (200, (1, 200))
-    """
-    seed_list = seed_tuple(seeds)
-    pairs: list[tuple[Array, Array]] = []
-    backend = choose(device)
-    room = density_memory(problem, backend)
-    require_room(problem, room.memory, backend)
-    for seed in seed_list:
-        network = draw_network(problem, seed)
-        X = draw_batch(problem, seed, ridge_roles(problem)[0], None, problem.n).X
-        W = trained_weights(problem, network, seed, backend=backend)
-        rows = partial(feature_rows, problem, X, backend=backend, stored=room.stores_features)
-        pairs.append((_quadrature(rows(network.W0), problem.n, seed), _quadrature(rows(W), problem.n, seed)))
-    top = max(float(before[0].max()) for before, _ in pairs)
-    width = 0.02 * top if width is None else width
-    if not width > 0:
-        raise InputError(f"width must be above 0, got {width}")
-    points = np.linspace(0.0, 1.1 * top, 200) if points is None else np.asarray(points, float)
-
-    def smooth(k: int) -> Estimate:
-        kernel = [gauss_density((points[:, None] - pair[k][0]) / width) @ pair[k][1] / width for pair in pairs]
-        return Estimate(np.array(kernel))
-
-    return MeasuredDensity(problem, seed_list, points, width, smooth(1), smooth(0))
-
-
-def _quadrature(rows: Rows, n: int, seed: int) -> Float[Array, "2 nodes"]:
-    nodes, weights = lanczos_quadrature(rows, stream(seed, "probe"))
-    if not np.isfinite(nodes).all():
-        raise OverflowError
-    return np.stack([nodes / n, weights * rows.width / n])

@@ -83,7 +83,7 @@ def panel(title: str, found: Sequence[Curve], along: str, y: str) -> Panel:
         series.append(Series(curve.label or "simulation", curve.x, curve.mean, curve.stderr, "simulation", colour))
     logx = along == "ridge" and all(v > 0 for curve in found for v in curve.x)
     axes = {"exponent": "exponent α of the step", "ridge": "penalty λ", "constant": "constant c of the step"}
-    axes |= {"phi": "d/n", "psi": "d/N", **LABELS, "test_gain": "gain, test error"}
+    axes |= {"phi": "d/n", "psi": "d/N", **LABELS}
     return Panel(title, axes.get(along, along), axes[y], series, logx=logx)
 
 

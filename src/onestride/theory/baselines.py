@@ -13,7 +13,7 @@ from scipy.optimize import minimize_scalar  # pyright: ignore[reportUnknownVaria
 from onestride._html import table
 from onestride.drawing import Panel, Series
 from onestride.functions import InputError
-from onestride.problem import Problem, Step
+from onestride.problem import Problem, Step, expect
 from onestride.result import Result, Status
 from onestride.table import Table
 from onestride.theory.assumptions import beyond_the_model, needs_identity
@@ -81,6 +81,7 @@ def baselines(problem: Problem) -> Baselines:
     >>> print(f"{found['best-linear'].test_error:.2f}, {found['bayes'].test_error:.2f}")
     1.25, 0.25
     """
+    expect(problem)
     if isinstance(problem.inputs, Table):
         return _of_rows(problem, problem.inputs)
     reason = beyond_the_model(problem.replace(step=Step.none()))

@@ -20,7 +20,7 @@ from scipy.special import roots_hermitenorm
 from onestride._backend.threads import one_thread
 from onestride._numerics import Array, gauss_density
 from onestride.functions import Function, InputError
-from onestride.problem import Problem
+from onestride.problem import Problem, expect
 from onestride.result import Prediction, Status
 from onestride.theory.assumptions import beyond_the_model, needs_identity
 
@@ -61,6 +61,7 @@ def giant_step(problem: Problem) -> Prediction:
     >>> print(f"{one.giant_step(problem).test_error:.4f}")
     0.2872
     """
+    expect(problem)
     if problem.readout != "constant" or problem.gradient != "labels":
         raise InputError(
             'giant_step needs readout="constant" and gradient="labels", as in Cui et al. 2024; '

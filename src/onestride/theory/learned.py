@@ -32,7 +32,7 @@ from onestride._backend.threads import one_thread
 from onestride._numerics import Array, Float, hermite_table
 from onestride.drawing import Panel, Series
 from onestride.functions import Function, hermite_polynomial
-from onestride.problem import Problem, Step
+from onestride.problem import Problem, Step, expect
 from onestride.result import Result, Status, TheoryError
 from onestride.shown import Variables
 from onestride.table import Table
@@ -125,6 +125,7 @@ def learned(problem: Problem, *, level: Level = BEST_LEVEL) -> Learned:
     >>> print(one.learned(problem).fraction.round(2))
     [0.68 0.08]
     """
+    expect(problem)
     if isinstance(problem.inputs, Table):
         return _of_rows(problem)
     level = level_name(level)

@@ -47,6 +47,7 @@ from onestride.theory.profile.strength import level_name
 HIGHEST_OVERLAP = 4  # overlaps are given with H_0 … H_4
 _ALL_DEGREES = 12  # of a function of z; higher ones count as of the next
 _ABOUT_Z = 0.25  # share of a spike's function that lies along z, below which it is about the length of x
+_MOSTLY_Z = 0.5  # the same of a strength: z² and |x|² mix in two of them, and one has more than half along z
 RARE = 0.03  # neuron nodes of weight below this over N are dropped: no neuron of a real network is there
 _EDGE_ACCURACY = 1e-4
 _WIDEST = 1.25  # from one point of the walk down in E to the next
@@ -309,5 +310,6 @@ def _degrees(model: Model, s: Solution, count: int) -> tuple[int, ...]:
         return float(np.sum(np.bincount(group, np.sqrt(model.w) * x[:size]) ** 2 / weight))
 
     return tuple(
-        dominant_degree(overlaps[:, k]) if model.z.any() and on_z(leading[:, k]) >= 0.5 else 0 for k in range(count)
+        dominant_degree(overlaps[:, k]) if model.z.any() and on_z(leading[:, k]) >= _MOSTLY_Z else 0
+        for k in range(count)
     )

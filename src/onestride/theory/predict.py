@@ -5,6 +5,7 @@ from __future__ import annotations
 from numpy.typing import ArrayLike
 
 from onestride._backend.threads import one_thread
+from onestride._errors import true_or_false
 from onestride.problem import Problem, Step, expect, exponent_axis, grid_axis
 from onestride.result import Errors, Prediction, PredictionGrid, Status, TheoryError
 from onestride.theory import finite_step, plateau
@@ -51,6 +52,7 @@ def predict(problem: Problem, *, method: Method = "auto", level: Level | None = 
     1.875, 2.191 without the step: solved
     """
     expect(problem)
+    true_or_false(throw=throw)
     grid = predict_grid(problem, [problem.step.exponent], [problem.ridge], method=method, level=level)
     prediction = grid[0, 0]
     if throw and prediction.status is not Status.SOLVED:

@@ -79,7 +79,7 @@ def words_of(problem: Problem, quality: Quality) -> str:
 
 @dataclass(frozen=True)
 class Cell:
-    """Ridge objective, training MSE and test error, E[f̂ h_k] along the first direction, the learned share of degrees 1 … 4."""
+    """Ridge objective, training error and test error, E[f̂ h_k] along the first direction, the learned share of degrees 1 … 4."""
 
     errors: tuple[float, float, float]
     components: Float[Array, "5"]

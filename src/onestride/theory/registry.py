@@ -8,7 +8,7 @@ from typing import Literal, NamedTuple
 
 from numpy.typing import ArrayLike
 
-from onestride._errors import InputError
+from onestride._errors import InputError, one_of, quoted
 from onestride._numerics import Array
 from onestride.problem import Problem, Step
 from onestride.result import Errors
@@ -89,8 +89,7 @@ def methods() -> tuple[str, ...]:
 
 def choose(problem: Problem, method: str, level: str | None) -> Theory:
     """The theory called `method`; for "auto" the first of finite n that applies, or the first, which says why not."""
-    if method not in methods():
-        raise InputError(f"method must be one of {', '.join(methods())}, got {method!r}")
+    one_of("method", method, methods())
     if method == "auto":
         of_rows = isinstance(problem.inputs, Table)
         finite = [theory for theory in _THEORIES.values() if not theory.limit and theory.of_tables == of_rows]
@@ -101,5 +100,5 @@ def choose(problem: Problem, method: str, level: str | None) -> Theory:
         return theory
     if theory.at_level is None:
         having = " or ".join(f"method={name!r}" for name, other in _THEORIES.items() if other.at_level)
-        raise InputError(f"level goes with {having}, got level={level!r} with method={method!r}")
+        raise InputError(f"level goes with {having}, got level={quoted(level)} with method={method!r}")
     return theory.at_level(level)

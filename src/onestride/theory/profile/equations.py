@@ -332,7 +332,9 @@ def _path(lam: complex) -> Array:
     """Penalties of the continuation, the last one λ itself."""
     if np.isreal(lam) and np.real(lam) > 0:
         far = max(100.0, float(np.real(lam)))
-        return np.geomspace(far, float(np.real(lam)), int(np.ceil(np.log(far / float(np.real(lam))) / np.log(4))) + 2)
+        return np.geomspace(
+            far, float(np.real(lam)), int(np.ceil((np.log(far) - np.log(float(np.real(lam)))) / np.log(4))) + 2
+        )
     if np.isreal(lam):
         return float(np.real(lam)) * np.geomspace(1e4, 1, 60)
     height = abs(np.imag(lam))

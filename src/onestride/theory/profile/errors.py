@@ -6,7 +6,6 @@
 
 from __future__ import annotations
 
-import re
 from functools import partial
 
 import numpy as np
@@ -16,7 +15,7 @@ from onestride._numerics import Array, Float, relative_gap
 from onestride.problem import Problem, Step
 from onestride.result import Errors, Status
 from onestride.theory.assumptions import failed_assumption
-from onestride.theory.direction import without_a_direction
+from onestride.theory.profile.accuracy import OF_LEVEL, accuracy
 from onestride.theory.profile.anisotropy import sigma_of
 from onestride.theory.profile.build import NODES, Ending, build_model, try_model
 from onestride.theory.profile.equations import Guess, Solution, solve
@@ -207,178 +206,19 @@ def _consistent(errors: Float[Array, "3"], noise: float) -> bool:
 
 def errors_at(model: Model, solution: Solution) -> tuple[float, float, float]:
     """Ridge objective λY, training error −λ² ∂Y/∂λ and test error (leave-one-out) of one solution, λ > 0."""
-    lam = float(np.real(solution.lam))
+    lam = np.float64(np.real(solution.lam))  # its square may be beyond all numbers
     tangents = [solution.tangent(1.0), solution.tangent(1 / solution.rho**2)]
     Y, (by_lam, by_leaving_out) = quadratic_form(model, solution, tangents)
     return complex(lam * Y).real, complex(-(lam**2) * by_lam).real, complex(-by_leaving_out).real
 
 
-_ACCURACY = {
-    "rank-one": (
-        "finite n, the step's rank-one part only: against the literal gradient step median 0.7 % (train) and 0.5 % "
-        "(test), at worst 8 % at α = 1/2, over 1,440 cells of simulation at n = 1,500, c = 1"
-    ),
-    "isotropic": (
-        "finite n, gradient fluctuations taken as isotropic: within 1–3 % of simulation almost everywhere for c up to "
-        "4, 10–12 % off for a large prefactor with a mostly quadratic teacher"
-    ),
-    "resolved": (
-        "finite n: against simulation median 0.7 % (train) and 0.4 % (test), at worst 3 %, over 1,440 cells at "
-        "n = 1,500, c = 1, α ≤ 1/2, λ from 0.001 to 1; for c = 3 at α = 1/2 the training error can be 4–12 % low"
-    ),
-    "full": (
-        "finite n, degree two and higher of the inputs as noise (n, N ≪ d²/2): of 13,824 numbers simulated at n = 1,000 "
-        "(d/n from 0.25 to 1, c = 1, α ≤ 1/2, λ from 0.001 to 1) 98.6 % lie within 3 standard errors or 2 %"
-    ),
-}
-# (n/d > 4, c > 1): numbers simulated and not marked as inaccurate, share of them within (docs/verification.md)
-_MEASURED = {
-    (False, False): (2952, "99.7 %"),
-    (False, True): (1176, "99.1 %"),
-    (True, False): (6336, "99.1 %"),
-    (True, True): (3501, "98.9 %"),
-}
-
-
-_OF_SEVERAL = (
-    "finite n, every degree of the inputs, a teacher of several directions: of 3,648 numbers simulated for 52 random problems (two and "
-    "three directions, n from 600 to 2,000, n/d from 1 to 40, c ≤ 2, α ≤ 1/2, λ from 0.001 to 1) and not marked as inaccurate 99.4 % "
-    "lie within 3 standard errors or 2 %"
-)
-_SEVERAL = {
-    "fresh": (
-        "finite n, several steps on fresh batches: of 2,046 numbers simulated for 40 problems (2 to 10 steps, n from 600 to 2,000, α ≤ "
-        "1/2, λ from 0.001 to 1) and not marked as inaccurate 96.9 % lie within 3 standard errors or 2 %"
-    ),
-    "reused": (
-        "finite n, several steps on one batch: of 228 numbers simulated for 6 problems (2 or 3 steps, n from 600 to 2,000, α ≤ 1/2, λ from "
-        "0.001 to 1) and not marked as inaccurate all lie within 3 standard errors or 2 %"
-    ),
-}
-# by what is combined: numbers simulated on a GPU with 16 to 40 seeds and not marked as inaccurate, problems, share of them within
-_COMBINED = {
-    ("directions", "inputs"): (2412, 42, "98.2 %"),
-    ("steps", "directions"): (2064, 45, "98.4 %"),
-    ("steps", "inputs"): (1137, 45, "97.8 %"),
-}
-_SAME_BATCH = (
-    "finite n, the readout fitted on the samples of the step: of 2,352 numbers simulated for 53 random problems (n from 600 to 1,500, n/d from 1 "
-    "to 23, c ≤ 2, α ≤ 1/2, λ from 0.001 to 1) and not marked as inaccurate 97.2 % lie within 3 standard errors or 2 %"
-)
-_SAME_BATCH_COMBINED = (
-    "finite n, the readout fitted on the samples of the step, with {what}: of {numbers} numbers simulated for {count} random problems with some that "
-    "are not marked as inaccurate (n from 300 to 700, c ≤ 2, α from 0.1 to 1/2, λ from 0.001 to 1) {within} lie within 3 standard errors or 2 %"
-)
-# by kind of inputs that are not isotropic: the same for problems of two independent simulators (docs/inputs.md)
-_OF_INPUTS = {
-    "correlated inputs": (2340, "95.7 %"),
-    "a covariance with one spike of at most 2√d": (852, "95.7 %"),
-    "random lengths": (336, "97.3 %"),
-}
-
-
-def _accuracy_of_inputs(problem: Problem) -> str:
-    """What simulations say where the inputs have a covariance or random lengths."""
-    law = problem.law
-    kind = "random lengths" if law.freedom is not None else "correlated inputs"
-    if law.freedom is None and sigma_of(problem).spike is not None:
-        kind = "a covariance with one spike of at most 2√d"
-    numbers, within = _OF_INPUTS[kind]
-    return (
-        f"finite n, every degree of inputs with their own covariance: of {numbers:,} numbers simulated with {kind} (n from 600 to "
-        f"1,900, c ≤ 2, α ≤ 1/2, λ from 0.001 to 1) and not marked as inaccurate {within} lie within 3 standard errors or 2 %"
-    )
-
-
-def _accuracy_of_combinations(problem: Problem) -> str | None:
-    """What simulations say where several directions, several steps and a law of the inputs come together; None where they do not."""
-    has = {
-        "directions": problem.directions > 1,
-        "steps": problem.steps > 1,
-        "inputs": problem.law.eigenvalues is not None and not problem.law.isotropic,
-    }
-    words = {
-        "directions": "several directions",
-        "steps": "several steps",
-        "inputs": "inputs with a covariance or random lengths",
-    }
-    if sum(has.values()) < 2:
-        return None
-    told = [
-        f"{words[a]} and {words[b]}: of {numbers:,} numbers simulated for {count} problems {within}"
-        for (a, b), (numbers, count, within) in _COMBINED.items()
-        if has[a] and has[b]
-    ]
-    return (
-        f"finite n, every degree of the inputs; {'; '.join(told)} (not marked as inaccurate, n from 600 to 1,500, c ≤ 2, α ≤ 1/2, λ from 0.001 "
-        "to 1) lie within 3 standard errors or 2 %"
-    )
-
-
-def _accuracy_on_the_same_batch(problem: Problem) -> str:
-    """What simulations say where the readout is fitted on the samples of the step."""
-    told = _SAME_BATCH_COMBINED.format
-    if problem.directions > 1:
-        return told(what="several directions", numbers=312, count=16, within="95.5 %")
-    if not problem.law.isotropic:
-        return told(what="inputs with a covariance", numbers=192, count=9, within="96.4 %")
-    return _SAME_BATCH
-
-
-def _accuracy_of_the_best(problem: Problem) -> str:
-    """What simulations say about problems of this kind, and what of this one lies outside of those that were simulated."""
-    told = _accuracy_of_its_kind(problem)
-    outside = _outside(problem, told)
-    return f"{told}; this problem, with {outside}, lies outside of them" if outside else told
-
-
-def _outside(problem: Problem, told: str) -> str:
-    """Which of n, n/d and c lie outside the ranges that the sentence `told` names."""
-    number = r"([\d.,]*\d)"
-    shown = {"n": f"{problem.n:,}", "n/d": f"{problem.n / problem.d:.3g}", "c": f"{problem.step.constant:g}"}
-    value = {"n": problem.n, "n/d": problem.n / problem.d, "c": problem.step.constant}
-    low = re.findall(rf"\b(n(?:/d)?) from {number} to {number}", told)
-    ranges = {name: (float(a.replace(",", "")), float(b.replace(",", ""))) for name, a, b in low}
-    if most := re.findall(rf"\bc ≤ {number}", told):
-        ranges["c"] = (0.0, float(most[0]))
-    return " and ".join(f"{name} = {shown[name]}" for name, (a, b) in ranges.items() if not a <= value[name] <= b)
-
-
-def _accuracy_of_its_kind(problem: Problem) -> str:
-    """What simulations of random problems of this kind, by n/d and c, say about the level of every degree."""
-    if not problem.fresh and problem.eta > 0 and problem.steps == 1:
-        return _accuracy_on_the_same_batch(problem)
-    combined = _accuracy_of_combinations(problem)
-    if combined is not None:
-        return combined
-    if problem.steps > 1:
-        return _SEVERAL[problem.batch]
-    if problem.law.eigenvalues is not None and not problem.law.isotropic:
-        return _accuracy_of_inputs(problem)
-    few, strong = problem.n > 4 * problem.d, max(problem.step.constant, problem.eta / np.sqrt(float(problem.n))) > 1
-    numbers, within = _MEASURED[few, strong]
-    ratio, size = "n/d from 4 to 100" if few else "n/d from 1 to 4", "1 < c ≤ 3" if strong else "c ≤ 1"
-    other = (
-        ""
-        if problem.inputs == "gaussian"
-        else f"; {problem.law.name} entries have their own lengths and labels and are Gaussian ones otherwise (82 of 84 numbers simulated with ±1 entries at d = 600)"
-    )
-    measured = (
-        f"finite n, every degree of the inputs: of {numbers:,} numbers simulated for random problems with {ratio} and {size} (n "
-        f"from 400 to 3,000, α ≤ 1/2, λ from 0.001 to 1) and not marked as inaccurate {within} lie within 3 standard errors or 2 %{other}"
-    )
-    blind = without_a_direction(problem)
-    return (f"{blind}. Accuracy: " if blind else "") + (measured if problem.directions == 1 else _OF_SEVERAL)
-
-
 def at_level(level: str) -> Theory:
     """The profile theory at one of its levels."""
     level = level_name(level)
-    accuracy = _ACCURACY.get(level, _accuracy_of_the_best)
     return Theory(
         "profile",
         partial(errors, level=level),
-        accuracy,
+        OF_LEVEL.get(level, accuracy),
         partial(failed_assumption, schedules=level == BEST_LEVEL, same_batch=level == BEST_LEVEL),
         every_degree=level == BEST_LEVEL,
         at_level=at_level,  # `slopes` adds its own

@@ -15,11 +15,11 @@ Notes and older files call them T2, T2i, T2M and T2S; those names are understood
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Final, Literal, get_args
+from typing import Final, Literal, cast, get_args
 
 import numpy as np
 
-from onestride._errors import InputError
+from onestride._errors import one_of
 from onestride._numerics import Array, Float
 from onestride.problem import Problem
 from onestride.theory.direction import direction
@@ -35,10 +35,9 @@ _CODES = {"T2": "rank-one", "T2i": "isotropic", "T2M": "resolved", "T2S": "full"
 
 def level_name(level: str) -> Level:
     """The level's name, for a name or its code."""
-    name = _CODES.get(level, level)
-    if name not in LEVELS:
-        raise InputError(f"level must be one of {', '.join(LEVELS)}, got {level!r}")
-    return name
+    name = _CODES.get(str(level), level)
+    one_of("level", name, LEVELS)
+    return cast("Level", name)
 
 
 @dataclass(frozen=True)

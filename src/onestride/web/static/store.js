@@ -6,7 +6,7 @@ import { ask } from "./net.js";
 import { element, minus, rewrite, show } from "./text.js";
 
 const byId = (id) => document.getElementById(id);
-const WORDS = { test_error: "test error", train_loss: "ridge objective", train_mse: "training MSE", test_gain: "gain in test error", train_gain: "gain in ridge objective" };
+const WORDS = { test_error: "test error", train_loss: "ridge objective", train_mse: "training error", test_gain: "gain in test error", train_gain: "gain in ridge objective" };
 const NAMES = { exponent: "exponent α", constant: "constant c", ridge: "penalty λ", phi: "φ = d/n", psi: "ψ = d/N", noise: "noise", n_step: "samples of the step" };
 const name = (field) => NAMES[field] ?? field;
 const text = (value) => (typeof value === "number" ? show(value, 4) : String(value));
