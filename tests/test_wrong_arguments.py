@@ -10,6 +10,7 @@ P = one.Problem(n=60, d=30, N=40, teacher=[0, 1, 0.5], noise=0.3, step=one.Step(
 ROWS = np.random.default_rng(0).standard_normal((60, 2))
 TAKE_A_PROBLEM = [one.predict, one.learned, one.simulate, one.compare, one.scaling, one.plan, one.baselines]
 TAKE_A_PROBLEM += [one.giant_step, one.measure_learned, one.measure_spectrum, one.measure_density]
+TAKE_A_PROBLEM += [one.diagnose, one.spectrum, one.optimum, one.optimal_ridge]
 
 
 @pytest.mark.parametrize("function", TAKE_A_PROBLEM, ids=lambda f: f.__name__)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from onestride.problem import Problem
+from onestride.problem import Problem, expect
 from onestride.result import Prediction, Result, Status, TheoryError
 from onestride.shown import Variables
 from onestride.table import Table
@@ -81,6 +81,7 @@ def diagnose(problem: Problem) -> Diagnosis:
     >>> one.diagnose(one.Problem(n=100, d=50, N=70, activation=[0, 0, 1], step=one.Step(exponent=0.3))).causes
     ('theory-inaccurate', 'no-linear-part')
     """
+    expect(problem)
     reason = None if isinstance(problem.inputs, Table) else not_computable(problem)
     if reason is not None:  # powers beyond all numbers say nothing about structure
         return Diagnosis(problem, (_no_theory(reason),), "no finite-n theory holds here")

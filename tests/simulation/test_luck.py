@@ -20,6 +20,7 @@ from onestride.simulation.network import draw_batch, draw_network, step_batch, s
 from onestride.simulation.ridge import _split_from_svd, fit_split, ridge_path
 from onestride.simulation.rows import Rows
 from onestride.simulation.shifted import solve_twice
+from recorded import key_of
 
 SIGMAS = 4.5
 
@@ -45,14 +46,17 @@ def far_from_zero(values: np.ndarray) -> float:
     ],
     ids=["full", "labels", "ar1", "two directions"],
 )
-def test_known_moments_have_mean_zero(changes):
+def test_known_moments_have_mean_zero(changes, on_file):
     p = problem(**changes)
-    found = []
-    for seed in range(300):
+
+    def moments(seed):
         known, network, batch = KnownMoments.of(p, seed), draw_network(p, seed), step_batch(p, seed)
         fit = known.sums(draw_batch(p, seed, "ridge_inputs", None, p.n).X) / p.n
         beta = np.stack([step_gradient(p, network, seed).beta, batch.X.T @ batch.y / batch.y.size])
-        found.append(known.of_draw(fit, beta, network.W0 @ known.image(known.coordinates).T))
+        return known.of_draw(fit, beta, network.W0 @ known.image(known.coordinates).T)
+
+    key = key_of("known moments", p.to_dict())
+    found = [each for (each,) in on_file(key, range(300), lambda seeds: [[moments(seed)] for seed in seeds])]
     assert np.array(found).shape == (300, count(p))
     assert far_from_zero(np.array(found)) < SIGMAS
 
@@ -61,7 +65,7 @@ def test_known_moments_have_mean_zero(changes):
 @pytest.mark.parametrize(
     "changes", [{}, {"fresh": False}, {"inputs": "power", "n": 60, "N": 30}, {"inputs": "uniform"}], ids=str
 )
-def test_precise_values_have_the_mean_of_plain_ones(changes):
+def test_precise_values_have_the_mean_of_plain_ones(changes, recorded_seeds):
     p = problem(**changes)
     found = one.simulate_grid(p, [0.4], [0.01, 1.0], 150, n_test=1600)
     for part in (found, found.untrained):

@@ -468,7 +468,7 @@ def test_limit_model_agrees_with_the_plateaus(limit_model, ell):
 @pytest.mark.parametrize("gradient", ["full", "labels"])
 @pytest.mark.parametrize("readout", ["gaussian", "constant", "rademacher"])
 @pytest.mark.parametrize("n_step", [None, 1000])
-def test_direction_of_the_gradient(gradient, readout, n_step, seed):
+def test_direction_of_the_gradient(gradient, readout, n_step, seed, on_file):
     """β = Xᵀr/n_step at n = 2000, d = 400, N = 800: |β|², β⋆ᵀβ, E r² and Var f₀ over 8 seeds.
 
     Band max(1 %, 5 standard errors): false-alarm rate of one check 1.6e-3 beyond the finite-size floor; seeds are fixed.
@@ -478,14 +478,14 @@ def test_direction_of_the_gradient(gradient, readout, n_step, seed):
         gradient=gradient, readout=readout, n_step=n_step,
     )  # fmt: skip
     n, d, N = n_step or 2000, 400, 800
-    rows = []
-    for k in seeds_from(seed, 8):
+
+    def drawn(k):
         rng = np.random.default_rng([7, k])
         star, W = unit_rows(rng, 1, d)[0], unit_rows(rng, N, d)
         a = {
-            "gaussian": lambda rng=rng: rng.standard_normal(N) / math.sqrt(N),
+            "gaussian": lambda: rng.standard_normal(N) / math.sqrt(N),
             "constant": lambda: np.full(N, 1 / math.sqrt(N)),
-            "rademacher": lambda rng=rng: rng.choice([-1.0, 1.0], N) / math.sqrt(N),
+            "rademacher": lambda: rng.choice([-1.0, 1.0], N) / math.sqrt(N),
         }[readout]()
         x, z = rng.standard_normal((n, d)), stratified(rng, n)
         x += np.outer(z - x @ star, star)
@@ -494,7 +494,10 @@ def test_direction_of_the_gradient(gradient, readout, n_step, seed):
         if gradient == "full":
             r = r - f0
         beta = x.T @ r / n
-        rows.append([beta @ beta, star @ beta, np.mean(r**2), np.mean(f0**2)])
+        return np.array([beta @ beta, star @ beta, np.mean(r**2), np.mean(f0**2)])
+
+    key = key_of("direction of the gradient", problem.to_dict())
+    rows = [row for (row,) in on_file(key, seeds_from(seed, 8), lambda seeds: [[drawn(k)] for k in seeds])]
     s2, overlap, power, output = np.array(rows).T
     theory = direction(problem)
     assert_agrees(theory.s**2, s2, floor=FINITE_SIZE)

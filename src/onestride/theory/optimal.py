@@ -11,7 +11,7 @@ from onestride._backend.threads import one_thread
 from onestride._numerics import Array
 from onestride.drawing import Panel
 from onestride.functions import InputError
-from onestride.problem import Problem
+from onestride.problem import Problem, expect
 from onestride.result import Prediction, Result, TheoryError
 from onestride.theory.descent import vertex
 from onestride.theory.predict import predict
@@ -66,6 +66,7 @@ def optimal_ridge(
     >>> print(f"{one.optimal_ridge(problem).ridge:.2f}")
     0.59
     """
+    expect(problem)
     low, high = _checked(bounds)
     theory = choose(problem, method, level).searching
 

@@ -23,7 +23,7 @@ from onestride._backend.threads import one_thread
 from onestride._errors import InputError
 from onestride._numerics import Array
 from onestride.drawing import Panel, Series
-from onestride.problem import Problem, Step
+from onestride.problem import Problem, Step, expect
 from onestride.result import Errors, Prediction, Result, Status, TheoryError
 from onestride.table import Table
 from onestride.theory.assumptions import failed_assumption, not_computable
@@ -122,6 +122,7 @@ def optimum(
     What is not in `over` stays as it is; with `each=False` no variable is tuned alone beside. The budget of a split is n + n_step of the problem given. The best step is
     written with the problem's own exponent. `TheoryError` where no cell of the scan has a number that may be trusted.
     """
+    expect(problem)
     names = _checked(over)
     if "split" in names and not problem.fresh:
         raise InputError("over='split' needs samples of their own for the step, got a problem with fresh=False")

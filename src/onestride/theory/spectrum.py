@@ -15,7 +15,7 @@ from onestride import _html
 from onestride._backend.threads import one_thread
 from onestride._numerics import Array, Float
 from onestride.drawing import Panel, Series
-from onestride.problem import Problem, Step
+from onestride.problem import Problem, Step, expect
 from onestride.result import Result, Status, TheoryError
 from onestride.shown import Variables
 from onestride.table import Table
@@ -148,6 +148,7 @@ def spectrum(problem: Problem, *, level: Level = "isotropic", density: bool = Tr
     >>> print(f"bulk up to {found.edge:.2f}, outliers at {found.leading.round(2)}")
     bulk up to 2.15, outliers at [4.29]
     """
+    expect(problem)
     if isinstance(problem.inputs, Table):
         return _of_rows(problem)
     level = level_name(level)

@@ -50,7 +50,7 @@ _NOISES = 3  # directions of noise that are followed
 _STAR = {1: 31, 2: 25, 3: 17}  # nodes of each coordinate along the teacher
 _UNSEEN = 0.05  # weights along a direction, over a row's length, below which it is all but none
 _LEAST = 1e-9  # probability of a node that is kept where the teacher has several
-_MOST_NODES = 5 * 10**5  # of all coordinates and lengths together, for every node of A: 2 GiB, ten seconds a step
+_MOST_NODES = 2 * 10**5  # of all coordinates and lengths together, for every node of A: 1 GiB, four seconds a step
 DIVERGED = 1000.0  # growth of the residual's power from which on neurons are not followed
 
 
