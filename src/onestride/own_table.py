@@ -180,7 +180,7 @@ def _hermite_coefficients(s: Float[Array, "n"], t: Float[Array, "n"]) -> tuple[F
     """
     order = np.argsort(s)
     h, y = hermite_table(s[order], DEGREES)[1:], t[order]
-    untied = hermite_table(_normal_scores(np.arange(s.size)), DEGREES)[1:]
+    untied = hermite_table(_normal_scores(np.arange(s.size, dtype=float)), DEGREES)[1:]
     gram = untied @ untied.T / s.size  # the identity, but for the tails that n ranks do not reach
     a = np.linalg.solve(gram, h @ y / s.size)
     m = a @ h

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import importlib
 from types import ModuleType
-from typing import Any, Protocol, TypeGuard
+from typing import TYPE_CHECKING, Any, Protocol, TypeGuard, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import special
 
 
+@runtime_checkable
 class DeviceArray(Protocol):
     """An array of NumPy, torch, CuPy or the reference implementation: what the array-API standard says of them all."""
 
@@ -20,8 +21,12 @@ class DeviceArray(Protocol):
     def dtype(self) -> Any: ...
     @property
     def ndim(self) -> int: ...
-    @property
-    def T(self) -> Any: ...
+
+    if TYPE_CHECKING:  # more axes than two have none in the reference implementation
+
+        @property
+        def T(self) -> Any: ...
+
     def __getitem__(self, key: Any, /) -> Any: ...
     def __setitem__(self, key: Any, value: Any, /) -> None: ...
     def __add__(self, other: Any, /) -> Any: ...

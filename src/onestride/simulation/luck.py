@@ -69,7 +69,7 @@ def measured(
     tilt = np.zeros(u.shape[:-1])
     if beta is not None:
         first, b = known.coordinates[..., 0, :], beta[..., 0, :]
-        tilt = np.sqrt(((b - first * (first * b).sum(-1, keepdims=True)) ** 2).sum(-1))
+        tilt = np.asarray(np.sqrt(((b - first * (first * b).sum(-1, keepdims=True)) ** 2).sum(-1)))
 
     def of_network(j: int) -> Array:
         return slopes(trained, j, paths[j], held, unit, cells and (cells, tilt))

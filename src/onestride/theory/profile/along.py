@@ -173,7 +173,7 @@ class Known(NamedTuple):
         return cls(told @ spread, pull, bend)
 
 
-def _by_the_batch(at: Directions, moves: Moves, which: Int[Array, "k"]) -> Float[Array, "k 2b 2b"]:
+def _by_the_batch(at: Directions, moves: Moves, which: Int[Array, "k"]) -> Float[Array, "k m m"]:
     """F_k on the directions b and M̃b."""
     lam, nu, noise, m = at.sigma.eigenvalues, moves.quadratic[which], moves.noise[which], moves.mean
     B = np.pad(at.star_moved, (0, 1))

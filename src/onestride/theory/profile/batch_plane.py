@@ -48,8 +48,8 @@ class Plane:
     D: int
     turned: bool
     kinds: Kinds
-    mass: Float[Array, "q q p"]
-    few: tuple[Float[Array, "k p"], Nodes] | None = None
+    mass: Float[Array, "m m p"]
+    few: tuple[Float[Array, "a f"], Nodes] | None = None
 
     def sight(self, z: Float[Array, "i"]) -> Sight | None:
         """What rows that know z see of a teacher of several directions."""

@@ -228,7 +228,7 @@ def coupled_special(
 
 def coupled_answers(
     model: Model, rho: Inexact[Array, "i"], q: Inexact[Array, "k"]
-) -> tuple[Inexact[Array, "i"], Inexact[Array, "i k"]]:
+) -> tuple[Inexact[Array, "i"], Inexact[Array, "i m"]]:
     """R y on functions of the row, and in sector 1 along the teacher's directions."""
     at, h = resolved(model, rho, q), model.means.h
     wide, alone = coupled_carrier(model, rho, at), _of_neurons_alone(model, q)

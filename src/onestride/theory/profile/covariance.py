@@ -31,7 +31,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from onestride._numerics import Array, Float
+from onestride._numerics import Array, Float, Int
 from onestride.problem import Problem
 from onestride.theory.bulk import bulk_of
 from onestride.theory.profile.along import LEAST, Across, Weights
@@ -249,7 +249,7 @@ class Builder:
         return (kept[:, p] * lam * moved + higher) / left, nodes.share[p] * law.weight[m], law.weight
 
     def on_nodes(
-        self, mass: Float[Array, "a a p"], again: Float[Array, "a"], nodes: Nodes, x: float
+        self, mass: Float[Array, "a a p"], again: Int[Array, "a"], nodes: Nodes, x: float
     ) -> Float[Array, "a a pm"]:
         """Σ a_p b_p at every node of Σ and of M's law, which a direction Mb takes as √(λγ) m b."""
         law, root = self.moves.law, np.sqrt(nodes.value * _gamma(nodes, x))

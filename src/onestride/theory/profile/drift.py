@@ -72,7 +72,7 @@ def moved_means(
     moves: Moves,
     kinds: Weights,
     parts: Float[Array, "parts k i"],
-    teacher: tuple[Float[Array, "i"], Float[Array, "i k"]],
+    teacher: tuple[Float[Array, "i"], Float[Array, "i m"]],
     w: Float[Array, "i"],
     linear: tuple[Float[Array, "k r"], Float[Array, "r i"]],
     second: Second | None,

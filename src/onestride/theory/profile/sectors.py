@@ -85,7 +85,7 @@ class Sector:
     share: Float[Array, "p"]
     h: Float[Array, "i m"]
     teacher_strength: Float[Array, "k t"]
-    teacher_frame: Float[Array, "t c m"]
+    teacher_frame: Float[Array, "t c components"]
 
     @cached_property
     def factors(self) -> tuple[Float[Array, "k r"], Float[Array, "r i"]]:

@@ -65,7 +65,7 @@ class KernelLaw:
     stderr: Float[Array, "u"]
     shown: float
     at: Float[Array, "v"]
-    left: Float[Array, "g v"]
+    left: Float[Array, "g values"]
 
     def lowest(self, n: float) -> float:
         """How far down in log γ powers may continue the curves at n rows: like n⁻², and a factor e at most where n = m."""
