@@ -13,7 +13,8 @@ from onestride.theory.reliability_of_steps import fluctuation
 from onestride.theory.tails import changed_by_entries
 
 KNOWN_OFF = 0.05
-_SPIKE, _STANDS_OUT, _ALONG = 0.25, 2.0, 5.0  # of a covariance
+_SPIKE, _STANDS_OUT = 0.25, 2.0  # of a covariance
+_ALONG = 5.0, 1.0  # without a spike and with one
 # with 20 of them (ar1, d = 88) an untrained network's training error is 10 % low, with 29 (d = 129) up to 8 %
 _DIRECTIONS = 30.0
 _ALONG_SPIKE, _BY_FEW, _BY_ONE, _BY_ENTRIES = 0.4, 0.04, 0.2, 0.03
@@ -30,12 +31,14 @@ def by_covariance(problem: Problem) -> str | None:
         return _by_lengths(problem)
     first, second, *_ = np.sort(law.eigenvalues(problem.d))[::-1]
     squares = np.sum(law.eigenvalues(problem.d) ** 2)
-    left = problem.d**2 / (squares - (first**2 if first**2 > _SPIKE * squares else 0.0))
+    spike = first if first**2 > _SPIKE * squares else 0.0
+    left = (problem.d - spike) ** 2 / max(squares - spike**2, np.finfo(float).tiny)
     if left < _DIRECTIONS:
-        return f"the covariance of the inputs is that of {left:.2g} directions, (tr Σ)²/tr Σ², too few to average over"
+        beside = " beside its largest eigenvector" if spike else ""
+        return f"the covariance of the inputs is that of {left:.2g} directions, (tr Σ)²/tr Σ²{beside}, too few to average over"
     if problem.eta == 0:
         return None
-    if first**2 > _SPIKE * squares and second**2 > _SPIKE * (squares - first**2):
+    if spike and second**2 > _SPIKE * (squares - spike**2):
         return (
             f"two eigenvalues of the inputs' covariance stand out, {first:.3g} and {second:.3g}, and only one coordinate "
             "beside the learned one is resolved"
@@ -62,7 +65,7 @@ def by_covariance(problem: Problem) -> str | None:
             "is not described"
         )
     moved = fluctuation(problem) * first
-    if moved > _ALONG:
+    if moved > _ALONG[spike > 0]:
         return (
             f"along the largest eigenvector of the inputs' covariance the fluctuations of the gradient add {moved:.2g} times a "
             "neuron's own power and are no longer small beside it"
@@ -106,7 +109,7 @@ def _grown_along_a_spike(problem: Problem) -> float:
     sigma, taught = sigma_of(problem), float(np.trace(problem.target.tensor(2)))
     if sigma.spike is None:
         return 0.0
-    moved = 2 * abs(problem.sigma.coefficients[2] * taught) * problem.eta / np.sqrt(problem.N)
+    moved = 2 * abs(problem.sigma.coefficients[2] * taught) * sum(problem.etas) / np.sqrt(problem.N)
     return float(moved * sigma.eigenvalues[sigma.spike] ** 2 * sigma.energy[0, sigma.spike])
 
 

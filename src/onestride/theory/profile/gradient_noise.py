@@ -261,7 +261,8 @@ def noise_of(law: ResidualLaw, power: float, taught: float, phi: float) -> Gradi
     A00, A01, A11 = _resolvent_means(m, law, phi)
     for _ in range(40):  # refine where β⋆'s law changes fast: an eigenvalue of M that sticks out along the teacher
         star = _star(x, A11, sd)
-        turns = np.abs(np.diff(np.angle(np.linalg.det(star)))) > 0.25  # a pole lies between, or is near
+        phase = np.angle(np.linalg.eigvals(star)).sum(1)  # of det, but two poles do not turn it back to where it was
+        turns = np.abs(np.diff(phase)) > 0.25  # a pole lies between, or is near
         mean = np.einsum("xaa->x", np.imag(star))
         unresolved = np.abs(np.diff(mean)) * np.diff(x) / (2 * np.pi)  # by the trapezoid rule
         wide = (turns | (unresolved > _UNRESOLVED)) & (np.diff(x) > _HEIGHT * sd / 8)
