@@ -43,7 +43,8 @@ problems of other inputs; that of degrees is where a block of dimension B_l visi
                them: 3√2 |c₃| η |T| > 0.15 d
     covariance (limits set on 75 random problems, those of spikes on 400) fewer than 30 directions, (tr Σ)²/tr Σ² without a resolved spike;
                with a step two eigenvalues that each hold a quarter of what is left of tr Σ², one above 2√d, f λ_max > 5 (1 of a spike: −4 % at
-               0.75, −12 % at 3), or weights along a spike that the teacher's quadratic part makes grow by more than 0.4
+               0.75, −12 % at 3), weights along a spike that the teacher's quadratic part makes grow by more than 0.4, or a readout of one size,
+               N > n and a network's own output along the spike that moves pre-activations by more than 0.2
     entries    independent entries of excess kurtosis κ are described to first order in κ/d, the gradient on them as on Gaussian ones: |κ| above
                0.075 d with a step (0.15 d without), and the power that no linear predictor reaches changes by more than 3 %, or neurons of
                one readout share a mean that sees |x| (±1 entries, d = 20, labels H₁ + 0.7 H₂, α = 0.2: 6 % high; Student, d = 60: 5 %)
@@ -268,9 +269,7 @@ def _exact(problem: Problem, test_error: float) -> str | None:
     if known or problem.noise**2 >= _EXACT * power or test_error > little * power:
         return None
     what = "are a linear function of the inputs without noise" if linear else "have no noise"
-    return (
-        f"the labels {what}, and the test error is {test_error / power:.2g} of their power: the small terms that make it up are not described"
-    )
+    return f"the labels {what}, and the test error is {test_error / power:.2g} of their power: the small terms that make it up are not described"
 
 
 def _alike(problem: Problem, ridge: float) -> str | None:
