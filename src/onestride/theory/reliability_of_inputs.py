@@ -15,10 +15,12 @@ from onestride.theory.tails import changed_by_entries
 KNOWN_OFF = 0.05
 _SPIKE, _STANDS_OUT = 0.25, 2.0  # of a covariance
 _ALONG = 5.0, 1.0  # without a spike and with one
-# with 20 of them (ar1, d = 88) an untrained network's training error is 10 % low, with 29 (d = 129) up to 8 %
-_DIRECTIONS = 30.0
+# with 20 of them (ar1, d = 88) an untrained network's training error is 10 % low, with 29 (d = 129) up to 8 %; labels of several directions
+# are up to 30 % off with 31 to 54 (6 of 56 problems), and none of 98 is with more
+_DIRECTIONS = 30.0, 60.0
 _OWN = 0.2  # of pre-activations: training errors were 30 to 67 % off with 0.3 to 1.2 (erf and tanh, N = 2n), and in order with 0.1
 _ALONG_SPIKE, _BY_FEW, _BY_ONE, _BY_ENTRIES = 0.4, 0.04, 0.2, 0.03
+_FEW_WITH_LENGTHS = 20  # erf, d = 12, n = 209, λ = 0.001: training error of 320 seeds 12 % low without a step
 _FEW_ENTRIES, _LARGE_PENALTY = (0.1, 0.05), 0.5  # of |κ|/d, and of κ/d for networks that can interpolate; of E σ²
 _FIRST_ORDER = 0.15, 0.075  # of κ/d of entries, without a step and with one: errors are up to 11 % and 8 % off beyond
 
@@ -34,9 +36,11 @@ def by_covariance(problem: Problem) -> str | None:
     squares = np.sum(law.eigenvalues(problem.d) ** 2)
     spike = first if first**2 > _SPIKE * squares else 0.0
     left = (problem.d - spike) ** 2 / max(squares - spike**2, np.finfo(float).tiny)
-    if left < _DIRECTIONS:
+    several = problem.directions > 1
+    if left < _DIRECTIONS[several]:
         beside = " beside its largest eigenvector" if spike else ""
-        return f"the covariance of the inputs is that of {left:.2g} directions, (tr Σ)²/tr Σ²{beside}, too few to average over"
+        which = " for a teacher of several directions" if several else ""
+        return f"the covariance of the inputs is that of {left:.2g} directions, (tr Σ)²/tr Σ²{beside}, too few to average over{which}"
     if problem.eta == 0:
         return None
     if spike and second**2 > _SPIKE * (squares - spike**2):
@@ -66,7 +70,7 @@ def by_covariance(problem: Problem) -> str | None:
             "is not described"
         )
     turned = _own_along_a_spike(problem)
-    if turned > _OWN and problem.readout != "gaussian" and problem.N > problem.n:
+    if turned > _OWN and problem.readout != "gaussian" and problem.n < problem.N:
         return (
             f"the network's own output along the largest eigenvector of the inputs' covariance, which the literal gradient takes back, moves "
             f"pre-activations by {turned:.2g}, differently in every draw, and all neurons by as much: what is left of the samples that lie far out "
@@ -83,16 +87,15 @@ def by_covariance(problem: Problem) -> str | None:
 
 def by_entries(problem: Problem) -> str | None:
     """Independent entries that are not Gaussian: lengths and labels are known to first order in κ/d, the gradient as of Gaussian ones."""
-    if problem.directions > 1 or problem.law.normal or not problem.law.isotropic:
+    kurtosis = excess_kurtosis(problem.law)
+    if problem.law.normal or not problem.law.isotropic or abs(kurtosis) < _FIRST_ORDER[problem.eta > 0] * problem.d:
         return None
-    kurtosis, change = excess_kurtosis(problem.law), changed_by_entries(problem)
+    text = f"the {problem.law.name} entries of the inputs have excess kurtosis {kurtosis:.2g}, which is described to first order beside d = {problem.d}"
+    if problem.directions > 1:
+        return f"{text}, for each direction of the teacher by itself"
+    change = changed_by_entries(problem)
     seen = abs(change) > _BY_ENTRIES or (problem.readout == "constant" and problem.eta > 0)
-    if abs(kurtosis) < _FIRST_ORDER[problem.eta > 0] * problem.d or not seen:
-        return None
-    return (
-        f"the {problem.law.name} entries of the inputs have excess kurtosis {kurtosis:.2g}, which is described to first order beside d = "
-        f"{problem.d}, and changes the power of the labels that is not linear by {100 * change:+.0f} %"
-    )
+    return f"{text}, and changes the power of the labels that is not linear by {100 * change:+.0f} %" if seen else None
 
 
 def by_few_entries(problem: Problem, ridge: float) -> str | None:
@@ -132,6 +135,8 @@ def _own_along_a_spike(problem: Problem) -> float:
 
 def _by_lengths(problem: Problem) -> str | None:
     """Random lengths: a few long samples carry the gradient's fluctuations, and their law has no mean to speak of."""
+    if problem.d < _FEW_WITH_LENGTHS:
+        return f"the inputs have random lengths, and there are {problem.d} of them, too few to average over"
     share = longest_share(problem)
     if share > _BY_ONE:
         return (
