@@ -37,7 +37,8 @@ problems of other inputs; that of degrees is where a block of dimension B_l visi
     stretched  of several directions those that the step does not learn: M stretches neurons along them from variance G to E, which
                is no longer small beside all d inputs, √2 |E/G − 1| S₂² > 0.03 d (root mean square over neurons); of one direction the
                part e of β⋆ that the step does not learn, √2 |E/G − 1| (1 − ζ²) S₂² > 0.015 d, ζ the learned part (limit set on 24 problems with
-               c⋆₁ from 0 to 0.3): degree two, which then learns H₂(e·x), has d − 1 functions (e·x)(v·x) that are stretched, too. Labels H₂(z⋆),
+               c⋆₁ from 0 to 0.3): degree two, which then learns H₂(e·x), has d − 1 functions (e·x)(v·x) that are stretched, too. With readouts of one size, all stretched alike,
+               two thirds of both limits (silu, 0.012 d: test errors 11 and 15 % low). Labels H₂(z⋆),
                silu, n = 653, d = 23, N = 346, c = 2, α = ½, λ = 0.01: test error 0.03, and 0.25 drawn
     bent       the same directions when the gradient of degree three, 3c₃η T(w, w)/√N with T = E[g H₃(u)], bends neurons towards
                them: 3√2 |c₃| η |T| > 0.15 d
@@ -89,7 +90,11 @@ _EXACT, _LITTLE, _TURNED = 0.02, (0.01, 0.02), (0.08, 0.16)  # of the labels' po
 _AT_INTERPOLATION, _MOVED_ALIKE, _SMALL_PENALTY = (0.3, 3.0), 0.25, 0.1
 _TIED = 0.45
 _NOT_NOISE = 3.0
-_STRETCHED, _STRETCHED_ALONE, _BENT = 0.03, 0.015, 0.15
+_STRETCHED, _STRETCHED_ALONE, _BENT = (
+    (0.03, 0.02),
+    (0.015, 0.01),
+    0.15,
+)  # of Gaussian readouts, and of those of one size
 _OWN_TAILS, _OWN, _OVERSHOT = 0.02, 0.3, 2.0  # of a row's own share of the gradient
 _UNCHECKED = 0.1  # of n or N over d²/2, where the comparison with every degree has no solution
 
@@ -236,7 +241,7 @@ def _few(problem: Problem, moved: float) -> str | None:
 def _by_unlearned_directions(problem: Problem) -> str | None:
     learned = learned_direction(problem, through_output=True)
     stretched = second_moment(problem) * unlearned_stretch(problem, learned)
-    if np.sqrt(2) * stretched * second_moment(problem) > _STRETCHED * problem.d:
+    if np.sqrt(2) * stretched * second_moment(problem) > _STRETCHED[problem.readout != "gaussian"] * problem.d:
         return _stretched_along("directions of the teacher that it does not learn", stretched, problem.d)
     size = np.ones(problem.directions)
     size[0] = np.sqrt(1 - learned.overlap**2)
@@ -257,7 +262,10 @@ def _by_the_unlearned_part(problem: Problem) -> str | None:
     learned = learned_direction(problem, through_output=True)
     rest = 1 - learned.overlap**2
     stretched = second_moment(problem) * unlearned_stretch(problem, learned)
-    if np.sqrt(2) * stretched * rest * second_moment(problem) > _STRETCHED_ALONE * problem.d:
+    if (
+        np.sqrt(2) * stretched * rest * second_moment(problem)
+        > _STRETCHED_ALONE[problem.readout != "gaussian"] * problem.d
+    ):
         all_of_it = "the teacher's direction, which it does not learn"
         part = all_of_it if rest > 0.99 else f"the {100 * rest:.0f} % of the teacher's direction that it does not learn"
         return _stretched_along(part, stretched, problem.d)
