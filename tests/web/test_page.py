@@ -525,3 +525,18 @@ def test_new_fields_have_controls_and_a_missing_spectrum_its_reason(page):
     expect(page.locator("#control-kappa")).to_be_visible()
     page.locator("#control-directions").select_option("2")
     expect(page.locator("#control-mix")).to_be_visible()
+
+
+def test_numbers_that_read_alike_are_not_said_to_differ(small):
+    """A step that does nothing is not said to lower 2.25 to 2.25, nor a baseline to do better than 2.25 with 2.25."""
+    script = "async ([f, curves]) => (await import('/static/formulas.js')).sentence(f, curves)"
+    before = {"test_error": 2.2501, "fraction": {}, "linear-ridge": 2.2499}
+    here = {"test_error": 2.25, "eta": 8, "steps": 1, "fraction": {}, "status": "solved"}
+    assert small.evaluate(script, [here, {"before": before}]) == (
+        "A step of size <b>η = 8</b> leaves the test error at <b>2.25</b>."
+    )
+    after = here | {"test_error": 2.1, "steps": 2}
+    assert small.evaluate(script, [after, {"before": before | {"linear-ridge": 1.9}}]) == (
+        "Two steps of size <b>η = 8</b> lower the test error from 2.25 to <b>2.10</b> (−6.7 %). "
+        "Ridge regression on the inputs, with its best penalty, does better: 1.90."
+    )
