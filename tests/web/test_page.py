@@ -540,3 +540,25 @@ def test_numbers_that_read_alike_are_not_said_to_differ(small):
         "Two steps of size <b>η = 8</b> lower the test error from 2.25 to <b>2.10</b> (−6.7 %). "
         "Ridge regression on the inputs, with its best penalty, does better: 1.90."
     )
+
+
+def test_what_only_the_full_theory_covers_is_not_said_to_have_none(page):
+    """The readout fitted on the samples of the step: the quick theory has no number, and the full one is held back."""
+    page.route(re.compile("quality=full"), lambda route: None)
+    page.goto(f"{SMALL}&fresh=false")
+    expect(page.locator("#sentence")).to_have_text(
+        "The quick theory has no number for this problem; the full one is asked."
+    )
+    expect(page.locator("#quality")).to_have_text("…")
+
+
+def test_an_atlas_says_which_points_have_no_number(page):
+    """A point where no step may be trusted is blank, and no gain of 100 %."""
+    known = {"test_error": 1.0, "step": 2.0, "ridge": 0.1, "untrained": 2.0}
+    none = dict.fromkeys(known) | {"untrained": 2.0}
+    points = {"plane": "phi-psi", "x": [0.1, 1], "y": [0.1, 1]}
+    page.route("**/api/panel/points*", lambda route: route.fulfill(json=points))
+    page.route("**/api/panel/cell*", lambda route: route.fulfill(json=known if "x=0.1" in route.request.url else none))
+    page.goto(f"{SMALL}#atlas=phi-psi,gain")
+    expect(page.locator("#panels")).to_contain_text("by up to 50 %")
+    expect(page.locator("#panels")).to_contain_text("Blank: 2 of 4 points, without a number that may be trusted.")
