@@ -180,5 +180,5 @@ def test_an_axis_ends_where_a_covariance_has_too_many_inputs(name, value):
 
 @pytest.mark.parametrize(("cause", "better", "constant"), [("step-too-large", 2.0, "1"), ("step-too-small", 16.0, "8")])
 def test_a_click_takes_the_step_that_is_better(cause, better, constant):
-    finding = Finding(cause, "", "", {"eta": 8.0, "better_eta": better})
+    finding = Finding(cause, "", {"eta": 8.0, "better_eta": better}, "")
     assert _change(read_problem({"constant": "4"}), finding) == {"constant": constant}
