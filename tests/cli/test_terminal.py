@@ -185,6 +185,31 @@ def test_plot_asks_for_what_it_knows_before_it_reads(capsys, monkeypatch, words)
     assert " must be " in err
 
 
+def test_scaling_says_before_the_work_that_its_figure_has_no_place(capsys, monkeypatch, tmp_path):
+    monkeypatch.setattr("onestride.learning_curves.scaling", never)
+    (tmp_path / "x.png").mkdir()
+    for place, words in (("", "must be a name"), (tmp_path / "x", "x.png cannot be written: it is a folder")):
+        code, err = ended(capsys, "scaling", "--out", str(place))
+        assert code == 2
+        assert words in err
+
+
+def test_a_figure_makes_the_folders_that_are_missing(tmp_path):
+    from onestride.cli.out import save_figure
+    from onestride.plot import Panel, Series
+
+    save_figure("--out", tmp_path / "a" / "b" / "x", [Panel("t", "x", "y", [Series("s", [1, 2], [1, 2])])])
+    assert sorted(path.name for path in (tmp_path / "a" / "b").iterdir()) == ["x.csv", "x.pdf", "x.png"]
+
+
+def test_one_seed_has_no_error_bar(capsys):
+    with pytest.raises(SystemExit):
+        main(["simulate", *SMALL, "--seeds", "1"])
+    said = capsys.readouterr().out
+    assert "nan" not in said
+    assert "of one seed" in said
+
+
 # ---------------------------------------------------------------------- errors
 
 

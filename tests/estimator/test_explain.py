@@ -38,6 +38,7 @@ def test_facts_of_an_explanation_are_those_of_the_table_by_weight(seed):
     Z = StandardScaler().fit(X, sample_weight=w).transform(X)
     covariance = np.cov(Z.T, aweights=w, ddof=0)
     assert facts.effective_dimension == pytest.approx(np.trace(covariance) ** 2 / np.square(covariance).sum())
+    assert facts.kurtosis == pytest.approx((share @ Z**4 / (share @ Z**2) ** 2).max())
     left_out = best_penalty(decompose(Z, Y[:, None], w), options["alphas"])[1]
     assert facts.linear_share == pytest.approx(1 - left_out / (share @ np.square(Y)))
     z = norm.ppf((rankdata(Z @ model.direction_) - 0.5) / len(y))

@@ -1,5 +1,7 @@
 """Tables of more rows than choices are made with: the regression in tiles, rows by index from a file, the same fit."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 
@@ -106,3 +108,13 @@ def test_a_device_that_is_not_there_is_told(seed):
         OneStepRegressor(SMALL, device="gpu").fit(X, y)
     with pytest.raises(InputError, match="device must be"):
         OneStepRegressor(SMALL, device=0).fit(X, y)
+
+
+def test_the_penalty_is_chosen_by_rows_that_chose_nothing_else(monkeypatch):
+    """Left-out rows are fresh ones while there are some, then those of the search; none is there twice."""
+    monkeypatch.setattr(_network, "LEFT_OUT_ROWS", 20)
+    recipe, taken = SimpleNamespace(keep_rows=False), np.arange(30)
+    many, few = (_network._shown(taken, n, recipe, None, np.random.default_rng(0)) for n in (60, 40))
+    assert many.size == few.size == np.unique(few).size == 20
+    assert not np.isin(many, taken).any()
+    assert set(range(30, 40)) <= set(few.tolist())

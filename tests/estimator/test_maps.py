@@ -24,6 +24,13 @@ def small_layer(seed, d=4, width=9):
     return draw_layer(np.ones(d, bool), recipe, draws(seed, 61), np.dtype(float))
 
 
+def test_quadratic_map_counts_rows_by_weight(seed):
+    X, y = without_low_degrees(seed, 60, 4)
+    w = np.arange(60) % 3 + 1.0
+    again = quadratic_map(np.repeat(X, w.astype(int), 0), np.repeat(y, w.astype(int))[:, None], np.ones(int(w.sum())))
+    np.testing.assert_allclose(quadratic_map(X, y[:, None], w), again, atol=1e-12)
+
+
 def test_quadratic_map_sees_a_target_whose_own_second_coefficients_vanish(seed):
     """The two inputs hold most of it: their share over 100 seeds 0.86 ± 0.03; the residual alone has 0.2."""
     X, y = without_low_degrees(seed, 4000)

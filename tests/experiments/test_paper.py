@@ -64,6 +64,35 @@ def test_spike_count_verdict_needs_agreement_slopes_and_position():
     assert spike_count._words(OUTSIDE, right, 0.01).endswith("count differently")
     assert spike_count._words(WIDE, right, 0.01).startswith(UNDECIDED)
     assert spike_count._words(INSIDE, [(0.4, 0.25)], 0.01).startswith(FAILS)
+    assert spike_count._words(INSIDE, [(math.nan, 0.25)], 0.01).startswith(FAILS)
+    assert spike_count._words(INSIDE, right, math.inf) == "holds as a limit, not at this n"
+
+
+@pytest.mark.parametrize(
+    ("strength", "expected"),
+    [
+        (lambda eta: (eta / 20) ** 6, 20),
+        (lambda eta: (eta / 60) ** 0.6, 60),  # slowly near 1
+        (lambda eta: 0.85 * 40 * eta / (20**2 + eta**2), math.nan),  # 0.85 at most
+    ],
+)
+def test_a_boundary_is_where_the_strength_is_one(strength, expected, monkeypatch):
+    asked = lambda problem, nodes: np.array([9.0, 3.0, strength(problem.eta)])  # noqa: E731
+    monkeypatch.setattr(spike_count, "strengths_at_the_edge", asked)
+    assert spike_count.boundary("shifted_erf", 150, 3, 10.0) == pytest.approx(expected, rel=0.04, nan_ok=True)
+
+
+def test_a_spike_that_theory_never_sees_is_said_to_appear_nowhere():
+    far, estimate = np.array([150, 1e7, 1e9]), Estimate(np.array([1.0, 1.0]))
+    cells = [spike_count.Cell("relu", 150, 0.1, estimate, 1)]
+    third = np.array([[1.0, 16.0, math.nan], [1.0, 120.0, 600.0], [1.0, 380.0, 2800.0]])
+    data = spike_count.Counts(
+        cells, far, {"relu": np.array([[1.0, 6.0], [1.0, 95.0], [1.0, 300.0]]), "shifted_erf": third}
+    )
+    told = spike_count.judge(data)
+    assert "third of erf(z + ½) appears at no step for n = 150, at α = 0.40 for n = 1e+07" in told.finding
+    assert "and none is known for spike 3 of erf(z + ½)" in told.finding
+    assert "nan" not in told.finding + told.surprise + told.words + (spike_count.draw(data).title or "")
 
 
 def test_alignment_verdict():

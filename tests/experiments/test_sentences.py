@@ -7,10 +7,11 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import onestride
-from onestride.experiments import full_training, inputs, several_steps
+from onestride.experiments import depth, full_training, inputs, several_steps
 from onestride.experiments.outcome import Figure, Judgement, Outcome
 from onestride.plot import Panel
 from onestride.problem import Problem, Step
@@ -123,3 +124,13 @@ def test_inputs_says_of_the_table_what_its_numbers_say(factor, word):
     (listed,) = re.findall(rf"{word}: ([^;.]*)", told.finding)
     assert "table" in listed
     assert "fails in the same way" not in told.surprise
+    assert "theory of Gaussian ones" in told.surprise
+    assert "theory of their own" in told.surprise
+
+
+def test_depth_says_which_way_the_error_moves():
+    values = np.zeros((4, len(depth.MODES), 1 + len(depth.EXPONENTS), 3))
+    values[..., 0] = np.linspace(2, 3, 1 + len(depth.EXPONENTS))  # which rises
+    p = Problem(n=60, d=30, N=90, noise=0.5, step=Step(exponent=0.5))
+    told = depth.judge(depth.Data(p, Estimate(values), Estimate(0.5 + np.zeros((4, len(depth.GRADIENTS)))))).surprise
+    assert re.search(r"test error changes by two-layer network 0\.\d", told)

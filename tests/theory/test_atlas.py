@@ -7,7 +7,7 @@ import pytest
 
 import onestride as one
 from onestride.plot import draw
-from onestride.theory.atlas import atlas
+from onestride.theory.atlas import atlas, best_at
 from onestride.theory.baselines import linear_ridge
 
 
@@ -49,6 +49,17 @@ def test_a_table_has_one_plane():
     assert found.test_error[0, 0] == pytest.approx(best.test_error, rel=0.01)
     with pytest.raises(one.InputError, match="over must be 'n-N', as d and the noise of a table are its own"):
         atlas(table, "n-noise")
+
+
+def test_a_best_step_is_told_only_where_a_step_has_a_number(monkeypatch):
+    """No step that may be trusted: the best is unknown, not none at all; the next point looks around as the first did."""
+    good = lambda problem, eta, penalties: np.full(penalties.size, np.nan if eta else 1.0)  # noqa: E731
+    monkeypatch.setattr("onestride.theory.atlas._errors", good)
+    assert best_at(problem(), "phi-psi", 0.5, 0.5, near=np.nan) == pytest.approx(
+        (np.nan, np.nan, np.nan, 1.0), nan_ok=True
+    )
+    monkeypatch.setattr("onestride.theory.atlas._errors", lambda problem, eta, penalties: 1.0 + eta + 0 * penalties)
+    assert best_at(problem(), "phi-psi", 0.5, 0.5)[:2] == (1.0, 0.0)
 
 
 def test_exponents_without_a_step_are_the_known_ones():

@@ -8,7 +8,7 @@ import pytest
 import onestride as one
 from onestride.result import Status
 from onestride.simulation.network import draw_batch
-from onestride.theory.baselines import BASELINES, linear_ridge
+from onestride.theory.baselines import BASELINES, kernel_bound, linear_ridge
 from tolerances import EXACT, assert_agrees, assert_close, seeds_from
 
 
@@ -86,6 +86,11 @@ def test_kernel_bound_falls_as_samples_reach_the_harmonics_of_degree_two():
     assert_close(many, 0, rel=0, abs_=1e-6)
     near = problem(n=100, d=77, N=40)  # B_2 = 3,002: resolved up to max(n, N) = 50
     assert_close(one.baselines(near)["kernel"].test_error, 1.25, rel=0.04)
+
+
+def test_kernel_bound_of_one_input_is_a_number():
+    """One input has no harmonics of degree 2, of which a kernel would miss a part."""
+    assert kernel_bound(problem(n=1, d=1, N=1)) == 0.25
 
 
 @pytest.mark.statistical(rate=5e-5)

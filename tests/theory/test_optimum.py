@@ -51,7 +51,7 @@ def test_descent_along_slopes_equals_brute_force():
 
 def test_split_equals_brute_force():
     """The budget is kept; shares of the samples from 15 % to 85 % with their best penalty find nothing better by 1e-3."""
-    found = one.optimum(PROBLEM, over=("ridge", "split"), method=QUICK)
+    found = one.optimum(PROBLEM.replace(n=600, n_step=200), over=("ridge", "split"), method=QUICK)
     assert found.n + found.n_step == 800
     splits = [PROBLEM.replace(n=800 - n_step, n_step=n_step) for n_step in range(120, 681, 80)]
     errors = [one.optimal_ridge(p, method=QUICK).test_error for p in splits]

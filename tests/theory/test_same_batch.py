@@ -169,3 +169,11 @@ def test_what_is_known_to_be_off_is_marked(changes, sentence):
     p = make(**changes)
     assert known_off(p.replace(fresh=True)) is None
     assert sentence in known_off(p)
+
+
+def test_without_a_linear_part_neurons_go_no_common_way_and_there_is_a_number():
+    """c₁ = 0 and labels alone: the direction has no length."""
+    p = make(n=40, d=30, N=20, activation=[0, 0, 1], inputs="power", readout="gaussian")
+    found = one.predict(p, throw=False)
+    assert 0 < found.train_mse < found.train_loss < 2
+    assert 0.09 < found.test_error < 10

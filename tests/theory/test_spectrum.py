@@ -35,6 +35,14 @@ TABLE = [
 ]
 
 
+def test_a_spike_has_one_name():
+    """Strong steps of few neurons: at the edge of the bulk, far below it, the second vector is of degree 1, where it lies it is z²."""
+    fields = {"weights": "gaussian", "teacher": [0, 1, 0.7], "noise": 0.5}
+    found = find_outliers(problem(0.3, (400, 10, 10), "gelu", c=4, gradient="full", **fields), nodes=17)
+    assert found.leading_degrees == found.degrees[: len(found.leading)] == (1, 2)
+    assert found.visible(2)
+
+
 @pytest.mark.parametrize(("activation", "alpha", "level", "expected"), TABLE)
 def test_outliers_are_those_of_the_table(activation, alpha, level, expected):
     """To 0.8 %: the table was made with another rule for rare neurons, which moves outliers by up to 0.4 %."""

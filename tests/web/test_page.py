@@ -525,3 +525,40 @@ def test_new_fields_have_controls_and_a_missing_spectrum_its_reason(page):
     expect(page.locator("#control-kappa")).to_be_visible()
     page.locator("#control-directions").select_option("2")
     expect(page.locator("#control-mix")).to_be_visible()
+
+
+def test_numbers_that_read_alike_are_not_said_to_differ(small):
+    """A step that does nothing is not said to lower 2.25 to 2.25, nor a baseline to do better than 2.25 with 2.25."""
+    script = "async ([f, curves]) => (await import('/static/formulas.js')).sentence(f, curves)"
+    before = {"test_error": 2.2501, "fraction": {}, "linear-ridge": 2.2499}
+    here = {"test_error": 2.25, "eta": 8, "steps": 1, "fraction": {}, "status": "solved"}
+    assert small.evaluate(script, [here, {"before": before}]) == (
+        "A step of size <b>η = 8</b> leaves the test error at <b>2.25</b>."
+    )
+    after = here | {"test_error": 2.1, "steps": 2}
+    assert small.evaluate(script, [after, {"before": before | {"linear-ridge": 1.9}}]) == (
+        "Two steps of size <b>η = 8</b> lower the test error from 2.25 to <b>2.10</b> (−6.7 %). "
+        "Ridge regression on the inputs, with its best penalty, does better: 1.90."
+    )
+
+
+def test_what_only_the_full_theory_covers_is_not_said_to_have_none(page):
+    """The readout fitted on the samples of the step: the quick theory has no number, and the full one is held back."""
+    page.route(re.compile("quality=full"), lambda route: None)
+    page.goto(f"{SMALL}&fresh=false")
+    expect(page.locator("#sentence")).to_have_text(
+        "The quick theory has no number for this problem; the full one is asked."
+    )
+    expect(page.locator("#quality")).to_have_text("…")
+
+
+def test_an_atlas_says_which_points_have_no_number(page):
+    """A point where no step may be trusted is blank, and no gain of 100 %."""
+    known = {"test_error": 1.0, "step": 2.0, "ridge": 0.1, "untrained": 2.0}
+    none = dict.fromkeys(known) | {"untrained": 2.0}
+    points = {"plane": "phi-psi", "x": [0.1, 1], "y": [0.1, 1]}
+    page.route("**/api/panel/points*", lambda route: route.fulfill(json=points))
+    page.route("**/api/panel/cell*", lambda route: route.fulfill(json=known if "x=0.1" in route.request.url else none))
+    page.goto(f"{SMALL}#atlas=phi-psi,gain")
+    expect(page.locator("#panels")).to_contain_text("by up to 50 %")
+    expect(page.locator("#panels")).to_contain_text("Blank: 2 of 4 points, without a number that may be trusted.")

@@ -9,11 +9,14 @@ import pytest
 
 import onestride as one
 from onestride.cli import main
+from onestride.diagnosis import Finding
 from onestride.experiments.catalogue import QUESTIONS
 from onestride.theory.assumptions import failed_assumption
 from onestride.web.app import STATIC
+from onestride.web.axes import _ends
 from onestride.web.presets import PRESETS
 from onestride.web.query import DEFAULTS, as_command, as_python, copies, in_reach, read_problem, write_query
+from onestride.web.why import _change
 
 ADDRESSES = [
     {},
@@ -163,3 +166,19 @@ def test_copied_command_names_every_field_that_is_not_a_default(address):
         told, value = given.get(name.replace("_", "-")), getattr(p, name)
         assert value == getattr(plain, name) if told is None else told == str(value)
     assert (float(given["constant"]), float(given["exponent"])) == (p.step.constant, p.step.exponent)
+
+
+@pytest.mark.parametrize(("name", "value"), [("n", {"phi": "4"}), ("phi", {"n": "9000"})])
+def test_an_axis_ends_where_a_covariance_has_too_many_inputs(name, value):
+    """At the end of the axis there is still a problem, with the most inputs, and a little beyond none."""
+    query = {"inputs": "ar1", "n": "100", "phi": "0.5"} | value
+    end = _ends(read_problem(query), name)[1]
+    assert read_problem(query | {name: f"{end:.10g}"}).d == 20_000
+    with pytest.raises(one.InputError, match="needs d from 2 to 20,000"):
+        read_problem(query | {name: f"{1.2 * end:.10g}"})
+
+
+@pytest.mark.parametrize(("cause", "better", "constant"), [("step-too-large", 2.0, "1"), ("step-too-small", 16.0, "8")])
+def test_a_click_takes_the_step_that_is_better(cause, better, constant):
+    finding = Finding(cause, "", {"eta": 8.0, "better_eta": better}, "")
+    assert _change(read_problem({"constant": "4"}), finding) == {"constant": constant}

@@ -26,7 +26,7 @@ from onestride.web import app as app_module
 from onestride.web import serve
 from onestride.web import workers as workers_module
 from onestride.web.app import STATIC
-from onestride.web.background import Simulations
+from onestride.web.background import Job, Simulations, _Curve
 from onestride.web.guard import is_own_host
 from onestride.web.query import read_problem
 from onestride.web.simulation import check_size, fill
@@ -582,3 +582,10 @@ def test_dead_worker_is_replaced(monkeypatch):
 def test_parts_of_an_answer_are_one_table_unless_one_of_them_failed():
     assert json.loads(joined([b'{"x": [1, 2]}', b'{"limit": null}'])) == {"x": [1, 2], "limit": None}
     assert json.loads(joined([b'{"x": [1, 2]}', b'{"message": "no", "failed": true}']))["message"] == "no"
+
+
+def test_a_job_counts_three_parts_of_every_seed_and_a_curve_the_most_seeds():
+    """The page takes its bar and "3 of 8 seeds" from both; an exponent that was chosen later may have fewer seeds."""
+    told = Job(read_problem(SMALL), 8, None, None, done=9).to_dict()
+    assert (told["total"], told["done"] * told["seeds"] // told["total"]) == (24, 3)
+    assert _Curve(None, {0.1: {0: {}, 1: {}}, 0.3: {0: {}}}).seeds == 2

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
 from cyclopts import Parameter
 
 from onestride.cli.options import AS_IN_README, Flag, Json, Method, Number, ProblemOptions, Whole
-from onestride.cli.out import check_file
+from onestride.cli.out import check_figure, save_figure
 from onestride.cli.show import emit, say, table
 
 if TYPE_CHECKING:
@@ -84,7 +84,7 @@ def scaling(
     if out is not None:
         from onestride._errors import require
 
-        check_file("--out", out)
+        check_figure("--out", out)
         require("matplotlib", extra="plot", what="a figure")
     if not 0 < first < last or not 2 <= points <= MOST_POINTS:
         raise InputError(
@@ -94,9 +94,8 @@ def scaling(
     found = run(problem, along, at, hold=hold, tuned=tuned, seeds=seeds, largest=largest, method=method)
     if out is not None:
         from onestride.learning_curves import panels
-        from onestride.plot import save
 
-        save(panels(found), out.with_suffix(""), columns=2)
+        save_figure("--out", out, panels(found))
     if emit(found.with_problem(), json_):
         return
     _show(found)

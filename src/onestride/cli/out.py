@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import stat
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from onestride._errors import InputError
+
+if TYPE_CHECKING:
+    from onestride.plot import Panel
 
 
 def check_folder(option: str, folder: Path) -> None:
@@ -24,6 +28,23 @@ def check_file(option: str, file: Path) -> None:
             if stat.S_ISDIR(file.stat().st_mode):  # `is_dir` hides why a path is none
                 raise IsADirectoryError("it is a folder")
         _write_near(file.parent)
+
+
+def check_figure(option: str, name: Path) -> None:
+    """Say now that name.pdf, name.png and name.csv cannot be written."""
+    if not name.name:
+        raise InputError(f"{option} must be a name for the files, got {str(name)!r}")
+    for suffix in (".pdf", ".png", ".csv"):
+        check_file(option, name.with_suffix(suffix))
+
+
+def save_figure(option: str, name: Path, panels: Sequence[Panel]) -> None:
+    """Write them, and the folders that are missing."""
+    from onestride.plot import save
+
+    with _sentence(option, name):
+        name.parent.mkdir(parents=True, exist_ok=True)
+        save(panels, name)
 
 
 def _write_near(folder: Path) -> None:

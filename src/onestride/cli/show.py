@@ -65,12 +65,21 @@ def show_simulation(s: Simulation) -> None:
     """Measured errors with and without the step."""
     from onestride.result import LABELS, QUANTITIES
 
-    base = s.untrained or s
-    rows = [(LABELS[name], f"{getattr(s, name):.5f}", f"{getattr(base, name):.5f}") for name in QUANTITIES]
-    rows += [(LABELS[name], f"{getattr(s, name):.5f}", "") for name in ("train_gain", "test_gain")]
+    base, single = s.untrained or s, len(s.seeds) == 1
+
+    def number(of: Simulation, name: str) -> str:
+        return f"{getattr(of, name).mean:.5f}" if single else f"{getattr(of, name):.5f}"
+
+    rows = [(LABELS[name], number(s, name), number(base, name)) for name in QUANTITIES]
+    rows += [(LABELS[name], number(s, name), "") for name in ("train_gain", "test_gain")]
     say(str(s.problem))
     say(table("", "after the step", "untrained", rows=rows))
-    say(f"mean ± standard error over {len(s.seeds)} seeds; gains are paired by seed.")
+    over = (
+        "of one seed; two or more have a standard error"
+        if single
+        else f"mean ± standard error over {len(s.seeds)} seeds"
+    )
+    say(f"{over}; gains are paired by seed.")
     if s.spot_check is not None:
         say(f"Computed in float32; the first seed in float64 differs by {s.spot_check:.1e} at most.")
 

@@ -15,7 +15,7 @@ from cyclopts import App, Parameter
 
 from onestride.cli.live import duration, reporter, stopping
 from onestride.cli.options import Flag, Json, MaybeNumber, MaybeWhole, OneSweep, Results, SweepFile, Whole
-from onestride.cli.out import check_file
+from onestride.cli.out import check_figure, check_file, save_figure
 from onestride.cli.show import emit, say, table
 
 if TYPE_CHECKING:
@@ -233,14 +233,10 @@ def plot(
         Name of the files, without suffix.
     """
     from onestride._errors import InputError, require
-    from onestride.plot import save
     from onestride.sweeps.curves import check_choice, curves, panels
 
     check_choice(y, x)
-    if not out.name:
-        raise InputError(f"--out must be a name for the files, got {str(out)!r}")
-    for suffix in (".pdf", ".png", ".csv"):
-        check_file("--out", out.with_suffix(suffix))
+    check_figure("--out", out)
     require("matplotlib", extra="plot", what="a figure")
     along, found = curves(_rows(store, sweep), y, x)
     drawn = panels(found, along, y)
@@ -248,11 +244,7 @@ def plot(
         raise InputError(
             f"this would be {len(drawn)} panels; give --sweep a file with fewer axes (at most {MAX_PANELS})"
         )
-    try:
-        out.parent.mkdir(parents=True, exist_ok=True)
-        save(drawn, out)
-    except OSError as error:
-        raise InputError(f"--out {out} cannot be written: {error.strerror or error}") from None
+    save_figure("--out", out, drawn)
     say(f"{out.with_suffix('')}.pdf, .png and .csv: {y} against {along}, {len(drawn)} panel{'s' * (len(drawn) > 1)}.")
     if any(v == v for curve in found for v in curve.marked):
         say("Marked theory, dashed, was not solved or is known to be off: its status and message are in every export.")

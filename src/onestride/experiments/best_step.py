@@ -84,8 +84,8 @@ def judge(found: list[Tuned]) -> Judgement:
             f"{', '.join(f'{f:g}' for f in FACTORS if f != 1)} times the best are no better than it by {ROOM:.0%} of the error: {tally(better)}."
         ),
         surprise=(
-            f"Along n at fixed ratios the best step grows like n^{slope:.2f} in theory. At n = {last.problem.n} a step a quarter of the best "
-            f"costs {_cost(last, 0.25)} and one 4 times as large {_cost(last, 4.0)} in test error: the optimum is flat, and no step at all costs {_cost(last, None)}."
+            f"Along n at fixed ratios the best step goes like n^{slope:.2f} in theory. At n = {last.problem.n} a step a quarter of the best "
+            f"costs {_cost(last, 0.25)} and one 4 times as large {_cost(last, 4.0)} in test error, no step at all {_cost(last, None)}."
         ),
         rows=rows,
     )

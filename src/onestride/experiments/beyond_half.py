@@ -101,7 +101,7 @@ def judge(data: Beyond) -> Judgement:
         finding=(
             f"At its best penalty the smallest test error beyond 1/2 is ({seeds} seeds, paired; {GAIN_FLOOR:.0%} of the error counts as nothing) "
             f"{'; '.join(told)}. At λ = 0.1 and α = 1 it is {relu['λ = 0.1']:.2f} ± {relu['stderr']:.1g} for relu, whose features grow with η "
-            f"so that λ no longer acts (best λ there {relu['best λ']:.0f}), and {tanh['λ = 0.1']:.2f} ± "
+            f"(best λ there {relu['best λ']:.2g}), and {tanh['λ = 0.1']:.2f} ± "
             f"{tanh['stderr']:.1g} for tanh, which saturates. {_leading(data)} "
             f"{' '.join(_beside_theory(data, activation) for activation in ACTIVATIONS)}"
         ),

@@ -244,8 +244,8 @@ def _beside(gain: Estimate, one: str, other: str) -> str:
 def _last_stretch(data: Data) -> str:
     """What the last increase of the exponent does to the error, and how many spikes each network ends with."""
     errors, spikes = data.stepped(0), data.stepped(1)[:, -1]
-    falls = _each(errors[:, -2] - errors[:, -1])
-    return f"From α = {EXPONENTS[-2]:g} to {EXPONENTS[-1]:g} the test error falls by {falls}. Spikes there: {_each(spikes)}."
+    changes = _each(errors[:, -1] - errors[:, -2])
+    return f"From α = {EXPONENTS[-2]:g} to {EXPONENTS[-1]:g} the test error changes by {changes}. Spikes there: {_each(spikes)}."
 
 
 def draw(data: Data) -> Figure:

@@ -123,7 +123,7 @@ def _finding(
         f"the furthest is {off['plateau'] / off['measured'] - 1:+.0%} from simulation ({_place(off)}). Within "
         f"{ERROR_TOLERANCE:.0%} of the profile theory at this n: {tally(finite)}; the largest gap is "
         f"{worst['theory'] / worst['measured'] - 1:+.1%} ({_place(worst)}, measured {worst['measured']:.4g} ± {worst['stderr']:.1g}). "
-        f"In setting 2 the test error falls from {start} at α = 0 to {end} at α = 1/2, "
+        f"In setting 2 the test error goes from {start} at α = 0 to {end} at α = 1/2, "
         f"{gain.mean:.3f} ± {gain.stderr:.1g} below that of random features.{marks(*(s.theory for s in settings))}"
     )
 

@@ -133,19 +133,19 @@ def _row(pair: Pair, **where: Any) -> dict[str, Any]:
 def _what_matters(checks: dict[str, Sequence[Check]], small: Problem) -> str:
     """Independent entries of other laws beside one length shared by all entries, and the theory at the table's size."""
     words = {
-        Agreement.AGREES: "agree with theory",
-        Agreement.DIFFERS: "do not follow theory",
-        Agreement.UNDECIDED: "are undecided at these seeds",
+        Agreement.AGREES: "agree with",
+        Agreement.DIFFERS: "do not follow",
+        Agreement.UNDECIDED: "are, at these seeds, undecided beside",
     }
 
-    def told(laws: Sequence[str]) -> str:
+    def told(laws: Sequence[str], theory: str) -> str:
         found = by_name({law: checks[law] for law in laws})
-        return "; ".join(f"{', '.join(laws)} {words[outcome]}" for outcome, laws in found.items() if laws)
+        return "; ".join(f"{', '.join(laws)} {words[outcome]} {theory}" for outcome, laws in found.items() if laws)
 
     rows = "agrees for" if together(checks["gaussian rows"]) is Agreement.AGREES else "is not shown to hold even for"
     return (
-        f"Of independent entries {told([law for law in INDEPENDENT if law != 'gaussian'])}, that of Gaussian ones. Of inputs with a covariance "
-        f"or a random length {told(tuple(DEPENDENT))}, their own. At the table's size (n is {small.n / (small.d**2 / 2):.2g} of d²/2) the theory {rows} "
+        f"Of independent entries {told([law for law in INDEPENDENT if law != 'gaussian'], 'the theory of Gaussian ones')}. Of inputs with a covariance "
+        f"or a random length {told(tuple(DEPENDENT), 'the theory of their own')}. At the table's size (n is {small.n / (small.d**2 / 2):.2g} of d²/2) the theory {rows} "
         "Gaussian rows of its covariance."
     )
 

@@ -171,7 +171,7 @@ def _finding(n: int, rows: list[dict[str, Any]], agreement: str) -> str:
     return (
         f"At n = {n} the best penalty moves from λ = {ridge[0]} at α = 0 to {ridge[1]} at α = 1/2 without noise, and from "
         f"{ridge[2]} to {ridge[3]} with noise 1 (theory {theory[0]} to {theory[1]}, and {theory[2]} to {theory[3]}). With its own "
-        f"best penalty the test error still falls from {error[0]} to {error[1]} without noise and from {error[2]} to {error[3]} with it. "
+        f"best penalty the test error goes from {error[0]} to {error[1]} without noise and from {error[2]} to {error[3]} with it. "
         f"Best errors within {ERROR_TOLERANCE:.0%} of theory: {agreement}; measured best penalties are {min(ratio):.2f} to {max(ratio):.2f} "
         f"times the predicted ones (furthest: noise {far['noise']:g}, α = {far['alpha']:g})."
     )

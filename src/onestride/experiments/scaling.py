@@ -105,10 +105,9 @@ def _surprise(data: Data) -> str:
     share = 1 - with_step / without
     at, curve = int(np.nanargmax(share)), data.curves["with a step"]
     first = next(iter(data.measured["with a step"].items()))
-    return (
-        f"A step of n^{EXPONENT:g} helps most at n = {curve.problems[at].n}, by {share[at]:.0%} of the tuned error, and at n = {curve.problems[-1].n} by "
-        f"{share[-1]:.0%}. At n = {curve.problems[first[0]].n} it was measured at {pm(first[1])}, theory {curve.test_error[first[0]]:.3g}."
-    )
+    verb = "lowers" if share[-1] > 0 else "raises"
+    end = f"; at n = {curve.problems[-1].n} it {verb} that by {abs(share[-1]):.0%}" if at < share.size - 1 else ""
+    return f"A step of n^{EXPONENT:g} {'helps most' if share[at] > 0 else 'harms least'} at n = {curve.problems[at].n}, by {abs(share[at]):.0%} of the tuned error{end}. At n = {curve.problems[first[0]].n} it was measured at {pm(first[1])}, theory {curve.test_error[first[0]]:.3g}."
 
 
 def draw(data: Data) -> Figure:

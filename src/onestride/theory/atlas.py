@@ -9,6 +9,7 @@ to be off do not count. Of a table the theory is that of its rows, with fewer dr
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Literal, cast
@@ -49,7 +50,7 @@ _AXES = {
 class Atlas(Result):
     """Maps over a plane of problems, rows along y: the best test error, the best step η, its penalty, and the best without a step.
 
-    NaN where no number may be trusted; a best step of 0 where none is better than any tried.
+    NaN where no number of any step may be trusted; a best step of 0 where none is better than any tried.
     """
 
     _told = ("over", "x", "y", "test_error", "step", "ridge", "untrained", "message")
@@ -171,10 +172,12 @@ def best_at(problem: Problem, over: Plane, x: float, y: float, near: float = 0.0
         ridges.update({i: ridge for i, (ridge, _) in found.items()})
         return np.array([error for _, error in found.values()])
 
-    first = int(np.argmin(np.abs(np.log(etas / (near or etas[etas.size // 2])))))
+    first = int(np.argmin(np.abs(np.log(etas / (near if near > 0 else etas[etas.size // 2])))))
     errors_at = _downhill(each, etas.size, first)
     bare, untrained = tuned(0.0)
-    if not np.isfinite(errors_at).any() or np.nanmin(errors_at) >= untrained:
+    if not np.isfinite(errors_at).any():
+        return math.nan, math.nan, math.nan, untrained
+    if np.nanmin(errors_at) >= untrained:
         return untrained, 0.0, float(np.exp(bare)), untrained
     step, lowest = vertex(np.log(etas), errors_at)
     return lowest, float(np.exp(step)), float(np.exp(ridges[int(np.nanargmin(errors_at))])), untrained

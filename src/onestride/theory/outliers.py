@@ -18,7 +18,7 @@ named by the Hermite degree that dominates its vector (`dominant_degree`).
 # pyright: reportConstantRedefinition=false, reportMissingTypeStubs=false
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, cast
 
 import numpy as np
@@ -47,7 +47,9 @@ from onestride.theory.profile.strength import level_name
 HIGHEST_OVERLAP = 4  # overlaps are given with H_0 … H_4
 _ALL_DEGREES = 12  # of a function of z; higher ones count as of the next
 _ABOUT_Z = 0.25  # share of a spike's function that lies along z, below which it is about the length of x
-_MOSTLY_Z = 0.5  # the same of a strength: z² and |x|² mix in two of them, and one has more than half along z
+_MOSTLY_Z = (
+    0.5  # the same of a strength inside the bulk: z² and |x|² mix in two of them, and one has more than half along z
+)
 RARE = 0.03  # neuron nodes of weight below this over N are dropped: no neuron of a real network is there
 _EDGE_ACCURACY = 1e-4
 _WIDEST = 1.25  # from one point of the walk down in E to the next
@@ -142,7 +144,9 @@ def find_outliers(problem: Problem, level: str = "isotropic", *, nodes: int = 41
         coarse = without_rare_rows(spike_model(problem, dark, min(nodes, _GAP_NODES)))
         gaps = find_gaps(coarse, edge)
         between = tuple(_outliers(coarse, gap.lower, eigenvalues_in(coarse, gap), ceiling=gap.upper) for gap in gaps)
-    return _outliers(model, edge, found, strengths=spectra[-1], degrees=degree, between=between)
+    told = _outliers(model, edge, found, strengths=spectra[-1], degrees=degree, between=between)
+    # strengths fall: the first are those of the spikes, and a spike has one name, that of its vector where it lies
+    return replace(told, degrees=told.leading_degrees + degree[len(found) :])
 
 
 def _outliers(model: Model, edge: float, found: list[Eigenvalue], **more: Any) -> Outliers:

@@ -109,11 +109,11 @@ def _turned(problem: Problem, nodes: int, *, moved: bool) -> Plane:
     if not full:  # p is in t as in every neuron's first weights, and no row knows it
         t = t.copy()
         t[k] = 0.0
-    length = float(np.sqrt(frame.inner(t, t)))
-    u, stars = t / length, stars_of(sigma)
-    output, noise = np.zeros_like(u), np.zeros_like(u)
+    length, stars = float(np.sqrt(frame.inner(t, t))), stars_of(sigma)
+    output, noise = np.zeros_like(t), np.zeros_like(t)
     output[k], noise[k + 1] = np.sqrt(lam), 1 / np.sqrt(lam)
     noise /= np.sqrt(frame.inner(noise, noise))
+    u = t / length if length else noise  # without a linear part neurons go no common way, and any row is as good
     base = [*stars, *([output] if full else []), noise]
     where = [*range(k), *([k] if full else []), k + 1]
     seen, unit = np.zeros(k + 3), np.eye(k + 3)

@@ -241,23 +241,29 @@ export function writeFormulas(box, f, values) {
   for (const section of box.querySelectorAll("section")) section.querySelector(".sym")?.setAttribute("tabindex", "0");
 }
 
-const verb = (change, steps) => `${change <= 0 ? "lower" : "raise"}${steps > 1 ? "" : "s"}`;
+// What the step does to the test error, in numbers as they are shown: two that read alike are not said to differ.
+function moved(before, after, steps) {
+  const change = after / before - 1;
+  const s = steps > 1 ? "" : "s";
+  if (steady(before) === steady(after)) return `leave${s} the test error at <b>${steady(after)}</b>`;
+  const size = Math.abs(100 * change).toFixed(Math.abs(change) < 0.095 ? 1 : 0);
+  return `${change <= 0 ? "lower" : "raise"}${s} the test error from ${steady(before)} to <b>${steady(after)}</b> (${change <= 0 ? "−" : "+"}${size} %)`;
+}
 
 export function sentence(f, curves) {
   if (f.test_error == null || curves?.before?.test_error == null) return "";
   const before = curves.before.test_error;
-  const change = f.test_error / before - 1;
   const shares = Object.entries(f.fraction ?? {});
   const untrained = shares.map(([k]) => curves.before.fraction[k]);
   const without = f.eta === 0 ? "" : `${f.steps > 1 ? ", without the steps" : ", without the step"} ${listed(untrained.map(percent))}`;
   const learned = `The network has learned ${listed(shares.map(([k, v]) => `${percent(v)} of degree ${k}`))}${without}`;
   const spikes = f.spectrum?.leading?.length;
   const sentences = [
-    f.eta === 0 ? `Without a step the test error is <b>${steady(f.test_error)}</b>` : `${f.steps > 1 ? `${COUNTS[f.steps] ?? f.steps} steps` : "A step"} of size <b>η = ${show(f.eta)}</b> ${verb(change, f.steps)} the test error from ${steady(before)} to <b>${steady(f.test_error)}</b> (${change <= 0 ? "−" : "+"}${Math.abs(100 * change).toFixed(Math.abs(change) < 0.095 ? 1 : 0)} %)`,
+    f.eta === 0 ? `Without a step the test error is <b>${steady(f.test_error)}</b>` : `${f.steps > 1 ? `${COUNTS[f.steps] ?? f.steps} steps` : "A step"} of size <b>η = ${show(f.eta)}</b> ${moved(before, f.test_error, f.steps)}`,
     [shares.length ? learned : "", spikes == null ? "" : leave(spikes)].filter(Boolean).join("; "),
   ];
   const linear = curves.before["linear-ridge"];
-  if (linear != null && linear < f.test_error) sentences.push(`Ridge regression on the inputs, with its best penalty, does better: ${steady(linear)}`);
+  if (linear != null && linear < f.test_error && steady(linear) !== steady(f.test_error)) sentences.push(`Ridge regression on the inputs, with its best penalty, does better: ${steady(linear)}`);
   if (f.status === "inaccurate") sentences.push("These numbers are known to be off by more than 5 %");
   return `${sentences.filter(Boolean).map((s) => s[0].toUpperCase() + s.slice(1)).join(". ")}.`;
 }

@@ -256,10 +256,14 @@ function writeQuality(settled) {
   byId("quality").dataset.settled = String(settled);
 }
 
+// The quick theory covers less than the full one: what it has no number for may yet get one.
+const onTheWay = (settled) => !settled && answers.here?.quality === "quick" && answers.here.test_error == null;
+
 function quality(settled, here, curves) {
   if (wrong) return ["none", "Nothing is computed while a value is wrong."];
   const shown = settled ? here : [here, curves].find((x) => x?.quality === "quick");
   if (!shown) return ["quick", "…"];
+  if (onTheWay(settled)) return ["quick", "…"];
   if (shown === here && here.test_error == null) return ["none", "There is no theory for this problem."];
   if (here?.status === "inaccurate") return ["off", asSentence(here.message)];
   const partly = curves?.status?.indexOf("inaccurate") ?? -1;
@@ -276,7 +280,7 @@ function writeWords(settled, fresh) {
   }
   const words = here?.activation ? sentence(here, curves) : "";
   if (words) byId("sentence").innerHTML = words; // numbers only
-  else byId("sentence").textContent = asSentence(here?.message);
+  else byId("sentence").textContent = asSentence(onTheWay(settled) ? "the quick theory has no number for this problem; the full one is asked" : here?.message);
   presets.write({ here, curves, map: sameMap() ? answers.map : null, known: fresh });
   if (settled) byId("spoken").textContent = byId("sentence").textContent;
 }

@@ -283,7 +283,7 @@ class Atlas extends Panel {
     for (const b of y)
       for (const a of x) {
         const found = await one("cell", { plane, x: a, y: b, near: this.found.at(-1)?.step ?? 0 });
-        this.found.push({ ...found, x: a, y: b, gain: found.untrained ? 1 - found.test_error / found.untrained : null });
+        this.found.push({ ...found, x: a, y: b, gain: found.untrained && found.test_error != null ? 1 - found.test_error / found.untrained : null });
         tell(this.found.length, x.length * y.length);
       }
   }
@@ -325,7 +325,9 @@ class Atlas extends Panel {
     this.map.svg.told = [{ label: SHOWN[what], x: this.found.map((f) => `${f.x} ${f.y}`), y: this.found.map((f) => f[what]) }];
     legend(this.map.list, [{ label: what === "test_error" ? "dark is low" : "dark is high", kind: "area" }]);
     const gains = finite(this.found.map((f) => f.gain));
-    this.words.textContent = gains.length ? `The best step lowers the best test error by up to ${percent(Math.max(...gains))}${this.owner.coarse}.` : "No point has a number that may be trusted.";
+    const blank = this.found.filter((f) => f.test_error == null).length;
+    const without = blank ? ` Blank: ${blank} of ${this.found.length} points, without a number that may be trusted.` : "";
+    this.words.textContent = gains.length ? `The best step lowers the best test error by up to ${percent(Math.max(...gains))}${this.owner.coarse}.${without}` : "No point has a number that may be trusted.";
     this.map.svg.setAttribute("aria-label", `${this.map.title.textContent}. ${this.words.textContent}`);
   }
 }
