@@ -189,10 +189,12 @@ def smooth_on_lines(f: Function, t: Float[Array, "a u"], v: Float[Array, "a"]) -
     parts = smooth(f, reach[:, None] * line, v[:, None])
     if not all(np.isfinite(part).all() for part in parts):
         return out
-    for some in np.array_split(np.arange(t.shape[0]), t.shape[0] * line.size // _AT_ONCE + 1):
+    together = _AT_ONCE // line.size + 1
+    for first in range(0, t.shape[0], together):
         # a spline costs more to begin than to make, so those of many lines are made together
-        made = CubicSpline(line, np.stack([part[some] for part in parts], axis=-1), axis=1).c
-        for j, c in zip(some, np.ascontiguousarray(np.moveaxis(made, 2, 0)), strict=True):
+        values = np.stack([part[first : first + together] for part in parts], axis=-1)
+        made: Array = np.moveaxis(CubicSpline(line, values, axis=1).c, 2, 0)
+        for j, c in enumerate(np.ascontiguousarray(made), first):
             at = t[j] / reach[j]
             out[:4, j] = PPoly(c, line)(at).T
             out[4, j] = PPoly(c[..., 3], line)(at, 1) * (2 / (v[j] * reach[j]))  # k' = 2e/v
