@@ -166,6 +166,16 @@ LONG = {  # files and tests with the marker `long`
     "theory/test_one_neuron.py::test_few_nodes_follow_neurons_that_saturate_at_different_times",
     "theory/test_optimum.py::test_descent_along_slopes_equals_brute_force",
     "theory/test_correlated.py::test_a_direction_that_labels_do_not_depend_on_changes_nothing",
+    "estimator/test_estimator.py::test_scikit_learn_check_where_the_table_chooses",
+    "theory/test_covariance.py::test_strong_steps_at_every_length_end_in_a_sentence",
+    "theory/test_covariance.py::test_columns_that_tell_little_may_be_noise",
+    "theory/test_correlated_again.py::test_three_steps_beyond_the_bound_are_marked",
+    "theory/test_correlated_again.py::test_drawn_networks_follow_the_map",
+    "theory/test_correlated_again.py::test_a_linear_network_is_descent_of_least_squares",
+    "theory/test_correlated_again.py::test_the_identity_gives_the_map_of_isotropic_inputs",
+    "theory/test_correlated_again.py::test_what_m_does_is_never_more_than_a_neurons_noise",
+    "theory/test_any_model.py::test_few_columns_have_the_edge_the_outliers_and_the_bulk_of_all",
+    "theory/test_assumptions.py::test_several_steps_that_leave_the_range_of_numbers_are_told",
 }
 
 
@@ -173,10 +183,10 @@ LONG = {  # files and tests with the marker `long`
 SECONDS = {
     "web": 150,
     "theory": 130,
-    "experiments": 110,
+    "experiments": 100,
     "tests": 70,
+    "estimator": 65,
     "sweeps": 55,
-    "estimator": 50,
     "simulation": 50,
     "docs": 35,
     "cli": 17,

@@ -204,7 +204,7 @@ def test_bad_bounds_are_named():
 @pytest.mark.parametrize(
     "changes",
     [
-        {"steps": 2},
+        {"steps": 2, "n": 1000, "d": 500, "N": 750},  # at d = 100 two steps take twice as long
         {"inputs": one.Covariance((1.5,) * 50 + (0.5,) * 50)},
         {"directions": 2, "mix": "staircase", "teacher": (0, 1.0)},
     ],
@@ -212,6 +212,6 @@ def test_bad_bounds_are_named():
 )
 @pytest.mark.long
 def test_every_problem_that_is_predicted_is_diagnosed(changes):
-    found = one.diagnose(problem(alpha=0.2, n=200, d=100, N=150, ridge=1e-4, **changes))
+    found = one.diagnose(problem(alpha=0.2, **({"n": 200, "d": 100, "N": 150, "ridge": 1e-4} | changes)))
     assert "no-theory" not in found.causes
     assert "the step lowers the predicted test error" in found.summary

@@ -16,6 +16,7 @@ from onestride.theory.profile.equations import solve
 from onestride.theory.profile.errors import errors_at
 from onestride.theory.profile.one_neuron import Bend, _coordinates, _hermite, advance, look, untrained
 from onestride.theory.profile.travel import leading_overlap, stable, travel
+from recorded import key_of
 from tolerances import assert_agrees, seeds_from
 
 
@@ -67,18 +68,22 @@ def test_one_step_is_the_direction_of_the_gradient():
     [{"gradient": "full", "steps": 4, "step": Step(constant=1, exponent=0.2)}, {"gradient": "labels", "steps": 3}],
     ids=["full", "labels"],
 )
-def test_the_weights_of_drawn_networks_follow_the_map(changes, seed):
+@pytest.mark.statistical(rate=2e-3)
+def test_the_weights_of_drawn_networks_follow_the_map(changes, seed, on_file):
     """Mean weight on β⋆ times A and A² − 1, |w|² and the largest singular value: 4 checks, k = 5, 8 seeds, 3 % floor.
 
     A false alarm in 2 of 1,000 runs at most.
     """
     p = problem(**changes)
-    measured = []
-    for s in seeds_from(seed, 8):
+
+    def drawn(s):
         network, star = draw_network(p, s), draw_teacher(p, s)
         W, A = trained_weights(p, network, s), network.a * np.sqrt(p.N)
         top = np.linalg.norm(W, 2) / np.sqrt(p.N)
-        measured.append([(W @ star * A).mean(), (W @ star * (A**2 - 1)).mean(), (W**2).sum(1).mean(), top])
+        return [(W @ star * A).mean(), (W @ star * (A**2 - 1)).mean(), (W**2).sum(1).mean(), top]
+
+    key = key_of("drawn networks", p.to_dict())
+    measured = on_file(key, seeds_from(seed, 8), lambda seeds: [drawn(s) for s in seeds])
     end = travel(p).end
     on_star, lengths = end.L[:, 0], end.v + (end.L**2).sum(1)
     theory = [end.weight @ (on_star * end.A), end.weight @ (on_star * (end.A**2 - 1)), end.weight @ lengths]

@@ -83,6 +83,7 @@ def test_a_variable_without_a_number_is_unknown_alone():
 
 
 @pytest.mark.long
+@pytest.mark.statistical(rate=1e-3)
 def test_gains_at_the_optimum_agree_with_simulation(seed):
     """The error and what the step adds to it, at the best step and penalty: within 3 % or 6 standard errors of 8 seeds, false alarms below 1e-3."""
     problem = one.Problem(n=200, d=60, N=120, teacher=[0, 1, 0.5], noise=0.5, step=one.Step(exponent=0.5))

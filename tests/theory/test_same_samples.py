@@ -10,6 +10,7 @@ from onestride.simulation.network import draw_network, draw_teacher, gradient, s
 from onestride.theory.profile.one_neuron import travel_fresh
 from onestride.theory.profile.same_samples import travel_again
 from onestride.theory.profile.travel import stable, travel
+from recorded import key_of
 from tolerances import assert_agrees, seeds_from
 
 
@@ -55,17 +56,21 @@ def test_a_linear_network_is_descent_of_least_squares():
     np.testing.assert_allclose(slope @ slope, t @ t, rtol=0.05)
 
 
+@pytest.mark.statistical(rate=2e-3)
 @pytest.mark.parametrize("gradient_kind", ["full", "labels"])
-def test_drawn_networks_follow_the_map(gradient_kind, seed):
+def test_drawn_networks_follow_the_map(gradient_kind, seed, on_file):
     """Weight on β⋆ times A, |w|² and E r² before the last step: 3 checks, k = 5, 8 seeds, 4 % floor: 2 false alarms in 1,000."""
     p = problem(gradient=gradient_kind, steps=3, step=Step(constant=1, exponent=0.15))
-    measured = []
-    for s in seeds_from(seed, 8):
+
+    def drawn(s):
         network, star = draw_network(p, s), draw_teacher(p, s)
         A = network.a * np.sqrt(p.N)
         *_, before, W = weights_path(p, network, s, p.eta)
         r = gradient(p, type(network)(before, network.a), step_batch(p, s)).residual
-        measured.append([(W @ star * A).mean(), (W**2).sum(1).mean(), np.mean(r**2)])
+        return [(W @ star * A).mean(), (W**2).sum(1).mean(), np.mean(r**2)]
+
+    key = key_of("drawn networks, one batch", p.to_dict())
+    measured = on_file(key, seeds_from(seed, 8), lambda seeds: [drawn(s) for s in seeds])
     path = travel(p)
     end = path.end
     theory = [end.weight @ (end.L[:, 0] * end.A), end.weight @ (end.v + (end.L**2).sum(1)), path.powers[-1]]

@@ -105,6 +105,7 @@ def test_derivatives_match_finite_differences():
     np.testing.assert_allclose(slope, (above - below) / (2 * step), rtol=1e-5)
 
 
+@pytest.mark.statistical(rate=3e-3)
 @pytest.mark.parametrize(
     "changes",
     [
@@ -141,6 +142,7 @@ def test_a_reused_batch_costs_what_another_simulator_measured(gradient, alpha, m
         np.testing.assert_allclose(again / fresh, ratio, rtol=0.035)
 
 
+@pytest.mark.statistical(rate=3e-3)
 def test_simulated_reused_batches_agree(seed):
     """As above."""
     p = problem(n=400, d=200, N=500, noise=0.5, teacher=(0, 1, 0.3), batch="reused", steps=4, step=Step(exponent=0.15))

@@ -187,11 +187,11 @@ def test_problem_without_theory_says_why_in_place(page):
 
 
 def test_an_activation_without_a_linear_part_has_numbers_and_no_windows(page):
-    page.goto("/?activation=0,0,0.5&n=100")
+    page.goto("/?activation=0,0,0.5")
     page.locator("#quality[data-settled=true]").wait_for()
     expect(page.locator("#test_error .curve").first).to_be_attached()
     expect(page.locator("#test_error")).not_to_contain_text("window")
-    page.goto("/?n=100")
+    page.goto("/")
     settled(page)
     expect(page.locator("#test_error")).to_contain_text("window")
 

@@ -113,7 +113,7 @@ def test_what_only_python_or_only_a_browser_reads_is_refused(text):
 
 @pytest.mark.parametrize("address", ADDRESSES)
 def test_copied_python_builds_the_same_problem_and_prints_its_numbers(address):
-    problem = read_problem(address | {"n": "100"})
+    problem = read_problem(address | {"n": "20000"})
     printed, names = io.StringIO(), {}
     with contextlib.redirect_stdout(printed):
         exec(as_python(problem), names)
@@ -129,7 +129,7 @@ def test_copied_toml_is_the_same_problem(address):
 
 @pytest.mark.parametrize("address", ADDRESSES)
 def test_copied_command_predicts_the_same(address, capsys):
-    problem = read_problem(address | {"n": "100"})
+    problem = read_problem(address | {"n": "20000"})
     program, *arguments = shlex.split(as_command(problem))
     assert program == "onestride"
     with pytest.raises(SystemExit) as ended:

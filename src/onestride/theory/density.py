@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from onestride._numerics import Array, Float, solve
+from onestride._numerics import Array, Float, inverse, solve
 from onestride.functions import Function
 from onestride.problem import Problem, Step
 from onestride.result import TheoryError
@@ -200,6 +200,13 @@ def _newton(
     return out_rho, out_q, last
 
 
+def _one_row_each(model: Model) -> list[Array]:
+    """X, Y, strength, share and dim of every sector at every p of its law; none where neurons are of several kinds."""
+    laws = [(s, g, share) for s in model.sectors for g, share in zip(s.strength[0], s.share, strict=True)]
+    each = [(s.factors[0][0, 0], s.factors[1][0], g, share, s.dim) for s, g, share in laws if s.factors[1].size]
+    return [np.array(part) for part in zip(*each, strict=True)] if model.weight.size == 1 else []
+
+
 def _equations(model: Model, lam: Array, rho: Array, q: Array) -> tuple[Array, Array]:
     """`equations.residual_and_jacobian` at many λ: residuals (E × m) and Jacobians (E × m × m) of a small model."""
     n, N, rows = model.problem.n, model.problem.N, rho.shape[1]
@@ -208,12 +215,23 @@ def _equations(model: Model, lam: Array, rho: Array, q: Array) -> tuple[Array, A
     column = 1 / q - 1 - D @ model.rest.T
     jacobian = np.zeros((lam.size, rows + q.shape[1], rows + q.shape[1]), complex)
     VV, H, SS = jacobian[:, :rows, :rows], np.repeat(model.rest[None], lam.size, 0).astype(complex), 0.0
-    for sector in model.sectors:
+    if one_row := _one_row_each(model):  # all sectors and strengths at once
+        X, Y, g, share, dim = one_row
+        P, C, on_rows = D @ (Y * Y).T, wq * (X * X * g * N / dim), share * dim / n
+        with np.errstate(all="ignore"):
+            T = 1 / (1 + P * C)
+            CT, KE, S = C * T, X * T, X * X * T * P
+            row = row - (CT * on_rows) @ (Y * Y)
+            column = column - (S @ (share * g))[:, None]
+            VV += ((CT * CT * on_rows) @ np.square(Y[:, :, None] * Y[:, None, :]).reshape(len(Y), -1)).reshape(VV.shape)
+            H += ((KE * KE * share * g) @ (Y * Y))[:, None, :]
+            SS = ((S * S) @ (share * N / dim * g * g))[:, None, None]
+    for sector in () if one_row else model.sectors:
         X, Y = sector.factors
         P, identity = (Y * D[:, None, :]) @ Y.T, np.eye(X.shape[1])
         for g, share in zip(sector.strength.T, sector.share, strict=True):
             C = (X.T * (wq * g * (N / sector.dim))[:, None, :]) @ X
-            T = solve(identity + P @ C, np.broadcast_to(identity, P.shape))
+            T = inverse(identity + P @ C)
             V, KE, S = Y.T @ (C @ T) @ Y, (X @ T) @ Y, X @ (T @ P) @ X.T
             row = row - (share * sector.dim / n) * np.diagonal(V, axis1=1, axis2=2)
             column = column - share * g * np.diagonal(S, axis1=1, axis2=2)

@@ -15,7 +15,7 @@ from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
-from scipy.interpolate import CubicSpline
+from scipy.interpolate import CubicSpline, PPoly
 from scipy.special import roots_hermitenorm
 
 from onestride._numerics import PANEL_NODES, Array, Float, gauss_density
@@ -189,8 +189,13 @@ def smooth_on_lines(f: Function, t: Float[Array, "a u"], v: Float[Array, "a"]) -
     parts = smooth(f, reach[:, None] * line, v[:, None])
     if not all(np.isfinite(part).all() for part in parts):
         return out
-    for j in range(t.shape[0]):
-        spline = CubicSpline(line, np.stack([part[j] for part in parts], axis=1))
-        out[:4, j] = spline(t[j] / reach[j]).T
-        out[4, j] = spline(t[j] / reach[j], 1)[:, 3] * (2 / (v[j] * reach[j]))  # k' = 2e/v
+    together = _AT_ONCE // line.size + 1
+    for first in range(0, t.shape[0], together):
+        # a spline costs more to begin than to make, so those of many lines are made together
+        values = np.stack([part[first : first + together] for part in parts], axis=-1)
+        made: Array = np.moveaxis(CubicSpline(line, values, axis=1).c, 2, 0)
+        for j, c in enumerate(np.ascontiguousarray(made), first):
+            at = t[j] / reach[j]
+            out[:4, j] = PPoly(c, line)(at).T
+            out[4, j] = PPoly(c[..., 3], line)(at, 1) * (2 / (v[j] * reach[j]))  # k' = 2e/v
     return out
