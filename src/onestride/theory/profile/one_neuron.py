@@ -228,13 +228,14 @@ def luck(problem: Problem, state: State, chance: float) -> float:
 def respond(problem: Problem, state: State, u: Float[Array, "u dirs"], length: float = 1.0) -> Response:
     """σ(ℓ·) and its derivatives averaged over the rest of the weights, which sees u with variance v (1 + o(u))."""
     t, v = state.L @ u.T, np.maximum(state.v, SMALLEST)
-    mu, k, k2, e, twisted = smooth_on_lines(_at_length(problem.sigma, length), t, v)
+    f, squared = _at_length(problem.sigma, length), _at_length(_slope_squared(problem.sigma), length)
+    mu, k, k2, e, twisted, square, slope = smooth_on_lines(f, squared, t, v)
     taught = u[:, : state.taught]
+    products = (taught[:, :, None] * taught[:, None, :]).reshape(len(u), -1)
     spread = (u**2).sum(1) - u.shape[1] if state.kappa is None else (u**2 - 1) @ state.kappa
-    off = (taught @ (state.stretched / v[:, None, None]) * taught).sum(2) + spread
+    off = (state.stretched.reshape(v.size, -1) / v[:, None]) @ products.T + spread
     off /= problem.d
-    square, slope = length**2 * smooth_on_lines(_at_length(_slope_squared(problem.sigma), length), t, v)[:2]
-    v = v[:, None]
+    v, square, slope = v[:, None], length**2 * square, length**2 * slope
     return Response(mu + e * off, k + twisted / 2 * (off * v), k2, e, 2 * e / v, twisted, square, slope)
 
 

@@ -179,18 +179,35 @@ def fine_rule(f: Function, halvings: int) -> tuple[Array, Array]:
     return (start[:, None] + piece[:, None] * unit).ravel(), (piece[:, None] * share).ravel()
 
 
-def smooth_on_lines(f: Function, t: Float[Array, "a u"], v: Float[Array, "a"]) -> Float[Array, "5 a u"]:
-    """μ, k, k₂, e (`smooth`) and k'' at many means for each v, by splines through few."""
+def smooth_on_lines(
+    f: Function, other: Function, t: Float[Array, "a u"], v: Float[Array, "a"]
+) -> Float[Array, "7 a u"]:
+    """μ, k, k₂, e (`smooth`) and k'' of f, and μ and k of another function, at many means for each v, by splines through few."""
     reach = np.abs(t).max(1) + 1e-3
-    out, points = np.full((5, *t.shape), np.nan), (2 * reach / np.sqrt(v)).max() / _SPLINE
+    out, points = np.full((7, *t.shape), np.nan), (2 * reach / np.sqrt(v)).max() / _SPLINE
     if not points < _MOST_POINTS:
         return out
     line = np.linspace(-1, 1, 9 + int(np.ceil(points)))
-    parts = smooth(f, reach[:, None] * line, v[:, None])
-    if not all(np.isfinite(part).all() for part in parts):
-        return out
-    for j in range(t.shape[0]):
-        spline = CubicSpline(line, np.stack([part[j] for part in parts], axis=1))
-        out[:4, j] = spline(t[j] / reach[j]).T
-        out[4, j] = spline(t[j] / reach[j], 1)[:, 3] * (2 / (v[j] * reach[j]))  # k' = 2e/v
+    mu, k, k2, e = smooth(f, reach[:, None] * line, v[:, None])
+    parts = np.stack([mu, k, k2, e, *smooth(other, reach[:, None] * line, v[:, None])[:2]])
+    known = [bool(np.isfinite(part).all()) for part in (parts[:4], parts[4:])]
+    parts[np.repeat(known, (4, 2)) == 0] = 0.0
+    for j in range(t.shape[0] if any(known) else 0):
+        _on_spline(CubicSpline(line, parts[:, j].T), t[j] / reach[j], out[:, j])
+        out[4, j] *= 2 / (v[j] * reach[j])  # k' = 2e/v
+    out[np.repeat(known, (5, 2)) == 0] = np.nan
     return out
+
+
+def _on_spline(spline: CubicSpline, x: Float[Array, "u"], out: Float[Array, "7 u"]) -> None:
+    """The first four columns of a spline on a uniform grid, the slope of the fourth and the others; where to look is no search there."""
+    grid, c = spline.x, np.ascontiguousarray(spline.c.transpose(2, 0, 1))
+    at = ((x - grid[0]) * ((grid.size - 1) / (grid[-1] - grid[0]))).astype(np.intp)
+    np.clip(at, 0, grid.size - 2, out=at)
+    beyond = x - grid[at]
+    slope = np.stack([3 * c[3, 0], 2 * c[3, 1], c[3, 2]])
+    for row, column in zip(out, (*c[:4], slope, *c[4:]), strict=True):
+        row[:] = column[0][at]
+        for power in column[1:]:
+            row *= beyond
+            row += power[at]
