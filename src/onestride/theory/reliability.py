@@ -91,9 +91,19 @@ _UNCHECKED = 0.1  # of n or N over d²/2, where the comparison with every degree
 
 
 def mark(
-    problem: Problem, steps: list[Step], ridges: Array, errors: Errors, untrained: Errors, *, every_degree: bool
+    problem: Problem,
+    steps: list[Step],
+    ridges: Array,
+    errors: Errors,
+    untrained: Errors,
+    *,
+    every_degree: bool,
+    asked: bool = False,
 ) -> Errors:
-    """`errors` with the solved cells that are known to be off by more than 5 % marked as such; numbers stay."""
+    """`errors` with the solved cells that are known to be off by more than 5 % marked as such; numbers stay.
+
+    `asked`: whoever calls knows that no step is off whatever the penalty (`known_off`).
+    """
     status, message = errors.status.copy(), errors.message.copy()
     if not (status == Status.SOLVED).any() or failed_assumption(problem.replace(step=Step.none())) is not None:
         return errors
@@ -104,7 +114,7 @@ def mark(
         plain = np.stack([getattr(untrained, name)[0] for name in QUANTITIES])
     for i, step in enumerate(steps):
         stepped = problem.replace(step=step)
-        whole = known_off(stepped)
+        whole = None if asked else known_off(stepped)
         for j in np.flatnonzero(status[i] == Status.SOLVED):
             reason = whole or off_at(stepped, float(ridges[j]), float(errors.test_error[i, j]))
             if reason is None and plain is not None and resolved is not None:

@@ -1,8 +1,9 @@
 """The search of `optimum`: a scan for the valley, then the slopes of the error down to its bottom (`descent`).
 
-One model of the theory serves all penalties; with several steps a model, and even to know whether a step may be trusted, takes seconds.
-So whether it may is asked once of a step, the scan ends where two steps in a row may not, and where on the way to
-them numbers cease to be trusted is looked for only if the error falls that far.
+One model of the theory serves all penalties; with several steps a model, and even to know whether a size of them may be trusted, takes seconds.
+What makes them known to be off grows with their size (58 random problems, 9 sizes each). So that is asked once of a size and not between two
+that may be trusted, but of the best one; the scan ends where two sizes in a row may not, and where numbers cease to be trusted on the way
+to them is looked for only if the error falls that far.
 """
 
 from __future__ import annotations
@@ -74,12 +75,13 @@ class Search:
         axes = self._scan(names)
         if any(axis.name == "eta" and axis.value == 0 for axis in axes):  # no step is best among those tried
             return self.at(**{axis.name: axis.value for axis in axes}), ()
-        axes, ends = self._lowest(axes)
-        if any(axis.name in ends and axis.beyond is not None for axis in axes):  # on into what the scan has not seen
-            axes, ends = self._lowest([axis.wider() for axis in axes])
-        return self.at(**{axis.name: axis.value for axis in axes}), tuple(
-            name for name in names if _FIELD[name] in ends
-        )
+        lowest, ends = self._lowest(axes)
+        if any(axis.name in ends and axis.beyond is not None for axis in lowest):  # on into what the scan has not seen
+            lowest, ends = self._lowest([axis.wider() for axis in lowest])
+        best = self.at(**{axis.name: axis.value for axis in lowest})
+        if self._known_off(best, choose(best, self.method, self.level), surely=True):  # and its neighbours are not
+            return self.over(names)
+        return best, tuple(name for name in names if _FIELD[name] in ends)
 
     def _lowest(self, axes: list[_Axis]) -> tuple[list[_Axis], set[str]]:
         """The axes at the bottom of the valley, and those of them at an end."""
@@ -216,11 +218,13 @@ class Search:
             return np.full(ridges.size, np.inf)
         return self._trusted(at, theory, ridges, theory.errors(at, [at.step], ridges))
 
-    def _known_off(self, at: Problem, theory: Theory) -> bool:
-        """Whether a rule knows the numbers to be off, whatever the penalty; asked once of a step, which may take as long as errors."""
+    def _known_off(self, at: Problem, theory: Theory, *, surely: bool = False) -> bool:
+        """Whether a rule knows the numbers to be off, whatever the penalty."""
         if theory.limit or theory.of_tables:
             return False
         at = at.replace(ridge=1.0)
+        if not surely and self._between_trusted(at):
+            return False
         if at not in self._off:
             try:
                 self._off[at] = failed_assumption(at.replace(step=Step.none())) is None and known_off(at) is not None
@@ -228,13 +232,23 @@ class Search:
                 self._off[at] = True
         return self._off[at]
 
+    def _between_trusted(self, at: Problem) -> bool:
+        """Whether several steps are larger than some that were asked about and smaller than others, none of them off."""
+        samples = at.n, at.step_samples
+        asked = {other.eta: off for other, off in self._off.items() if (other.n, other.step_samples) == samples}
+        below = max((eta for eta in asked if eta <= at.eta), default=None)
+        above = min((eta for eta in asked if eta >= at.eta), default=None)
+        if at.steps == 1 or below is None or above is None:
+            return False
+        return below > 0 and not (asked[below] or asked[above])
+
     def _trusted(self, at: Problem, theory: Theory, ridges: Array, found: Errors) -> Array:
         """The test errors among these; infinite where they are unknown or known to be off."""
         if not (theory.limit or theory.of_tables):
             before = (
                 found if theory.every_degree else theory.errors(at, [Step.none()], ridges)
             )  # what `mark` needs of it
-            found = mark(at, [at.step], ridges, found, before, every_degree=theory.every_degree)
+            found = mark(at, [at.step], ridges, found, before, every_degree=theory.every_degree, asked=True)
         return np.where([status is Status.SOLVED for status in found.status[0]], found.test_error[0], np.inf)
 
     def _why(self) -> str:

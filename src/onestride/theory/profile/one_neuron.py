@@ -235,8 +235,13 @@ def respond(problem: Problem, state: State, u: Float[Array, "u dirs"], length: f
     spread = (u**2).sum(1) - u.shape[1] if state.kappa is None else (u**2 - 1) @ state.kappa
     off = (state.stretched.reshape(v.size, -1) / v[:, None]) @ products.T + spread
     off /= problem.d
-    v, square, slope = v[:, None], length**2 * square, length**2 * slope
-    return Response(mu + e * off, k + twisted / 2 * (off * v), k2, e, 2 * e / v, twisted, square, slope)
+    v = v[:, None]
+    mu += e * off
+    off *= v / 2
+    k += np.multiply(off, twisted, out=off)
+    square *= length**2
+    slope *= length**2
+    return Response(mu, k, k2, e, e * (2 / v), twisted, square, slope)
 
 
 def put_out(problem: Problem, state: State, seen: Response) -> tuple[Array, Array, Array]:

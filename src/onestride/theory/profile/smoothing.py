@@ -192,22 +192,30 @@ def smooth_on_lines(
     parts = np.stack([mu, k, k2, e, *smooth(other, reach[:, None] * line, v[:, None])[:2]])
     known = [bool(np.isfinite(part).all()) for part in (parts[:4], parts[4:])]
     parts[np.repeat(known, (4, 2)) == 0] = 0.0
-    for j in range(t.shape[0] if any(known) else 0):
-        _on_spline(CubicSpline(line, parts[:, j].T), t[j] / reach[j], out[:, j])
-        out[4, j] *= 2 / (v[j] * reach[j])  # k' = 2e/v
+    together = max(_AT_ONCE // (4 * max(t.shape[1], line.size)), 1)
+    for first in range(0, t.shape[0], together):
+        some = slice(first, first + together)
+        spline = CubicSpline(line, np.moveaxis(parts[:, some], -1, 0))
+        _on_spline(spline, t[some] / reach[some, None], out[:, some])
+    out[4] *= (2 / (v * reach))[:, None]  # k' = 2e/v
     out[np.repeat(known, (5, 2)) == 0] = np.nan
     return out
 
 
-def _on_spline(spline: CubicSpline, x: Float[Array, "u"], out: Float[Array, "7 u"]) -> None:
+def _on_spline(spline: CubicSpline, x: Float[Array, "a u"], out: Float[Array, "7 a u"]) -> None:
     """The first four columns of a spline on a uniform grid, the slope of the fourth and the others; where to look is no search there."""
-    grid, c = spline.x, np.ascontiguousarray(spline.c.transpose(2, 0, 1))
+    grid, count = spline.x, len(x)
     at = ((x - grid[0]) * ((grid.size - 1) / (grid[-1] - grid[0]))).astype(np.intp)
     np.clip(at, 0, grid.size - 2, out=at)
     beyond = x - grid[at]
+    at *= count
+    at += np.arange(count)[:, None]
+    c = np.ascontiguousarray(np.moveaxis(spline.c, 2, 0)).reshape(
+        6, 4, -1
+    )  # by part and power; of every interval all a
     slope = np.stack([3 * c[3, 0], 2 * c[3, 1], c[3, 2]])
-    for row, column in zip(out, (*c[:4], slope, *c[4:]), strict=True):
-        row[:] = column[0][at]
-        for power in column[1:]:
+    for row, part in zip(out, (*c[:4], slope, *c[4:]), strict=True):
+        row[:] = part[0][at]
+        for power in part[1:]:
             row *= beyond
             row += power[at]
