@@ -79,7 +79,7 @@ class Search:
         if any(axis.name in ends and axis.beyond is not None for axis in lowest):  # on into what the scan has not seen
             lowest, ends = self._lowest([axis.wider() for axis in lowest])
         best = self.at(**{axis.name: axis.value for axis in lowest})
-        if self._known_off(best, choose(best, self.method, self.level), surely=True):  # and its neighbours are not
+        if self._known_off(best, surely=True):  # and its neighbours are not
             return self.over(names)
         return best, tuple(name for name in names if _FIELD[name] in ends)
 
@@ -119,7 +119,7 @@ class Search:
     def _look(self, here: Problem, moves: list[Move]) -> tuple[float, Array]:
         """The logarithm of the test error and its slopes; infinite where there is none that may be trusted."""
         theory = choose(here, self.method, self.level).searching
-        if theory.slopes is not None and not self._known_off(here, theory):
+        if theory.slopes is not None and not self._known_off(here):
             found, slopes = theory.slopes(here, moves)
             return float(np.log(self._trusted(here, theory, np.array([here.ridge]), found)[0])), slopes
         value, sides = np.log(self.error(here)), [[self.error(at) for at in move[:2]] for move in moves]
@@ -164,12 +164,11 @@ class Search:
 
     def _largest(self, low: float, high: float) -> float:
         """Where the steps end that have a number to be trusted, between one that has and one that has none."""
-        theory = choose(self.problem, self.method, self.level)
-        if not self._known_off(self.at(eta=high), theory):
+        if not self._known_off(self.at(eta=high)):
             return low
         for _ in range(_HALVINGS):
             middle = float(np.sqrt(low * high))
-            low, high = (low, middle) if self._known_off(self.at(eta=middle), theory) else (middle, high)
+            low, high = (low, middle) if self._known_off(self.at(eta=middle)) else (middle, high)
         return low
 
     @property
@@ -191,9 +190,11 @@ class Search:
             return self._errors(self.at(eta=eta), ridges)
 
         steps: list[float] = self._steps().tolist() if "step" in self.names else []
-        rows = dict[float, Array]()
+        rows, off = dict[float, Array](), 0
         for eta in steps:
-            rows[eta] = np.full(ridges.size, np.inf) if self._ends_below(eta, steps) else row(eta)
+            rows[eta] = row(eta) if off < _OFF else np.full(ridges.size, np.inf)
+            if self.problem.steps > 1 and off < _OFF:
+                off = off + 1 if self._known_off(self.at(eta=eta)) else 0
         if self._of_rows and rows:  # the steps between, beside the best of all and the best at the penalty given
             best = {min(rows, key=lambda eta: float(rows[eta][some].min())) for some in (slice(None), slice(-1, None))}
             rows |= {eta: row(eta) for eta in {near for at in best for near in (at / 2, 2 * at)} - set(rows)}
@@ -201,33 +202,22 @@ class Search:
         table = [rows[eta] if eta in rows else row(eta) for eta in etas]
         return np.array(etas), ridges, np.array(table)
 
-    def _ends_below(self, eta: float, steps: list[float]) -> bool:
-        """Whether the scan ends before this step: what makes several steps known to be off grows with their size."""
-        below = [step for step in steps if step < eta][-_OFF:]
-        theory = choose(self.problem, self.method, self.level)
-        return (
-            self.problem.steps > 1
-            and len(below) == _OFF
-            and all(self._known_off(self.at(eta=x), theory) for x in below)
-        )
-
     def _errors(self, at: Problem, ridges: Array) -> Array:
         """Test errors at these penalties; infinite where they are unknown or known to be off."""
         theory = choose(at, self.method, self.level).searching
-        if self._known_off(at, theory):
+        if self._known_off(at):
             return np.full(ridges.size, np.inf)
         return self._trusted(at, theory, ridges, theory.errors(at, [at.step], ridges))
 
-    def _known_off(self, at: Problem, theory: Theory, *, surely: bool = False) -> bool:
-        """Whether a rule knows the numbers to be off, whatever the penalty."""
-        if theory.limit or theory.of_tables:
-            return False
-        at = at.replace(ridge=1.0)
-        if not surely and self._between_trusted(at):
+    def _known_off(self, at: Problem, *, surely: bool = False) -> bool:
+        """Whether there is no number, or a rule knows it to be off, whatever the penalty."""
+        theory, at = choose(at, self.method, self.level), at.replace(ridge=1.0)
+        if theory.limit or theory.of_tables or (not surely and self._between_trusted(at)):
             return False
         if at not in self._off:
             try:
-                self._off[at] = failed_assumption(at.replace(step=Step.none())) is None and known_off(at) is not None
+                before = failed_assumption(at.replace(step=Step.none()))
+                self._off[at] = theory.domain(at) is not None or (before is None and known_off(at) is not None)
             except TheoryError:  # a step out of range
                 self._off[at] = True
         return self._off[at]
