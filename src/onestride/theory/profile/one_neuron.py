@@ -49,6 +49,7 @@ _FEWEST = 5  # nodes of A that make a law of them; a readout of ±1 has two
 _NOISES = 3  # directions of noise that are followed
 _STAR = {1: 31, 2: 25, 3: 17}  # nodes of each coordinate along the teacher
 _UNSEEN = 0.05  # weights along a direction, over a row's length, below which it is all but none
+_ODD = 1e-6  # mean of ψ, whose square has the mean 1, below which it is rounding
 _LEAST = 1e-9  # probability of a node that is kept where the teacher has several
 _MOST_NODES = 2 * 10**5  # of all coordinates and lengths together, for every node of A: 1 GiB, four seconds a step
 DIVERGED = 1000.0  # growth of the residual's power from which on neurons are not followed
@@ -120,7 +121,7 @@ class Bend(NamedTuple):
 
     @classmethod
     def of(cls, state: State, seen: Seen) -> Bend:
-        """The leading one of the functions k'_A over the neurons; ψ = 1 before the first step, odd where σ and the labels are."""
+        """The leading one of the functions k'_A over the neurons; ψ = 1 before the first step, and without a mean where σ and the labels are odd."""
         share, bent = seen.w * seen.power, seen.response.bent
         root = np.sqrt(share / max(float(share.sum()), 1e-300))
         over = np.sqrt(state.weight) * state.A
@@ -130,8 +131,9 @@ class Bend(NamedTuple):
         if not size > 1e-9:
             return cls(np.zeros_like(state.A), np.ones_like(root))
         psi = (over * answers) @ bent / size**2
-        psi *= np.sign(root**2 @ psi) or 1.0
-        return cls(bent @ (root**2 * psi), psi)
+        by, mean = bent @ (root**2 * psi), float(root**2 @ psi)
+        sign = np.sign(mean if abs(mean) > _ODD else (state.weight * state.A**3) @ by) or 1.0  # alike in every step
+        return cls(sign * by, sign * psi)
 
     def common(self, state: State) -> float:
         """κ, its size over the neurons; steps count alike where it vanishes."""
