@@ -87,6 +87,9 @@ _TIED = 0.45
 _NOT_NOISE = 3.0
 _STRETCHED, _STRETCHED_ALONE, _BENT = 0.05, 0.015, 0.15
 _OWN_TAILS, _OWN, _OVERSHOT = 0.02, 0.3, 2.0  # of a row's own share of the gradient
+OFF_IN_A_ROW = (
+    2  # sizes of several steps that are known to be off, after which larger ones need not be asked about (`search`)
+)
 _UNCHECKED = 0.1  # of n or N over d²/2, where the comparison with every degree has no solution
 
 

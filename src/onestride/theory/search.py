@@ -23,12 +23,11 @@ from onestride.theory.descent import descend
 from onestride.theory.predict import predict
 from onestride.theory.profile.strength import Level
 from onestride.theory.registry import Method, Move, Theory, choose
-from onestride.theory.reliability import known_off, mark
+from onestride.theory.reliability import OFF_IN_A_ROW, known_off, mark
 
 RIDGES = (1e-6, 1e3)  # penalties looked at
 SHARES = (0.02, 0.98)  # of the samples that go to the step
 _STEPS = 9  # sizes of the step in the scan, from 1/10 to 30√n
-_OFF = 2  # of several steps: so many sizes in a row that are known to be off, and larger ones are not looked at
 _PENALTIES = np.geomspace(1e-4, 1e2, 5)
 _SPLITS = (0.1, 0.3, 0.5, 0.7, 0.9)
 _APART = 1e-3  # of two problems that a slope compares, in the logarithms
@@ -192,8 +191,8 @@ class Search:
         steps: list[float] = self._steps().tolist() if "step" in self.names else []
         rows, off = dict[float, Array](), 0
         for eta in steps:
-            rows[eta] = row(eta) if off < _OFF else np.full(ridges.size, np.inf)
-            if self.problem.steps > 1 and off < _OFF:
+            rows[eta] = row(eta) if off < OFF_IN_A_ROW else np.full(ridges.size, np.inf)
+            if self.problem.steps > 1 and off < OFF_IN_A_ROW:
                 off = off + 1 if self._known_off(self.at(eta=eta)) else 0
         if self._of_rows and rows:  # the steps between, beside the best of all and the best at the penalty given
             best = {min(rows, key=lambda eta: float(rows[eta][some].min())) for some in (slice(None), slice(-1, None))}

@@ -43,7 +43,7 @@ from onestride.theory.profile.gradient_noise import (
 )
 from onestride.theory.profile.lengths import FEW, length_rule
 from onestride.theory.profile.neurons import normal_rule, readout_rule
-from onestride.theory.profile.smoothing import SMALLEST, smooth_on_lines
+from onestride.theory.profile.smoothing import SMALLEST, points_on_lines, smooth_on_lines
 
 _FEWEST = 5  # nodes of A that make a law of them; a readout of ±1 has two
 _NOISES = 3  # directions of noise that are followed
@@ -52,6 +52,7 @@ _UNSEEN = 0.05  # weights along a direction, over a row's length, below which it
 _ODD = 1e-6  # mean of ψ, whose square has the mean 1, below which it is rounding
 _LEAST = 1e-9  # probability of a node that is kept where the teacher has several
 _MOST_NODES = 2 * 10**5  # of all coordinates and lengths together, for every node of A: 1 GiB, four seconds a step
+_MOST_POINTS = 5e3, 1e5  # of a smoothed activation, and all steps together: neurons a hundred times as long in 20 steps
 DIVERGED = 1000.0  # growth of the residual's power from which on neurons are not followed
 
 
@@ -230,20 +231,18 @@ def luck(problem: Problem, state: State, chance: float) -> float:
 def respond(problem: Problem, state: State, u: Float[Array, "u dirs"], length: float = 1.0) -> Response:
     """σ(ℓ·) and its derivatives averaged over the rest of the weights, which sees u with variance v (1 + o(u))."""
     t, v = state.L @ u.T, np.maximum(state.v, SMALLEST)
+    if problem.gradient == "labels" and points_on_lines(t, v) > max(_MOST_POINTS[0], _MOST_POINTS[1] / problem.steps):
+        told = f"weights of {np.sqrt((state.L**2).sum(1).max()):.2g} of their length"
+        raise TheoryError(f"the {problem.steps} steps give neurons {told}, too large for so many steps to be followed")
     f, squared = _at_length(problem.sigma, length), _at_length(_slope_squared(problem.sigma), length)
     mu, k, k2, e, twisted, square, slope = smooth_on_lines(f, squared, t, v)
-    taught = u[:, : state.taught]
-    products = (taught[:, :, None] * taught[:, None, :]).reshape(len(u), -1)
     spread = (u**2).sum(1) - u.shape[1] if state.kappa is None else (u**2 - 1) @ state.kappa
-    off = (state.stretched.reshape(v.size, -1) / v[:, None]) @ products.T + spread
-    off /= problem.d
+    products = (u[:, : state.taught, None] * u[:, None, : state.taught]).reshape(len(u), -1)
+    off = ((state.stretched.reshape(v.size, -1) / v[:, None]) @ products.T + spread) / problem.d
     v = v[:, None]
     mu += e * off
-    off *= v / 2
-    k += np.multiply(off, twisted, out=off)
-    square *= length**2
-    slope *= length**2
-    return Response(mu, k, k2, e, e * (2 / v), twisted, square, slope)
+    k += off * (v / 2) * twisted
+    return Response(mu, k, k2, e, e * (2 / v), twisted, length**2 * square, length**2 * slope)
 
 
 def put_out(problem: Problem, state: State, seen: Response) -> tuple[Array, Array, Array]:

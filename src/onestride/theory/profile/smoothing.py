@@ -179,12 +179,17 @@ def fine_rule(f: Function, halvings: int) -> tuple[Array, Array]:
     return (start[:, None] + piece[:, None] * unit).ravel(), (piece[:, None] * share).ravel()
 
 
+def points_on_lines(t: Float[Array, "a u"], v: Float[Array, "a"]) -> float:
+    """How many points each v takes."""
+    return float((2 * (np.abs(t).max(1) + 1e-3) / np.sqrt(v)).max() / _SPLINE)
+
+
 def smooth_on_lines(
     f: Function, other: Function, t: Float[Array, "a u"], v: Float[Array, "a"]
 ) -> Float[Array, "7 a u"]:
     """μ, k, k₂, e (`smooth`) and k'' of f, and μ and k of another function, at many means for each v, by splines through few."""
-    reach = np.abs(t).max(1) + 1e-3
-    out, points = np.full((7, *t.shape), np.nan), (2 * reach / np.sqrt(v)).max() / _SPLINE
+    reach, points = np.abs(t).max(1) + 1e-3, points_on_lines(t, v)
+    out = np.full((7, *t.shape), np.nan)
     if not points < _MOST_POINTS:
         return out
     line = np.linspace(-1, 1, 9 + int(np.ceil(points)))
