@@ -29,6 +29,7 @@ _AT_ONCE = 100_000  # values held at a time: a few arrays of so many fit into th
 SMALLEST = 0.01  # variance
 LARGEST_REACH = 2.0**15  # pre-activations beyond this are refused
 _SPLINE = 0.2  # distance of the nodes of a smoothed function, in standard deviations: interpolated to 1e-5
+_MANY_POINTS = 500  # of such a spline, from which on neurons have more or fewer of them
 _MOST_POINTS = 1e6  # of such a spline: neurons that far out are beyond any theory
 
 
@@ -179,19 +180,32 @@ def fine_rule(f: Function, halvings: int) -> tuple[Array, Array]:
     return (start[:, None] + piece[:, None] * unit).ravel(), (piece[:, None] * share).ravel()
 
 
-def points_on_lines(t: Float[Array, "a u"], v: Float[Array, "a"]) -> float:
-    """How many points each v takes."""
-    return float((2 * (np.abs(t).max(1) + 1e-3) / np.sqrt(v)).max() / _SPLINE)
+def points_on_lines(t: Float[Array, "a u"], v: Float[Array, "a"]) -> Float[Array, "a"]:
+    """How many points of a spline each v takes."""
+    return 2 * (np.abs(t).max(1) + 1e-3) / np.sqrt(v) / _SPLINE
 
 
 def smooth_on_lines(
     f: Function, other: Function, t: Float[Array, "a u"], v: Float[Array, "a"]
 ) -> Float[Array, "7 a u"]:
     """μ, k, k₂, e (`smooth`) and k'' of f, and μ and k of another function, at many means for each v, by splines through few."""
-    reach, points = np.abs(t).max(1) + 1e-3, points_on_lines(t, v)
-    out = np.full((7, *t.shape), np.nan)
-    if not points < _MOST_POINTS:
+    out, points = np.full((7, *t.shape), np.nan), points_on_lines(t, v)
+    if not points.max() < _MOST_POINTS:
         return out
+    octave = np.floor(
+        np.log2(np.maximum(points / _MANY_POINTS, 0.5))
+    )  # where they are many, each its own, to a factor of two
+    for one in np.unique(octave):
+        some = octave == one
+        out[:, some] = _on_equal_lines(f, other, t[some], v[some], float(points[some].max()))
+    return out
+
+
+def _on_equal_lines(
+    f: Function, other: Function, t: Float[Array, "a u"], v: Float[Array, "a"], points: float
+) -> Float[Array, "7 a u"]:
+    """The same with as many points for every v."""
+    reach, out = np.abs(t).max(1) + 1e-3, np.full((7, *t.shape), np.nan)
     line = np.linspace(-1, 1, 9 + int(np.ceil(points)))
     mu, k, k2, e = smooth(f, reach[:, None] * line, v[:, None])
     parts = np.stack([mu, k, k2, e, *smooth(other, reach[:, None] * line, v[:, None])[:2]])
