@@ -137,10 +137,10 @@ def _exponents(problem: Problem) -> dict[float, float]:
     found, off = dict[float, float](), 0
     for m in STEP_FACTORS:
         at = problem.step.exponent + float(np.log(m) / np.log(problem.n))
-        better = off < OFF_IN_A_ROW and _may_be_better(problem.at(exponent=at))
-        off = 0 if better else off + (problem.steps > 1)
-        if m == 1 or better:
-            found[m] = at
+        if m == 1 or (off < OFF_IN_A_ROW and _may_be_better(problem.at(exponent=at))):
+            found[m], off = at, off if m == 1 else 0
+        elif problem.steps > 1:
+            off += 1
     return found
 
 

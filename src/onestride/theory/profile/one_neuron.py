@@ -231,9 +231,8 @@ def luck(problem: Problem, state: State, chance: float) -> float:
 def respond(problem: Problem, state: State, u: Float[Array, "u dirs"], length: float = 1.0) -> Response:
     """σ(ℓ·) and its derivatives averaged over the rest of the weights, which sees u with variance v (1 + o(u))."""
     t, v = state.L @ u.T, np.maximum(state.v, SMALLEST)
-    if problem.gradient == "labels" and points_on_lines(t, v).max() > max(
-        _MOST_POINTS[0], _MOST_POINTS[1] / problem.steps
-    ):
+    most = max(_MOST_POINTS[0], _MOST_POINTS[1] / problem.steps)
+    if problem.gradient == "labels" and points_on_lines(t, v).max() > most:  # the literal one diverges before
         told = f"weights of {np.sqrt((state.L**2).sum(1).max()):.2g} of their length"
         raise TheoryError(f"the {problem.steps} steps give neurons {told}, too large for so many steps to be followed")
     f, squared = _at_length(problem.sigma, length), _at_length(_slope_squared(problem.sigma), length)
