@@ -17,7 +17,7 @@ from onestride.theory.optimal import optimal_ridge
 from onestride.theory.outliers import find_outliers
 from onestride.theory.plateau import window
 from onestride.theory.predict import predict_grid
-from onestride.theory.reliability import known_off
+from onestride.theory.reliability import OFF_IN_A_ROW, known_off
 from onestride.theory.spectrum import Spectrum, spectrum
 from onestride.theory.table.errors import refused
 
@@ -134,8 +134,14 @@ def _exponents(problem: Problem) -> dict[float, float]:
     if problem.eta == 0:
         return {1.0: problem.step.exponent}
     # a factor m of the step's size is log m/log n more in its exponent
-    found = {m: problem.step.exponent + float(np.log(m) / np.log(problem.n)) for m in STEP_FACTORS}
-    return {m: at for m, at in found.items() if m == 1 or _may_be_better(problem.at(exponent=at))}
+    found, off = dict[float, float](), 0
+    for m in STEP_FACTORS:
+        at = problem.step.exponent + float(np.log(m) / np.log(problem.n))
+        if m == 1 or (off < OFF_IN_A_ROW and _may_be_better(problem.at(exponent=at))):
+            found[m], off = at, off if m == 1 else 0
+        elif problem.steps > 1:
+            off += 1
+    return found
 
 
 def _may_be_better(problem: Problem) -> bool:

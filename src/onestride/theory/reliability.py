@@ -96,13 +96,26 @@ _STRETCHED, _STRETCHED_ALONE, _BENT = (
     0.15,
 )  # of Gaussian readouts, and of those of one size
 _OWN_TAILS, _OWN, _OVERSHOT = 0.02, 0.3, 2.0  # of a row's own share of the gradient
+OFF_IN_A_ROW = (
+    2  # sizes of several steps that are known to be off, after which larger ones need not be asked about (`search`)
+)
 _UNCHECKED = 0.1  # of n or N over d²/2, where the comparison with every degree has no solution
 
 
 def mark(
-    problem: Problem, steps: list[Step], ridges: Array, errors: Errors, untrained: Errors, *, every_degree: bool
+    problem: Problem,
+    steps: list[Step],
+    ridges: Array,
+    errors: Errors,
+    untrained: Errors,
+    *,
+    every_degree: bool,
+    asked: bool = False,
 ) -> Errors:
-    """`errors` with the solved cells that are known to be off by more than 5 % marked as such; numbers stay."""
+    """`errors` with the solved cells that are known to be off by more than 5 % marked as such; numbers stay.
+
+    `asked`: whoever calls knows that no step is off whatever the penalty (`known_off`).
+    """
     status, message = errors.status.copy(), errors.message.copy()
     if not (status == Status.SOLVED).any() or failed_assumption(problem.replace(step=Step.none())) is not None:
         return errors
@@ -113,7 +126,7 @@ def mark(
         plain = np.stack([getattr(untrained, name)[0] for name in QUANTITIES])
     for i, step in enumerate(steps):
         stepped = problem.replace(step=step)
-        whole = known_off(stepped)
+        whole = None if asked else known_off(stepped)
         for j in np.flatnonzero(status[i] == Status.SOLVED):
             reason = whole or off_at(stepped, float(ridges[j]), float(errors.test_error[i, j]))
             if reason is None and plain is not None and resolved is not None:

@@ -34,10 +34,15 @@ def build_model(
     """Set up the profile theory for `problem` (its ridge plays no part: `solve` takes λ), of several draws the likeliest alone if asked for."""
     level = level_name(level)
     if level == "degrees":
-        count, least = 2 * round(3 * nodes / 8) + 1, min_weight or 1e-7
+        count, least = _every_degree_nodes(nodes), min_weight or 1e-7
         functions, likeliest = (problem.sigma, problem.target), likeliest and not problem.law.isotropic
         return _every_degree(problem.replace(ridge=1.0), *functions, count, least, likeliest)  # pyright: ignore[reportArgumentType]
     return classic.build(problem, level, nodes=nodes, min_weight=min_weight or 1e-12)
+
+
+def _every_degree_nodes(nodes: int) -> int:
+    """Nodes of A with every degree."""
+    return 2 * round(3 * nodes / 8) + 1
 
 
 @lru_cache(maxsize=8)
@@ -83,7 +88,7 @@ def try_model(
     if reason is None and level_name(level) != BEST_LEVEL:
         reason = needs_identity(problem, f"level={level!r}")
     try:
-        diverged = reason is None and several and not travel(problem).grown <= DIVERGED
+        diverged = reason is None and several and not travel(problem, _every_degree_nodes(nodes)).grown <= DIVERGED
     except TheoryError as error:
         return Ending(Status.NOT_CONVERGED, str(error))
     if diverged:

@@ -27,7 +27,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import NamedTuple
+from typing import NamedTuple, TypeGuard
 
 import numpy as np
 
@@ -54,6 +54,7 @@ from onestride.theory.profile.higher import Stretched, higher_sector, seen_by
 from onestride.theory.profile.lengths import length_rule
 from onestride.theory.profile.moves import Moves, one_step
 from onestride.theory.profile.neurons import LearnedDirection, normal_rule, resolution
+from onestride.theory.profile.one_neuron import Path
 from onestride.theory.profile.sectors import (
     Coupled,
     Means,
@@ -107,17 +108,23 @@ def _of_draw(problem: Problem, case: tuple[float, Sigma], several: bool, nodes: 
         at = directions(problem, sigma)
         return Builder(problem, at, one_step(problem, at, count), count, min_weight, chance).model
     follow = travel_turned if problem.law.isotropic else travel  # which keeps them
-    mean = follow(problem)
+    mean = follow(problem) if several else None
     steep = isinstance(mean, Course) and mean.saturates
     counts = after_steps(nodes, p, every=steep or not several)
     # a drawn teacher with which descent diverges has the one of mean energies in its place, with which it does not
-    drawn = travel_turned(problem, counts.readouts, sigma) if several else follow(problem, nodes)
-    course = next((c for c in (drawn, mean) if isinstance(c, Course) and c.residual is not None), None)
-    if course is None:
+    course = travel_turned(problem, counts.readouts, sigma) if several else follow(problem, nodes)
+    if not _followed(course):
+        course = mean or follow(problem)
+    if not _followed(course):
         return build_untrained(problem, sigma)
     at, moves = course_directions(problem, course)
     rows, chance = (counts.rows, counts.chance) if len(at.rows) > 1 else (nodes, p)
     return Builder(problem, at, moves, rows, min_weight, chance).model
+
+
+def _followed(path: Path) -> TypeGuard[Course]:
+    """Whether the neurons were followed to the end."""
+    return isinstance(path, Course) and path.residual is not None
 
 
 def degrees_resolved(D: int, largest: float, second: float) -> int:

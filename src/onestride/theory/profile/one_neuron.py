@@ -43,14 +43,16 @@ from onestride.theory.profile.gradient_noise import (
 )
 from onestride.theory.profile.lengths import FEW, length_rule
 from onestride.theory.profile.neurons import normal_rule, readout_rule
-from onestride.theory.profile.smoothing import SMALLEST, smooth_on_lines
+from onestride.theory.profile.smoothing import SMALLEST, points_on_lines, smooth_on_lines
 
 _FEWEST = 5  # nodes of A that make a law of them; a readout of ±1 has two
 _NOISES = 3  # directions of noise that are followed
 _STAR = {1: 31, 2: 25, 3: 17}  # nodes of each coordinate along the teacher
 _UNSEEN = 0.05  # weights along a direction, over a row's length, below which it is all but none
+_ODD = 1e-6  # mean of ψ, whose square has the mean 1, below which it is rounding
 _LEAST = 1e-9  # probability of a node that is kept where the teacher has several
 _MOST_NODES = 2 * 10**5  # of all coordinates and lengths together, for every node of A: 1 GiB, four seconds a step
+_MOST_POINTS = 5e3, 1e5  # of a smoothed activation, and all steps together: neurons a hundred times as long in 20 steps
 DIVERGED = 1000.0  # growth of the residual's power from which on neurons are not followed
 
 
@@ -120,7 +122,7 @@ class Bend(NamedTuple):
 
     @classmethod
     def of(cls, state: State, seen: Seen) -> Bend:
-        """The leading one of the functions k'_A over the neurons; ψ = 1 before the first step, odd where σ and the labels are."""
+        """The leading one of the functions k'_A over the neurons; ψ = 1 before the first step, and without a mean where σ and the labels are odd."""
         share, bent = seen.w * seen.power, seen.response.bent
         root = np.sqrt(share / max(float(share.sum()), 1e-300))
         over = np.sqrt(state.weight) * state.A
@@ -130,8 +132,9 @@ class Bend(NamedTuple):
         if not size > 1e-9:
             return cls(np.zeros_like(state.A), np.ones_like(root))
         psi = (over * answers) @ bent / size**2
-        psi *= np.sign(root**2 @ psi) or 1.0
-        return cls(bent @ (root**2 * psi), psi)
+        by, mean = bent @ (root**2 * psi), float(root**2 @ psi)
+        sign = np.sign(mean if abs(mean) > _ODD else (state.weight * state.A**3) @ by) or 1.0  # alike in every step
+        return cls(sign * by, sign * psi)
 
     def common(self, state: State) -> float:
         """κ, its size over the neurons; steps count alike where it vanishes."""
@@ -228,14 +231,19 @@ def luck(problem: Problem, state: State, chance: float) -> float:
 def respond(problem: Problem, state: State, u: Float[Array, "u dirs"], length: float = 1.0) -> Response:
     """σ(ℓ·) and its derivatives averaged over the rest of the weights, which sees u with variance v (1 + o(u))."""
     t, v = state.L @ u.T, np.maximum(state.v, SMALLEST)
-    mu, k, k2, e, twisted = smooth_on_lines(_at_length(problem.sigma, length), t, v)
-    taught = u[:, : state.taught]
+    most = max(_MOST_POINTS[0], _MOST_POINTS[1] / problem.steps)
+    if problem.gradient == "labels" and points_on_lines(t, v).max() > most:  # the literal one diverges before
+        told = f"weights of {np.sqrt((state.L**2).sum(1).max()):.2g} of their length"
+        raise TheoryError(f"the {problem.steps} steps give neurons {told}, too large for so many steps to be followed")
+    f, squared = _at_length(problem.sigma, length), _at_length(_slope_squared(problem.sigma), length)
+    mu, k, k2, e, twisted, square, slope = smooth_on_lines(f, squared, t, v)
     spread = (u**2).sum(1) - u.shape[1] if state.kappa is None else (u**2 - 1) @ state.kappa
-    off = (taught @ (state.stretched / v[:, None, None]) * taught).sum(2) + spread
-    off /= problem.d
-    square, slope = length**2 * smooth_on_lines(_at_length(_slope_squared(problem.sigma), length), t, v)[:2]
+    products = (u[:, : state.taught, None] * u[:, None, : state.taught]).reshape(len(u), -1)
+    off = ((state.stretched.reshape(v.size, -1) / v[:, None]) @ products.T + spread) / problem.d
     v = v[:, None]
-    return Response(mu + e * off, k + twisted / 2 * (off * v), k2, e, 2 * e / v, twisted, square, slope)
+    mu += e * off
+    k += off * (v / 2) * twisted
+    return Response(mu, k, k2, e, e * (2 / v), twisted, length**2 * square, length**2 * slope)
 
 
 def put_out(problem: Problem, state: State, seen: Response) -> tuple[Array, Array, Array]:

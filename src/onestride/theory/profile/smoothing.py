@@ -15,7 +15,7 @@ from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
-from scipy.interpolate import CubicSpline, PPoly
+from scipy.interpolate import CubicSpline
 from scipy.special import roots_hermitenorm
 
 from onestride._numerics import PANEL_NODES, Array, Float, gauss_density
@@ -29,6 +29,7 @@ _AT_ONCE = 100_000  # values held at a time: a few arrays of so many fit into th
 SMALLEST = 0.01  # variance
 LARGEST_REACH = 2.0**15  # pre-activations beyond this are refused
 _SPLINE = 0.2  # distance of the nodes of a smoothed function, in standard deviations: interpolated to 1e-5
+_MANY_POINTS = 500  # of such a spline, from which on neurons have more or fewer of them
 _MOST_POINTS = 1e6  # of such a spline: neurons that far out are beyond any theory
 
 
@@ -179,23 +180,61 @@ def fine_rule(f: Function, halvings: int) -> tuple[Array, Array]:
     return (start[:, None] + piece[:, None] * unit).ravel(), (piece[:, None] * share).ravel()
 
 
-def smooth_on_lines(f: Function, t: Float[Array, "a u"], v: Float[Array, "a"]) -> Float[Array, "5 a u"]:
-    """μ, k, k₂, e (`smooth`) and k'' at many means for each v, by splines through few."""
-    reach = np.abs(t).max(1) + 1e-3
-    out, points = np.full((5, *t.shape), np.nan), (2 * reach / np.sqrt(v)).max() / _SPLINE
-    if not points < _MOST_POINTS:
+def points_on_lines(t: Float[Array, "a u"], v: Float[Array, "a"]) -> Float[Array, "a"]:
+    """How many points of a spline each v takes."""
+    return 2 * (np.abs(t).max(1) + 1e-3) / np.sqrt(v) / _SPLINE
+
+
+def smooth_on_lines(
+    f: Function, other: Function, t: Float[Array, "a u"], v: Float[Array, "a"]
+) -> Float[Array, "7 a u"]:
+    """μ, k, k₂, e (`smooth`) and k'' of f, and μ and k of another function, at many means for each v, by splines through few."""
+    out, points = np.full((7, *t.shape), np.nan), points_on_lines(t, v)
+    if not points.max() < _MOST_POINTS:
         return out
-    line = np.linspace(-1, 1, 9 + int(np.ceil(points)))
-    parts = smooth(f, reach[:, None] * line, v[:, None])
-    if not all(np.isfinite(part).all() for part in parts):
-        return out
-    together = _AT_ONCE // line.size + 1
-    for first in range(0, t.shape[0], together):
-        # a spline costs more to begin than to make, so those of many lines are made together
-        values = np.stack([part[first : first + together] for part in parts], axis=-1)
-        made: Array = np.moveaxis(CubicSpline(line, values, axis=1).c, 2, 0)
-        for j, c in enumerate(np.ascontiguousarray(made), first):
-            at = t[j] / reach[j]
-            out[:4, j] = PPoly(c, line)(at).T
-            out[4, j] = PPoly(c[..., 3], line)(at, 1) * (2 / (v[j] * reach[j]))  # k' = 2e/v
+    octave = np.floor(
+        np.log2(np.maximum(points / _MANY_POINTS, 0.5))
+    )  # where they are many, each its own, to a factor of two
+    for one in np.unique(octave):
+        some = octave == one
+        out[:, some] = _on_equal_lines(f, other, t[some], v[some], float(points[some].max()))
     return out
+
+
+def _on_equal_lines(
+    f: Function, other: Function, t: Float[Array, "a u"], v: Float[Array, "a"], points: float
+) -> Float[Array, "7 a u"]:
+    """The same with as many points for every v."""
+    reach, out = np.abs(t).max(1) + 1e-3, np.full((7, *t.shape), np.nan)
+    line = np.linspace(-1, 1, 9 + int(np.ceil(points)))
+    mu, k, k2, e = smooth(f, reach[:, None] * line, v[:, None])
+    parts = np.stack([mu, k, k2, e, *smooth(other, reach[:, None] * line, v[:, None])[:2]])
+    known = [bool(np.isfinite(part).all()) for part in (parts[:4], parts[4:])]
+    parts[np.repeat(known, (4, 2)) == 0] = 0.0
+    together = max(_AT_ONCE // (4 * max(t.shape[1], line.size)), 1)
+    for first in range(0, t.shape[0], together):
+        some = slice(first, first + together)
+        spline = CubicSpline(line, np.moveaxis(parts[:, some], -1, 0))
+        _on_spline(spline, t[some] / reach[some, None], out[:, some])
+    out[4] *= (2 / (v * reach))[:, None]  # k' = 2e/v
+    out[np.repeat(known, (5, 2)) == 0] = np.nan
+    return out
+
+
+def _on_spline(spline: CubicSpline, x: Float[Array, "a u"], out: Float[Array, "7 a u"]) -> None:
+    """The first four columns of a spline on a uniform grid, the slope of the fourth and the others; where to look is no search there."""
+    grid, count = spline.x, len(x)
+    at = ((x - grid[0]) * ((grid.size - 1) / (grid[-1] - grid[0]))).astype(np.intp)
+    np.clip(at, 0, grid.size - 2, out=at)
+    beyond = x - grid[at]
+    at *= count
+    at += np.arange(count)[:, None]
+    c = np.ascontiguousarray(np.moveaxis(spline.c, 2, 0)).reshape(
+        6, 4, -1
+    )  # by part and power; of every interval all a
+    slope = np.stack([3 * c[3, 0], 2 * c[3, 1], c[3, 2]])
+    for row, part in zip(out, (*c[:4], slope, *c[4:]), strict=True):
+        row[:] = part[0][at]
+        for power in part[1:]:
+            row *= beyond
+            row += power[at]

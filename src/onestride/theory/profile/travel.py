@@ -42,7 +42,7 @@ def travel(problem: Problem, nodes: int = 31) -> Path:
         raise TheoryError(f"in the course of {steps} of this size numbers leave the range of floating point") from None
 
 
-@lru_cache(maxsize=8)
+@lru_cache(maxsize=16)  # seven sizes of a step on two numbers of nodes (`diagnose`)
 def _travel(problem: Problem, sigma: Function, target: Function, nodes: int) -> Path:
     """The path serves every penalty; the functions are named since a registered name may change its meaning."""
     assert (sigma, target) == (problem.sigma, problem.target)
