@@ -29,6 +29,7 @@ def test_one_factorisation_gives_the_ridge_fit(n):
         np.testing.assert_allclose(found[:, j], [mse + lam * a @ a, mse, np.mean((t - T @ a) ** 2)], rtol=1e-8)
 
 
+@pytest.mark.statistical(rate=3e-3)
 @pytest.mark.long
 def test_what_is_measured_is_what_is_predicted(table, seed):
     """Six draws of rows; the prediction itself is known to 8 % by its 300 rows: three of them, a false-alarm rate of 3e-3."""

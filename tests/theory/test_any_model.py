@@ -80,6 +80,7 @@ def test_the_bulk_of_correlated_inputs_is_that_of_drawn_features(seed):
     assert np.abs((law.cumulative(points) - law.atom) / (1 - law.atom) - at).max() < 0.03
 
 
+@pytest.mark.statistical(rate=2e-4)
 @pytest.mark.long
 @pytest.mark.parametrize("changes", [{"steps": 2}, {"inputs": "power"}], ids=str)
 def test_outliers_of_several_steps_and_of_covariances(changes, seed):

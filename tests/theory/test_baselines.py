@@ -124,6 +124,7 @@ def test_a_baseline_without_a_theory_says_so_and_the_others_stand():
     assert {row.status for name, row in rows.items() if name != "random-features"} == {Status.SOLVED}
 
 
+@pytest.mark.statistical(rate=2e-3)
 def test_linear_ridge_with_a_covariance(seed):
     """Σ = I is the closed form; a covariance with two eigenvalues against ridge regressions, 8 seeds, k = 5, 2 % floor.
 

@@ -61,6 +61,7 @@ def test_every_direction_brings_the_covariance_with_it():
             assert abs(course.frame.inner(unit, other) - (i == j)) < 1e-6
 
 
+@pytest.mark.statistical(rate=2e-3)
 @pytest.mark.parametrize("changes", [{}, {"gradient": "labels", "step": Step(exponent=0.4)}])
 def test_the_weights_of_drawn_networks_follow_the_map(changes, seed):
     """Mean of A s·ω, |ω|² and |Σ^{1/2}ω|² (ω = Σ^{1/2}w) over the neurons: 3 checks, k = 5, 8 seeds, 4 % floor: below 2 in 1,000."""

@@ -72,7 +72,8 @@ def test_one_step_is_the_direction_of_the_gradient():
 def test_the_weights_of_drawn_networks_follow_the_map(changes, seed, on_file):
     """Mean weight on β⋆ times A and A² − 1, |w|² and the largest singular value: 4 checks, k = 5, 8 seeds, 3 % floor.
 
-    A false alarm in 2 of 1,000 runs at most.
+    That of the last is 6 %: a rank-one matrix in noise without a direction has it at ℓ² + b(1 + d/N) + b²d/(Nℓ²), 0.4 % above 100 draws of
+    labels steps and 4.5 % above those of literal ones, whose noise hangs together with A. A false alarm in 2 of 1,000 runs at most.
     """
     p = problem(**changes)
 
@@ -90,9 +91,9 @@ def test_the_weights_of_drawn_networks_follow_the_map(changes, seed, on_file):
     values = np.array(measured)
     for expected, found in zip(theory, values.T[:3], strict=True):
         assert_agrees(float(expected), found, floor=0.03)
-    bulk = np.mean(end.v) / p.d  # the rest adds about (v/d)(1 + 1/λ²…) to a squared singular value above it
-    leading = np.linalg.norm(np.sqrt(end.weight)[:, None] * end.L, 2)
-    assert leading < values[:, 3].mean() < np.sqrt(leading**2 + 4 * bulk * (1 + p.d / p.N))
+    leading, bulk = np.linalg.norm(np.sqrt(end.weight)[:, None] * end.L, 2), np.mean(end.v) / p.d
+    top = np.sqrt(leading**2 + bulk * (1 + p.d / p.N) + bulk**2 * p.d / (p.N * leading**2))
+    assert_agrees(float(top), values[:, 3], floor=0.06)
 
 
 def test_descent_is_stable_up_to_the_bound():
@@ -122,6 +123,7 @@ def test_few_nodes_follow_neurons_that_saturate_at_different_times():
     assert some == pytest.approx(more, rel=5e-3)
 
 
+@pytest.mark.statistical(rate=1e-3)
 def test_the_leading_direction_of_the_weights(seed):
     """(vᵀβ⋆)² after 1 and 3 steps, 8 seeds, k = 5, 2 % floor: a false alarm in 1 of 1,000 runs at most."""
     p = problem(d=100, n=800, N=200, activation="tanh", teacher=(0, 1.0), gradient="labels", noise=0.0, steps=3)

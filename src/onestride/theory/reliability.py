@@ -23,13 +23,13 @@ problems of other inputs; that of degrees is where a block of dimension B_l visi
                one batch): descent beyond its stability bound multiplies whatever is left out
     chance     with several steps, labels whose correlation c⋆₁ with the teacher's direction is below 5 √(E[r²z⋆²]/n_step), what a batch
                shows by chance: later steps make that grow
-    amplified  several steps that move neurons by more than their length, and make their first weights along β⋆ grow by more than 0.15 of
-               it; or three steps and more of such size on one batch
-    luck       several steps whose moves along β⋆ nearly cancel: what batches add to them by chance is above 0.3 of what is left
+    amplified  several steps that move neurons by more than half of their length, and make their first weights along β⋆ grow by more than
+               0.15 of it (three of four such problems were off); or three steps and more on one batch that move them by more than it
+    luck       several steps whose moves along β⋆ nearly cancel: what batches add to them by chance is above 0.2 of what is left
     shrunk     several steps that leave the rest of the weights of more than a tenth of the neurons below half of its variance, as saturating
                neurons do (tanh, n = 8d = 4,000, ten steps of √n on labels z⋆: test error 10 % low; two steps, above half: 0.3 %)
     travelled  several steps on inputs that are not isotropic: neurons moved by more than 1.5 of their length; first weights along the
-               largest eigenvector changed by more than 0.4 of themselves; or a literal gradient with c₁²η above 3 times its bound, on one
+               largest eigenvector changed by more than 0.3 of themselves; or a literal gradient with c₁²η above 3 times its bound, on one
                batch from three steps on above its bound: a few eigenvectors of the batch grow, and of a linear network (power, d = 577, 1.5
                times the bound) the residual's power differs by a half from draw to draw
     further    several steps with several directions or a covariance: weights above 0.25 along directions beyond those resolved

@@ -14,9 +14,9 @@ from onestride.theory.profile.one_neuron import Path
 from onestride.theory.profile.strength import isotropic_noise
 from onestride.theory.profile.travel import stable, travel
 
-_AMPLIFIED = 0.15
-_FAR_BY_STEPS, _TURNED, _BEYOND = 1.5, 0.4, 3.0
-_LUCK = 0.3
+_AMPLIFIED, _FAR = 0.15, 0.5
+_FAR_BY_STEPS, _TURNED, _BEYOND = 1.5, 0.3, 3.0
+_LUCK = 0.2
 _SMALLEST, _SHRUNK = (
     0.5,
     0.1,
@@ -54,7 +54,7 @@ def by_steps(problem: Problem) -> str | None:
         )
     length = float(np.sqrt(end.weight @ (end.L**2).sum(1)))
     amplified = float(np.linalg.norm(changed(path, problem.d), 2))
-    if length > 1 and amplified > _AMPLIFIED:
+    if length > _FAR and amplified > _AMPLIFIED:
         return (
             f"the steps move neurons by {length:.2g} of their length and make their first weights along the teacher grow by "
             f"{amplified:.2g} of it: the noise that comes with that growth is left out"
