@@ -90,10 +90,11 @@ class Weights(NamedTuple):
         moves: Moves,
         which: Int[Array, "k"],
         xi: Float[Array, "k u"],
+        length: Float[Array, "k"],
         weight: Float[Array, "k"],
         gram: Callable[[int], Float[Array, "u u"]],
     ) -> Weights:
-        """The neurons after the steps."""
+        """The neurons after the steps; `length`: wᵀΣw before them relative to its mean."""
         d, lam, A, frame = problem.d, at.sigma.eigenvalues, moves.A[which], at.frame
         nu, noise, kept = moves.quadratic[which], moves.noise[which], moves.kept(lam)
         grown = (kept**2 @ lam / d)[which] + noise * at.sigma.moment(2)
@@ -109,7 +110,7 @@ class Weights(NamedTuple):
         known = Known.of(at, moves, which, first, spread)
         bent = Bent.of(problem, at, A / np.sqrt(problem.N), xi, known)
         theta = moves.learned[which] + np.einsum("kab,kb->ka", L, xi) / np.sqrt(d) + bent.theta
-        aside = _aside(problem, at, A / np.sqrt(problem.N), xi, known, gram)
+        aside = length * _aside(problem, at, A / np.sqrt(problem.N), xi, known, gram)
         # per coordinate that is not one of the rows
         off, v = (d - float(np.trace(gram(1)))) / (d - len(at.rows)), aside * grown + (moves.on[which] ** 2).sum(1)
         strengths = (nu, noise, grown, aside * grown / v, off)

@@ -76,6 +76,7 @@ _ALIKE = 9  # along u, where readouts are alike and nothing else tells neurons a
 _ACROSS = 5  # nodes of z along a spike
 _RADII = 3  # nodes of the length of x
 _FAR = 3.0  # times a row's length: along weights as large z has so many nodes that random lengths leave |g| one
+_ALL_ALIKE = 0.005  # variance of a neuron's length up to which all have one: training errors move by 1 % at most
 _NOISE = 60.0  # a degree is noise when its multiplicity over S₂^l is above this many times max(n, N)
 
 
@@ -144,6 +145,22 @@ def teacher_length(d: int, second: float, along: float, r2: Array) -> tuple[Arra
     return np.sqrt(D * np.maximum(1 + (r2 - 1) * along / second, 0.05)), D
 
 
+class OwnLengths(NamedTuple):
+    """Nodes of a neuron's wᵀΣw and their probabilities; left: the standard deviation that they leave out."""
+
+    nodes: tuple[Float[Array, "s"], Float[Array, "s"]]
+    left: float
+
+
+def own_lengths(problem: Problem, second: float, count: int) -> OwnLengths:
+    """Of mean 1 and variance 2 tr Σ²/d², on the sphere 2 (tr Σ² − d)/d²: so many nodes, or one where it is small."""
+    variance = max(2 * (second - (problem.weights == "sphere")) / problem.d, 0.0)
+    if variance < _ALL_ALIKE:
+        return OwnLengths((np.ones(1), np.ones(1)), float(np.sqrt(variance)))
+    r, weight = radius_rule(2 / variance, count)
+    return OwnLengths((r**2 * variance / 2, weight), 0.0)
+
+
 def build_untrained(problem: Problem, sigma: Sigma) -> Model:
     """The network before the step; a spike of Σ is a coordinate of its own."""
     d, lam, spike = problem.d, sigma.eigenvalues, sigma.spike
@@ -156,8 +173,10 @@ def build_untrained(problem: Problem, sigma: Sigma) -> Model:
     )  # off the spike: coordinates, and what is left of a pre-activation's variance
     second, (taught, frame) = (sigma.moment(2) - top**2 / d) / off**2, before_the_step(sigma)
     along = np.array([[frame.dot(a, b) for b in taught.e] for a in taught.e])
+    own = own_lengths(problem, second * D0 / d, 5)
+    (omega, size), weight = _grid([(omega, weight), own.nodes])
     sphere = problem.weights == "sphere"
-    aside = np.maximum(1 - top / d - (sphere and spike is not None) * (omega**2 - 1) / d, LEAST)
+    aside = size * np.maximum(1 - top / d - (sphere and spike is not None) * (omega**2 - 1) / d, LEAST)
     lengths = length_rule(problem.law.freedom, problem.n)
     r, wr = radius_rule(d / second, 7 if spike is None and lengths[0].size == 1 else _RADII)
     (z, r2, scale), w = _grid([(z, wz), (r**2 * second / d, wr), lengths])
@@ -176,8 +195,7 @@ def build_untrained(problem: Problem, sigma: Sigma) -> Model:
         sectors.append(
             higher_sector(l, D0, parts[l], teacher[l], factors, few, each, Stretched(weight, np.ones(weight.size)))
         )
-    spread = np.sqrt(max(2 * (second * D0 / d - sphere) / d, 0.0))
-    means = Means(((1.0, parts[0]),), (spread * parts[-1],) if spread > 1e-9 else (), teacher[0])
+    means = Means(((1.0, parts[0]),), (own.left * parts[-1],) if own.left > 1e-9 else (), teacher[0])
     learned, none = LearnedDirection(0.0, seen.overlap, False, 0.0), np.zeros(weight.size)
     fields = (problem, "degrees", learned, D, seen.z, length, w, none, theta, weight, aside)
     return Model(*fields, tuple(sectors), parts[-2], means, teacher[-1], sight=seen.sight)
@@ -230,10 +248,15 @@ class Builder:
         axes = [(np.arange(self.moves.A.size), self.moves.weight)]
         offsets = _OFFSETS[len(self.at.rows)] if len(self.at.rows) > 1 or self.moves.A.size > 2 else (_ALIKE,)
         axes += [sphere_rule(problem.d if sphere else 10**12, count) for count in offsets]
-        values, weight = _grid(axes)
+        values, weight = _grid([*axes, self.lengths.nodes])
         kept = weight > self.min_weight
-        which, xi, weight = values[0, kept].astype(int), values[1:, kept].T, weight[kept] / weight[kept].sum()
-        return Weights.after(problem, self.at, self.moves, which, xi, weight, self.gram)
+        which, xi, weight = values[0, kept].astype(int), values[1:-1, kept].T, weight[kept] / weight[kept].sum()
+        return Weights.after(problem, self.at, self.moves, which, xi, values[-1, kept], weight, self.gram)
+
+    @cached_property
+    def lengths(self) -> OwnLengths:
+        """Of the neurons, off the coordinates of the rows."""
+        return own_lengths(self.problem, self.aside[0] * (1 - len(self.at.rows) / self.problem.d), 2)
 
     def nodes_off(self, count: int) -> Nodes:
         """Eigenvalues in bins, each with its share of the coordinates that are not along those of the rows."""
@@ -294,7 +317,16 @@ class Builder:
         (linear, *higher), rest = in_columns_by_degree((linear, *higher), parts[-2], w, kinds.weight, self.chance)
         second = None if across is None else Second(*higher[0].factors, higher[0].dim, teacher[2][:, 0], across)
         means, carried, bases, less = moved_means(
-            problem, at, self.moves, kinds, parts, (teacher[0], teacher[1]), w, linear.factors, second
+            problem,
+            at,
+            self.moves,
+            kinds,
+            parts,
+            (teacher[0], teacher[1]),
+            w,
+            linear.factors,
+            second,
+            self.lengths.left,
         )
         every = [*at.rows, *carried.values()]
         again = np.array([0] * len(at.rows) + [name.startswith(AGAIN) for name in carried])

@@ -76,10 +76,11 @@ def moved_means(
     w: Float[Array, "i"],
     linear: tuple[Float[Array, "k r"], Float[Array, "r i"]],
     second: Second | None,
+    lengths: float,
 ) -> tuple[Means, dict[str, Vector], tuple[Array, ...], tuple[Array, ...]]:
     """The special sector without its masses; its directions by name, their columns, and what sector 1 counts too much.
 
-    K = X Y as in `linear`.
+    K = X Y as in `linear`; lengths: the standard deviation of a neuron's own length that is not in its node.
     """
     u, carried = at.rows, _carried(at, moves, lifted=second is not None)
     taught = {f"teacher{a}": e for a, e in enumerate(at.teacher.e)}
@@ -104,7 +105,11 @@ def moved_means(
     )
     added, taken = _batch_parts(at, kinds, blocks, column)
     with_pull, pulled = _pulled(problem, at, moves, kinds, blocks, e, column, less)
-    independent = [*(blocks.vector(f=part) for part in _lengths(problem, at, moves, kinds, e)), *added, *with_pull]
+    independent = [
+        *(blocks.vector(f=part) for part in _lengths(problem, at, moves, kinds, e, lengths)),
+        *added,
+        *with_pull,
+    ]
     drifts, less = less, [*less, *taken, *pulled]
     if second is not None:
         mean, beside = second.parts(kinds)
@@ -218,15 +223,13 @@ def left_over(at: Directions) -> tuple[float, float]:
 
 
 def _lengths(
-    problem: Problem, at: Directions, moves: Moves, kinds: Weights, e: Float[Array, "k r"]
+    problem: Problem, at: Directions, moves: Moves, kinds: Weights, e: Float[Array, "k r"], before: float
 ) -> list[Float[Array, "k r"]]:
     """What is new for each neuron in its squared length: before the step, and by its own gradient."""
-    d, sphere, sigma, S = problem.d, problem.weights == "sphere", problem.sigma, at.sigma.moment
-    second, _ = left_over(at)
-    spread = 2 * (second * (1 - len(at.rows) / d) - sphere) / d
+    sigma, S = problem.sigma, at.sigma.moment
     slope = S(2) ** 2 * own_slope(sigma) + (S(3) - S(2) ** 2) * sigma.derivative_variance
     own = np.sqrt(slope) * moves.own[kinds.at] * kinds.aside / kinds.v
-    return [size * e for size in (np.sqrt(max(spread, 0.0)), own[:, None])]
+    return [size * e for size in (before, own[:, None])]
 
 
 def _of_the_batch(
