@@ -7,13 +7,9 @@ degrees of freedom. Of a number that should lie in [low, high] we say that it
     differs     when the interval of joint confidence lies outside: 1 − 5 %/k for each of the k numbers judged together;
     undecided   otherwise, with the number of seeds that would decide, by the spread that was measured.
 
-Student's law asks for means that are nearly normal. Labels y whose power lies in a few of them are not: seeds see less than the mean
-power, mostly, and no spread that says so. How skewed the power of a seed's n labels is follows from the teacher,
-
-    γ = E(y² − E y²)³/(Var y²)^{3/2}/√n,
-
-and with γ/√s above 1 all is undecided, unless the seeds are freed of that luck (`simulation.known`). Elsewhere a number outside its tolerance is said to agree at most once in forty times, and of k numbers inside
-theirs at least one is said to differ at most once in twenty.
+Student's law asks for means that are nearly normal. Where labels have such heavy tails that they are not (`estimate.label_skewness`) all is
+undecided. Elsewhere a number outside its tolerance is said to agree at most once in forty times, and of k numbers inside theirs at least
+one is said to differ at most once in twenty.
 """
 
 from __future__ import annotations
@@ -25,8 +21,8 @@ from dataclasses import dataclass, field, replace
 
 from scipy.special import stdtrit
 
-from onestride._numerics import gauss_density
 from onestride.drawing import Panel, Series
+from onestride.estimate import MOST_SEEDS, label_skewness, nearly_normal, rounded
 from onestride.functions import InputError
 from onestride.problem import Problem, expect
 from onestride.result import (
@@ -43,9 +39,7 @@ from onestride.result import (
 )
 from onestride.shown import Variables
 from onestride.simulation.arguments import OnProgress, seed_tuple
-from onestride.simulation.known import is_known
 from onestride.simulation.run import simulate
-from onestride.table import Table
 from onestride.theory.predict import predict
 from onestride.theory.registry import Method
 
@@ -53,10 +47,6 @@ CONFIDENCE = 0.95
 ERROR_TOLERANCE = 0.05  # of a predicted error: what a theory of the limit may miss at finite size
 GAIN_TOLERANCE = 0.20  # of a predicted gain, the difference of two errors …
 GAIN_FLOOR = 0.01  # … or this part of the error without the step, where that is more
-MOST_SKEWED = (
-    1.0  # of a mean over seeds: below it 95 % intervals miss up to 8 % of the time, at 8 and 16 a fifth to a quarter
-)
-MOST_SEEDS = 10_000  # beyond it the number lies at the edge of the tolerance, and more seeds are no answer
 
 
 class Agreement(enum.Enum):
@@ -113,7 +103,7 @@ class Check:
     @property
     def nearly_normal(self) -> bool:
         """Whether the mean is, so that Student's interval holds it as often as it says."""
-        return abs(self.skewness) <= MOST_SKEWED * math.sqrt(self.seeds)
+        return nearly_normal(self.skewness, self.seeds)
 
     @property
     def agrees(self) -> bool:
@@ -170,14 +160,8 @@ def seeds_words(checks: Iterable[Check]) -> str:
     known, edge = [n for n in needed if n is not None], needed.count(None)
     if not known:
         return f"more than {MOST_SEEDS:,} seeds would be needed: at the edge of the tolerance"
-    words = f"about {_rounded(max(known))} seeds would decide"
+    words = f"about {rounded(max(known))} seeds would decide"
     return f"{words} all but {edge}, at the edge of the tolerance" if edge else words
-
-
-def _rounded(seeds: int) -> int:
-    """Two digits, rounded up: the spread itself is an estimate."""
-    unit = 10 ** max(len(str(seeds)) - 2, 0)
-    return -(-seeds // unit) * unit
 
 
 @dataclass(frozen=True, repr=False)
@@ -329,20 +313,6 @@ def compare(
     skewness = label_skewness(problem)
     rows = tuple(_compare_one(name, prediction, simulation, len(names), skewness) for name in names)
     return Comparison(problem, prediction, simulation, rows, _verdict(prediction, rows, len(chosen)))
-
-
-def label_skewness(problem: Problem) -> float:
-    """Of (1/n) Σ y², the power of one seed's labels, z Gaussian; 0 where the seeds are freed of it (`known`) and for a table."""
-    if isinstance(problem.inputs, Table) or is_known(problem):
-        return 0.0
-    target, s = problem.target, problem.noise**2
-    z, weight = target.rule
-    weight = weight * gauss_density(z) if problem.directions == 1 else weight
-    g2, g4, g6 = (float(weight @ target(z) ** k) for k in (2, 4, 6))
-    y2, y4 = g2 + s, g4 + 6 * g2 * s + 3 * s**2
-    third = g6 + 15 * g4 * s + 45 * g2 * s**2 + 15 * s**3 - 3 * y4 * y2 + 2 * y2**3
-    found = third / max(y4 - y2**2, 1e-300) ** 1.5 / math.sqrt(problem.n)
-    return found if math.isfinite(found) else 0.0
 
 
 def _compare_one(name: str, prediction: Prediction, simulation: Simulation, among: int, skewness: float) -> Pair:

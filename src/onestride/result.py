@@ -16,6 +16,7 @@ from onestride._numerics import Array, Float, Int
 from onestride.drawing import Panel, Series
 from onestride.estimate import Estimate as Estimate
 from onestride.estimate import Luck as Luck
+from onestride.estimate import heavy_tails, label_skewness
 from onestride.problem import Problem
 from onestride.shown import Result as Result
 from onestride.shown import Variables, text
@@ -257,7 +258,7 @@ def _grid_picture(exponents: Array, ridges: Array, values: Array) -> str:
 class Simulation(Result):
     """Measured errors; the names of `Prediction`, each an `Estimate`. For a grid the estimates have two more axes."""
 
-    _told = ("seeds", "spot_check", "untrained")
+    _told = ("seeds", "tails", "spot_check", "untrained")
     _equation = _ERRORS
 
     problem: Problem
@@ -286,6 +287,11 @@ class Simulation(Result):
     def cell(self, i: int, j: int) -> Simulation:
         """The same as `self[i, j]`."""
         return self[i, j]
+
+    @property
+    def tails(self) -> str | None:
+        """That ± is too narrow with so few seeds, where the labels have heavy tails, and how many would do; else None."""
+        return heavy_tails(label_skewness(self.problem), len(self.seeds))
 
     @property
     def train_gain(self) -> Estimate:
@@ -321,6 +327,8 @@ class Simulation(Result):
             yield "exponents", text(plain(self.exponents))
             yield "ridges", text(plain(self.ridges))
         yield from ((name, text(plain(getattr(self, name)))) for name in self._names)
+        if self.tails:
+            yield "tails", self.tails
 
     def _first_line(self) -> str:
         shown = [
@@ -329,6 +337,8 @@ class Simulation(Result):
         return ", ".join(f"{name} {text(plain(getattr(self, name)))}" for name in shown)
 
     def _second_line(self) -> str:
+        if self.tails:
+            return self.tails
         grid = (
             ""
             if self.exponents is None or self.ridges is None

@@ -40,7 +40,7 @@ class Result:
     _brief: ClassVar[tuple[str, ...]] = ()
     _sentences: ClassVar[tuple[str, ...]] = ("verdict", "summary", "message")
     _equation: ClassVar[str] = ""
-    _if_any: ClassVar[tuple[str, ...]] = ("spot_check", "trained", "untrained")  # left out when there is none
+    _if_any: ClassVar[tuple[str, ...]] = ("spot_check", "tails", "trained", "untrained")  # left out when there is none
 
     # ------------------------------------------------------------------ JSON and words
 

@@ -81,15 +81,25 @@ def test_multi_index_verdict_follows_the_third_stair():
     ],
 )
 def test_several_steps_verdict_follows_overlaps_and_errors(fresh, reused, risks, verdict):
+    assert _several_steps(fresh, reused, risks, 6, (100, 200)).startswith(verdict)
+
+
+def test_several_steps_are_undecided_where_the_labels_are_too_skewed_for_the_seeds():
+    """The small size: 3 seeds of n = 400 labels H₃/√6, whose 95 % intervals held the mean of 1,500 seeds in 46 to 72 % (18 November 2026)."""
+    words = _several_steps(0.001, 0.5, (1.0, 0.5), 3, (25, 50))
+    assert words.startswith(f"{UNDECIDED} whether fresh batches find nothing (about 19 seeds would decide)")
+
+
+def _several_steps(fresh, reused, risks, seeds, dims):
     paths = {}
     for exponent in several_steps.TEACHERS:
         for batch, overlap, risk in (("fresh", fresh, risks[0]), ("reused", reused, risks[1])):
-            for d in (100, 200):
-                values = np.ones((4, 4, 3))
-                values[:, 0] = overlap * (1 + 0.01 * deviations(4, 3))
-                values[:, 1] = risk + 0.02 * np.linspace(-1, 1, 4)[:, None]
+            for d in dims:
+                values = np.ones((seeds, 4, 3))
+                values[:, 0] = overlap * (1 + 0.01 * deviations(seeds, 3))
+                values[:, 1] = risk + 0.02 * np.linspace(-1, 1, seeds)[:, None]
                 paths[exponent, batch, d] = Estimate(values)
-    assert several_steps.judge(several_steps.Data((100, 200), paths)).words.startswith(verdict)
+    return several_steps.judge(several_steps.Data(dims, paths)).words
 
 
 def test_theory_is_judged_beside_every_step_it_does_not_mark():
@@ -166,6 +176,14 @@ def test_full_training_verdict_follows_the_share_of_the_way():
     assert verdict(0.3) == HOLDS
     assert verdict(0.95) == FAILS
     assert verdict(0.55).startswith(UNDECIDED)  # half of the way from 1 to 0.1
+
+
+def test_full_training_tells_nothing_apart_where_the_labels_are_too_skewed_for_the_seeds():
+    """Of H₃/√6, n = 240, 95 % intervals of 5 seeds held the mean of 320 in 61 to 89 % of the groups (18 November 2026)."""
+    values = 0.5 + 0.001 * deviations(5, len(full_training.METHODS))
+    values[:, full_training.METHODS.index("kernel")] += 0.3
+    data = full_training.Data(240, 100, {"H₁": Estimate(values), "H₃": Estimate(values)}, 1.0)
+    assert "fully trained network: worse on H₁, not told apart on H₃." in full_training.judge(data).surprise
 
 
 def test_label_noise_verdict_can_come_out_negative():

@@ -80,6 +80,8 @@ def show_simulation(s: Simulation) -> None:
         else f"mean ± standard error over {len(s.seeds)} seeds"
     )
     say(f"{over}; gains are paired by seed.")
+    if s.tails:
+        say(f"{s.tails}.")
     if s.spot_check is not None:
         say(f"Computed in float32; the first seed in float64 differs by {s.spot_check:.1e} at most.")
 

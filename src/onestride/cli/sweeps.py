@@ -141,13 +141,15 @@ def run(
 
 
 def _tally(rows: Iterable[Row]) -> Counter[str]:
-    """How many cells with solved theory there are, in how many of them it agrees, and how many more are marked."""
+    """How many cells with solved theory there are, in how many of them it agrees, how many more are marked, and where ± says too little."""
     from onestride.sweeps.rows import SOLVED
 
     count: Counter[str] = Counter()
     for row in rows:
         z = row.z("test_error")
-        if z == z:
+        if row.tails:
+            count["heavy"] += 1
+        elif z == z:
             count["judged" if row.status == SOLVED else "marked"] += 1
             count["agree"] += row.status == SOLVED and abs(z) <= 3
     return count
@@ -163,6 +165,11 @@ def _summarise(last: Progress, tally: Counter[str], store: Path) -> None:
     if marked := tally["marked"]:
         cells = f"{marked:,} {'more ' * bool(judged)}cell{'s' * (marked != 1)}"
         say(f"In {cells} the theory's number is marked: status and message are in every export.")
+    if heavy := tally["heavy"]:
+        cells = f"{heavy:,} {'more ' * bool(judged or marked)}cell{'s' * (heavy != 1)}"
+        say(
+            f"In {cells} ± is too narrow for the tails of the labels: tails, in every export, says how many seeds would do."
+        )
     if last.failed:
         say(f"Why: onestride sweep status --store {shlex.quote(str(store))}")
 
@@ -207,12 +214,15 @@ def export(file: Path, /, *, store: Results, sweep: OneSweep = None, by_seed: Fl
         One line per cell and seed instead of one per cell.
     """
     from onestride.sweeps.export import cell_table, check_suffix, export, seed_table
+    from onestride.sweeps.rows import tails_words
 
     check_suffix(file)
     check_file("the file", file)
     rows = _rows(store, sweep)
     export((seed_table if by_seed else cell_table)(rows), file)
     say(f"{len(rows):,} cells written to {file}.")
+    if told := tails_words(rows):
+        say(told)
 
 
 @sweep_app.command
@@ -234,11 +244,13 @@ def plot(
     """
     from onestride._errors import InputError, require
     from onestride.sweeps.curves import check_choice, curves, panels
+    from onestride.sweeps.rows import tails_words
 
     check_choice(y, x)
     check_figure("--out", out)
     require("matplotlib", extra="plot", what="a figure")
-    along, found = curves(_rows(store, sweep), y, x)
+    rows = _rows(store, sweep)
+    along, found = curves(rows, y, x)
     drawn = panels(found, along, y)
     if len(drawn) > MAX_PANELS:
         raise InputError(
@@ -248,6 +260,8 @@ def plot(
     say(f"{out.with_suffix('')}.pdf, .png and .csv: {y} against {along}, {len(drawn)} panel{'s' * (len(drawn) > 1)}.")
     if any(v == v for curve in found for v in curve.marked):
         say("Marked theory, dashed, was not solved or is known to be off: its status and message are in every export.")
+    if told := tails_words(rows):
+        say(told)
 
 
 @store_app.command

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -33,13 +34,15 @@ class TheoryPath:
         """After how many steps, from 1 on, there is a number that is not known to be off."""
         return [t for t, status in enumerate(self.status) if t and status is Status.SOLVED]
 
-    def errors_beside(self, risks: Estimate, among: int) -> list[Pair]:
+    def errors_beside(self, risks: Estimate, among: int, skewness: float = 0.0) -> list[Pair]:
         """The test error beside measured ones (seeds × steps, from 1 on), where theory does not mark its own."""
-        return [agree(float(self.test_error[t]), risks[t - 1], among=among, quantity="test error") for t in self.solved]
+        how: dict[str, Any] = {"among": among, "skewness": skewness, "quantity": "test error"}
+        return [agree(float(self.test_error[t]), risks[t - 1], **how) for t in self.solved]
 
-    def overlaps_beside(self, overlaps: Estimate, among: int) -> list[Pair]:
+    def overlaps_beside(self, overlaps: Estimate, among: int, skewness: float = 0.0) -> list[Pair]:
         """The same for the overlap."""
-        return [agree(float(self.overlap[t]), overlaps[t - 1], among=among, quantity="overlap") for t in self.solved]
+        how: dict[str, Any] = {"among": among, "skewness": skewness, "quantity": "overlap"}
+        return [agree(float(self.overlap[t]), overlaps[t - 1], **how) for t in self.solved]
 
     def series(self, values: Float[Array, "steps"], label: str, colour: int, first: int = 0) -> list[Series]:
         """A line through the numbers from `first` on, dashed where they are known to be off."""

@@ -12,6 +12,7 @@ import numpy as np
 from onestride._backend import Backend, DeviceArray, choose
 from onestride._numerics import Array
 from onestride.comparison import ERROR_TOLERANCE, Agreement, Check, Pair, check, seeds_words, together
+from onestride.estimate import label_skewness
 from onestride.experiments.followed import TheoryPath, theory_path
 from onestride.experiments.kit import pm, points, row_of, rows_along
 from onestride.experiments.outcome import Figure, Judgement, Progress
@@ -59,11 +60,16 @@ class Data:
         out: dict[str, list[Pair]] = {}
         for (k, batch), path in self.theory.items():
             measured = self.paths[k, batch, self.dims[-1]]
-            found = path.errors_beside(measured[QUANTITIES.index("test error")], among)
+            tails = self.skewness(k)
+            found = path.errors_beside(measured[QUANTITIES.index("test error")], among, tails)
             if k == 1:  # above, the overlap is 0 in theory and chance in every draw
-                found += path.overlaps_beside(measured[QUANTITIES.index("overlap")], among)
+                found += path.overlaps_beside(measured[QUANTITIES.index("overlap")], among, tails)
             out[f"exponent {k}, {batch}"] = found
         return out
+
+    def skewness(self, exponent: int, d: int | None = None) -> float:
+        """That of the power of one draw's labels, which the values here are not freed of, at the larger d unless another is given."""
+        return label_skewness(steps_problem(d or self.dims[-1], 1, teacher=TEACHERS[exponent][1]), freed=False)
 
     def last(self, exponent: int, batch: str, quantity: str, d: int | None = None) -> Estimate:
         """A quantity after the last step, at the larger d unless another is given."""
@@ -165,12 +171,12 @@ def _theory_words(data: Data) -> str:
 def _reached(data: Data, exponent: int, batch: str) -> tuple[Agreement, list[Check]]:
     """Is the direction found, or the teacher learned? With the checks when that is undecided."""
     near, far = (data.last(exponent, batch, "overlap", d) for d in data.dims)
-    among = len(HARD)
+    among, (small, large) = len(HARD), (data.skewness(exponent, d) for d in data.dims)
     direction = [
-        check(far, low=FOUND / data.dims[-1], among=among),
-        check(Estimate(far.values - near.values / 2), low=0, among=among),
+        check(far, low=FOUND / data.dims[-1], among=among, skewness=large),
+        check(Estimate(far.values - near.values / 2), low=0, among=among, skewness=small),
     ]
-    lower = check(data.last(exponent, batch, "test error"), high=LEARNED, among=among)
+    lower = check(data.last(exponent, batch, "test error"), high=LEARNED, among=among, skewness=large)
     state = _either((together(direction), lower.outcome))
     return state, [*direction, lower] if state is Agreement.UNDECIDED else []
 
@@ -204,8 +210,8 @@ def _finding_and_learning(data: Data) -> str:
     large, steps = data.dims[-1], data.shape[1]
     told = []
     for k, batch in HARD:
-        overlap = check(data.last(k, batch, "overlap"), low=FOUND / large)
-        risk = check(data.last(k, batch, "test error"), high=LEARNED)
+        overlap = check(data.last(k, batch, "overlap"), low=FOUND / large, skewness=data.skewness(k))
+        risk = check(data.last(k, batch, "test error"), high=LEARNED, skewness=data.skewness(k))
         turned = spoken(overlap.outcome, "turned", "not turned", "undecided")
         told.append(f"exponent {k}, {batch}: {turned}, {spoken(risk.outcome, 'learned', 'not learned', 'undecided')}")
     return (

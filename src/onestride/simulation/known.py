@@ -21,6 +21,7 @@ from numpy.polynomial.hermite_e import hermegauss
 
 from onestride._backend import DeviceArray, project
 from onestride._numerics import Array, Float
+from onestride.estimate import is_known
 from onestride.problem import Problem
 from onestride.simulation.network import draw_directions
 from onestride.teachers import Target, all_products, hermite_components, joint_hermite
@@ -140,11 +141,6 @@ class KnownMoments:
             power = (problem.d - k) * (self.averages.power + problem.noise**2) / problem.step_samples
             parts[2] = ((b**2).sum(-1) - (rest**2).sum(-1) - power)[..., None]
         return np.concatenate([fit, *parts], axis=-1)
-
-
-def is_known(problem: Problem) -> bool:
-    """Whether the moments of a problem are known: x is Gaussian, and its teacher has few directions."""
-    return problem.law.normal and problem.directions in DEGREES
 
 
 def count(problem: Problem) -> int:

@@ -65,7 +65,7 @@ def sweep(
         Where the workers simulate, as in `simulate`; on a GPU there is one worker unless `workers` says otherwise.
     target_stderr
         Add seeds to a group until the standard error of every cell's test error is at most this, by a confidence
-        sequence (see `sweeps.statistics`), up to `max_seeds`.
+        sequence (see `sweeps.statistics`), and its labels' tails are not too heavy for so many (`Row.tails`), up to `max_seeds`.
     retry_failed
         Compute again what failed in an earlier run; otherwise it stays failed.
     progress

@@ -74,12 +74,12 @@ class Ledger:
         return self._open(job, job.group.parts)
 
     def add_seeds(self, job: Job) -> tuple[Part, ...] | None:
-        """Give a finished job seeds if its test errors are too uncertain; which of them need work, None if it got none."""
+        """Give a finished job seeds if its test errors are too uncertain, or their spread is not to be trusted (`tails`); which of them need work, None if it got none."""
         seeds = job.group.seeds
         if self.target is None or len(seeds) >= self.max_seeds:
             return None
-        found = (row.test_error.values for row in self.rows(job) if not row.failures)
-        if not any(sequence_stderr(np.array(values)) > self.target for values in found):
+        found = (row for row in self.rows(job) if not row.failures)
+        if not any(row.tails or sequence_stderr(np.array(row.test_error.values)) > self.target for row in found):
             return None
         more = _further(seeds, min(self.max_seeds, len(seeds) + max(1, len(seeds) // 2)))
         job.group = job.group.with_seeds(more)

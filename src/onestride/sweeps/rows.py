@@ -9,6 +9,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from onestride.drawing import Panel, Series
+from onestride.estimate import heavy_tails, label_skewness
+from onestride.functions import InputError
 from onestride.problem import Problem, Step
 from onestride.result import GAINS, LABELS, QUANTITIES, Estimate, Result, Status
 from onestride.shown import Variables, text
@@ -45,6 +47,20 @@ class Row(Result):
         """How the theory ended, a name of `Status` in small letters; none when there is no theory value."""
         return "none" if self.theory is None else str(self.theory["status"])
 
+    @property
+    def tails(self) -> str | None:
+        """That ± is too narrow with so few seeds, where the labels have heavy tails, and how many would do; else None."""
+        if len(self.runs) < 2:
+            return None
+        try:
+            skewness = label_skewness(self.problem, freed=self.test_error.luck is not None)
+        except InputError:  # a teacher that is not registered here
+            return None
+        return heavy_tails(skewness, len(self.runs))
+
+    def _second_line(self) -> str:
+        return self.tails or ""
+
     def _first_line(self) -> str:
         names = ("test_error", "test_gain")
         parts = [
@@ -63,6 +79,8 @@ class Row(Result):
             yield name, f"{measured}; theory {self.predicted(name):.4g}"
         yield "theory", self.status
         yield "seeds", str(len(self.runs))
+        if self.tails:
+            yield "tails", self.tails
         if self.failures:
             yield "failed", "; ".join(dict.fromkeys(self.failures))
 
@@ -138,13 +156,19 @@ class Row(Result):
         words = self.theory or {"method": "", "message": ""}
         row |= {"method": words["method"], "status": self.status, "message": words["message"]}
         row["untrained_status"] = "none" if self.theory is None else self.theory.get("untrained_status", self.status)
-        return row | {"reason": "; ".join(dict.fromkeys(self.failures))}
+        return row | {"reason": "; ".join(dict.fromkeys(self.failures)), "tails": self.tails or ""}
 
 
 def solved(line: dict[str, Any], name: str) -> bool:
     """Whether theory's value of a quantity may be shown as solved; a gain needs the network without the step, too."""
     statuses = {line["status"], line["untrained_status"]} if name in GAINS else {line["status"]}
     return statuses == {SOLVED}
+
+
+def tails_words(rows: Sequence[Row]) -> str:
+    """In how many cells ± is too narrow for their labels' tails, and the first of their sentences; nothing when in none."""
+    found = [told for row in rows if (told := row.tails)]
+    return f"In {len(found):,} of {len(rows):,} cells {found[0]}; see tails in an export." if found else ""
 
 
 def flat_problem(problem: Problem) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from onestride.drawing import Panel
 from onestride.shown import Result, Variables
 from onestride.sweeps.curves import curves, panels
 from onestride.sweeps.export import cell_table
-from onestride.sweeps.rows import Row
+from onestride.sweeps.rows import Row, tails_words
 
 
 class Running(Result, Iterator[Row]):
@@ -50,13 +50,16 @@ class Running(Result, Iterator[Row]):
         return f"{self.name!r}, {len(self.rows)} of {self.cells} cells have come"
 
     def _second_line(self) -> str:
-        return "" if len(self.rows) == self.cells else "iterate over it, or call finish(), to compute the others"
+        if len(self.rows) < self.cells:
+            return "iterate over it, or call finish(), to compute the others"
+        return tails_words(self.rows)
 
     def _repr_html_(self) -> str:
         shown = ("n", "d", "N", "activation", "exponent", "ridge", "seeds", "test_error", "test_error_stderr")
         shown += ("test_error_theory", "status")
         lines = [[_short(line[name]) for name in shown] for line in cell_table(self.rows)]
-        return _html.grid(f"Sweep {self._first_line()}", shown, lines)
+        told = tails_words(self.rows)
+        return _html.grid(f"Sweep {self._first_line()}{'. ' * bool(told)}{told}", shown, lines)
 
     def panels(self) -> Sequence[Panel]:
         """Test errors against the first parameter that varies, split by the others."""

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from onestride._errors import InputError
+from onestride.estimate import heavy_tails, label_skewness
 from onestride.problem import Problem
 from onestride.result import QUANTITIES, Estimate, plain
 from onestride.simulation.spectrum import are_spikes
@@ -85,6 +86,7 @@ class Job:
         """For the page."""
         row = {name: getattr(self, name) for name in ("seeds", "done", "state", "message")}
         row |= {"total": self.seeds * STAGES, "seconds": round(self.seconds, 1)}
+        row["tails"] = heavy_tails(label_skewness(self.problem), self.seeds)
         return row | {"n": self.problem.n, "query": write_query(self.problem)}
 
 

@@ -128,7 +128,7 @@ function describe(job) {
     const left = job.done ? ` · about ${duration((job.seconds / job.done) * (job.total - job.done))} left` : "";
     return `${seeds} of ${job.seeds} seeds at n = ${show(job.n, 4)}${left}`;
   }
-  if (job.state === "done") return `${job.seeds} seeds finished, n = ${show(job.n, 4)}.`;
+  if (job.state === "done") return `${job.seeds} seeds finished, n = ${show(job.n, 4)}.${job.tails ? ` ${job.tails}.` : ""}`;
   if (job.state === "cancelled") return `Cancelled at n = ${show(job.n, 4)}; ${seeds} finished ${seeds === 1 ? "seed is" : "seeds are"} stored.`;
   return `The simulation stopped: ${job.message}. ${seeds} finished seeds are stored.`;
 }
