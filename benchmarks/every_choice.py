@@ -2,6 +2,8 @@
 
     python benchmarks/every_choice.py --problems 400 --seeds 24 --workers 16 --out every_choice.json
     python benchmarks/every_choice.py --problems 4000 --seeds 0 --asks       all that theory says, nothing simulated
+    python benchmarks/every_choice.py --problems 4000 --kinds --minutes 9    the kinds that `accuracy` tells apart, each as often as the others;
+                                                                             only what has unmarked numbers after the steps is simulated
 
 What counts: an end that is neither a number nor a sentence, seconds of processor, what is refused, and of the numbers that are not marked
 the share within max(3 standard errors, 2 %) by kind of inputs and of steps.
@@ -58,12 +60,31 @@ def problem_of(drawn: dict[str, Any]) -> Any:
     import onestride as one
 
     given = dict(drawn)
+    given.pop("kind", None)
     kappa, step = given.pop("kappa"), one.Step(constant=given.pop("constant"), exponent=given.pop("exponent"))
     if given["inputs"] == "spike":
         given["inputs"] = one.Covariance.spiked(given["d"], kappa, overlap=0.5)
     elif given["inputs"] == "two":
         given["inputs"] = one.Covariance(tuple(np.where(np.arange(given["d"]) % 2, 0.4, 1.6)))
     return one.Problem(step=step, **given)
+
+
+def draws_by_kind(rng: np.random.Generator, count: int) -> list[dict[str, Any]]:
+    """Draws of every kind of `accuracy` in turn, those that a `Problem` refuses left out."""
+    import onestride as one
+    from onestride.theory.profile.accuracy import kind_of
+
+    waiting: dict[str, list[dict[str, Any]]] = defaultdict(list)
+    while sum(map(len, waiting.values())) < 20 * count or min(map(len, waiting.values())) < 1:
+        drawn = draw(rng)
+        try:
+            kind = kind_of(problem_of(drawn))
+        except one.InputError:
+            continue
+        if kind:
+            waiting[kind].append(drawn | {"kind": kind})
+    turns = zip(*(waiting[kind][:count] for kind in sorted(waiting)), strict=False)
+    return [drawn for turn in turns for drawn in turn][:count]
 
 
 def work(job: tuple[dict[str, Any], int, bool]) -> dict[str, Any]:
@@ -94,6 +115,8 @@ def work(job: tuple[dict[str, Any], int, bool]) -> dict[str, Any]:
     grid = asked("predict_grid", lambda: one.predict_grid(problem, [problem.step.exponent], RIDGES))
     for name in ASKS if asks else ():
         asked(name, lambda name=name: getattr(one, name)(problem))
+    if "kind" in drawn and grid is not None and not any(status.name == "SOLVED" for status in grid.trained.status.flat):
+        seeds = 0
     if seeds and grid is not None:
         measured = asked(
             "simulate_grid",
@@ -139,6 +162,7 @@ def report(results: list[dict[str, Any]]) -> None:
     print(Counter((c["trained"], c["status"]) for _, c in cells))
     print(Counter(c["message"][:110] for _, c in cells if c["status"] not in ("SOLVED", "INACCURATE")).most_common(20))
     within: dict[Any, list[int]] = defaultdict(lambda: [0, 0, 0])
+    problems: dict[Any, set[str]] = defaultdict(set)
     for drawn, cell in cells:
         if cell["status"] != "SOLVED":
             continue
@@ -150,14 +174,18 @@ def report(results: list[dict[str, Any]]) -> None:
             ("fresh", drawn["fresh"]),
             ("inputs × schedule", drawn["inputs"], several),
         ]
-        for kind in kinds if cell["trained"] else [("untrained", drawn["inputs"])]:
+        if "kind" in drawn:
+            kinds = [("all",), (drawn["kind"],)]
+        for kind in kinds if cell["trained"] else [("untrained", drawn.get("kind", drawn["inputs"]))]:
             total = within[kind]
             total[0] += 3
             total[1] += int(np.sum(gap <= np.maximum(3 * error, 0.02)))
             total[2] += int(np.sum(gap - 3 * error > 0.05))
+            problems[kind].add(json.dumps(drawn))
     for kind, (count, good, far) in sorted(within.items(), key=str):
         print(
-            f"{' '.join(map(str, kind)):45s} {count:6d} numbers, {100 * good / count:5.1f} % within; off by more than 5 %: {far}"
+            f"{' '.join(map(str, kind)):45s} {len(problems[kind]):4d} problems {count:6d} numbers, {100 * good / count:5.1f} % within; "
+            f"off by more than 5 %: {far}"
         )
 
 
@@ -167,12 +195,14 @@ def main() -> None:
     parser.add_argument("--draw", type=int, default=1)
     parser.add_argument("--seeds", type=int, default=24)
     parser.add_argument("--asks", action="store_true", help="ask the other functions of the theory, too")
+    parser.add_argument("--kinds", action="store_true", help="as many of each kind that `accuracy` tells apart")
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--minutes", type=float, default=60.0, help="what has ended by then is reported")
     parser.add_argument("--out", type=Path)
     options = parser.parse_args()
     rng, until = np.random.default_rng(options.draw), time.monotonic() + 60 * options.minutes
-    jobs = [(draw(rng), options.seeds, options.asks) for _ in range(options.problems)]
+    drawn = draws_by_kind(rng, options.problems) if options.kinds else [draw(rng) for _ in range(options.problems)]
+    jobs = [(each, options.seeds, options.asks) for each in drawn]
     results: list[dict[str, Any]] = []
     with multiprocessing.get_context("spawn").Pool(options.workers) as pool:
         for found in pool.imap_unordered(work, jobs):

@@ -86,43 +86,38 @@ _MEASURED = {
     (True, False): (6336, "99.1 %"),
     (True, True): (3501, "98.9 %"),
 }
-_OF_SEVERAL = Simulated(
-    "finite n, every degree of the inputs, a teacher of several directions: of 3,648 numbers simulated for 52 random problems (two and "
-    f"three directions, {{n}}, {{ratio}}, {{c}}, {_STEPS} 99.4 % {_WITHIN}",
-    n=(600, 2000),
-    ratio=(1, 40),
-    c=(0, 2),
-)
-_SEVERAL = {
-    "fresh": Simulated(
-        "finite n, several steps on fresh batches: of 2,046 numbers simulated for 40 problems (2 to 10 steps, {n}, "
-        f"{_STEPS} 96.9 % {_WITHIN}",
-        n=(600, 2000),
+# by kind: random problems with numbers that are not marked, those numbers, share of them within (benchmarks/every_choice.py --kinds)
+_OF_KINDS = {
+    "a covariance with a spike": ((0, 0, ""), (0, 0, "")),
+    "correlated inputs": ((0, 0, ""), (0, 0, "")),
+    "independent entries that are not Gaussian": ((0, 0, ""), (0, 0, "")),
+    "random lengths": ((0, 0, ""), (0, 0, "")),
+    "several directions": ((0, 0, ""), (0, 0, "")),
+    "several steps on fresh batches": ((0, 0, ""), (0, 0, "")),
+    "several steps on one batch": ((0, 0, ""), (0, 0, "")),
+    "the readout fitted on the samples of the step": ((0, 0, ""), (0, 0, "")),
+    "several directions, inputs with a covariance or random lengths": ((0, 0, ""), (0, 0, "")),
+    "several steps on fresh batches, inputs with a covariance or random lengths": ((0, 0, ""), (0, 0, "")),
+    "several steps on fresh batches, several directions": ((0, 0, ""), (0, 0, "")),
+    "several steps on one batch, inputs with a covariance or random lengths": ((0, 0, ""), (0, 0, "")),
+    "several steps on one batch, several directions": ((0, 0, ""), (0, 0, "")),
+    "the readout fitted on the samples of the step, inputs with a covariance or random lengths": (
+        (0, 0, ""),
+        (0, 0, ""),
     ),
-    "reused": Simulated(
-        "finite n, several steps on one batch: of 228 numbers simulated for 6 problems (2 or 3 steps, {n}, "
-        f"{_STEPS} all {_WITHIN}",
-        n=(600, 2000),
+    "the readout fitted on the samples of the step, several directions": ((0, 0, ""), (0, 0, "")),
+    "several steps on fresh batches, several directions, inputs with a covariance or random lengths": (
+        (0, 0, ""),
+        (0, 0, ""),
     ),
-}
-# by what is combined: numbers simulated on a GPU with 16 to 40 seeds and not marked as inaccurate, problems, share of them within
-_COMBINED = {
-    ("directions", "inputs"): (2412, 42, "98.2 %"),
-    ("steps", "directions"): (2064, 45, "98.4 %"),
-    ("steps", "inputs"): (1137, 45, "97.8 %"),
-}
-_SAME_BATCH = Simulated(
-    "finite n, the readout fitted on the samples of the step: of 2,352 numbers simulated for 53 random problems ({n}, {ratio}, "
-    f"{{c}}, {_STEPS} 97.2 % {_WITHIN}",
-    n=(600, 1500),
-    ratio=(1, 23),
-    c=(0, 2),
-)
-# by kind of inputs that are not isotropic: the same for problems of two independent simulators (docs/inputs.md)
-_OF_INPUTS = {
-    "correlated inputs": (2340, "95.7 %"),
-    "a covariance with one spike of at most 2√d": (852, "95.7 %"),
-    "random lengths": (336, "97.3 %"),
+    "several steps on one batch, several directions, inputs with a covariance or random lengths": (
+        (0, 0, ""),
+        (0, 0, ""),
+    ),
+    "the readout fitted on the samples of the step, several directions, inputs with a covariance or random lengths": (
+        (0, 0, ""),
+        (0, 0, ""),
+    ),
 }
 
 
@@ -142,17 +137,39 @@ def _has_a_law(problem: Problem) -> bool:
     return problem.law.eigenvalues is not None and not problem.law.isotropic
 
 
-def _of_its_kind(problem: Problem) -> Simulated:
-    if not problem.fresh and problem.eta > 0 and problem.steps == 1:
-        return _on_the_same_batch(problem)
-    combined = _of_combinations(problem)
-    if combined is not None:
-        return combined
-    if problem.steps > 1:
-        return _SEVERAL[problem.batch]
+def kind_of(problem: Problem) -> str:
+    """What simulations of random problems count together: what of a problem goes beyond one step, one direction and isotropic inputs."""
+    parts: list[str] = []
+    stepped = problem.eta > 0
+    if not problem.fresh and stepped and problem.steps == 1:
+        parts.append("the readout fitted on the samples of the step")
+    if problem.steps > 1 and stepped:
+        parts.append(f"several steps on {'fresh batches' if problem.batch == 'fresh' else 'one batch'}")
+    if problem.directions > 1:
+        parts.append("several directions")
     if _has_a_law(problem):
-        return _of_inputs(problem)
-    return _of_one_direction(problem) if problem.directions == 1 else _OF_SEVERAL
+        lengths = problem.law.freedom is not None
+        spike = not lengths and sigma_of(problem).spike is not None
+        inputs = "random lengths" if lengths else "a covariance with a spike" if spike else "correlated inputs"
+        parts.append("inputs with a covariance or random lengths" if parts else inputs)
+    if not parts and problem.inputs != "gaussian" and not problem.law.normal:
+        parts.append("independent entries that are not Gaussian")
+    return ", ".join(parts)
+
+
+def _of_its_kind(problem: Problem) -> Simulated:
+    kind = kind_of(problem)
+    if not kind:
+        return _of_one_direction(problem)
+    stepped = problem.eta > 0
+    count, numbers, within = _OF_KINDS[kind][0 if stepped else 1]
+    return Simulated(
+        f"finite n, every degree of the inputs; {kind}: of {numbers:,} numbers {'after' if stepped else 'without'} steps, simulated for {count} random "
+        f"problems ({{n}}, {{ratio}}, {{c}}, {_STEPS}, {within} {_WITHIN}",
+        n=(200, 900),
+        ratio=(1, 25),
+        c=(0, 2),
+    )
 
 
 def _of_one_direction(problem: Problem) -> Simulated:
@@ -171,57 +188,4 @@ def _of_one_direction(problem: Problem) -> Simulated:
         ratio=(4, 100) if few else (1, 4),
         c=(1, 3) if strong else (0, 1),
         note=other,
-    )
-
-
-def _of_inputs(problem: Problem) -> Simulated:
-    """Where the inputs have a covariance or random lengths."""
-    law = problem.law
-    kind = "random lengths" if law.freedom is not None else "correlated inputs"
-    if law.freedom is None and sigma_of(problem).spike is not None:
-        kind = "a covariance with one spike of at most 2√d"
-    numbers, within = _OF_INPUTS[kind]
-    return Simulated(
-        f"finite n, every degree of inputs with their own covariance: of {numbers:,} numbers simulated with {kind} ({{n}}, {{c}}, "
-        f"{_STEPS} {within} {_WITHIN}",
-        n=(600, 1900),
-        c=(0, 2),
-    )
-
-
-def _of_combinations(problem: Problem) -> Simulated | None:
-    """Where several directions, several steps and a law of the inputs come together; None where they do not."""
-    has = {"directions": problem.directions > 1, "steps": problem.steps > 1, "inputs": _has_a_law(problem)}
-    words = {
-        "directions": "several directions",
-        "steps": "several steps",
-        "inputs": "inputs with a covariance or random lengths",
-    }
-    if sum(has.values()) < 2:
-        return None
-    told = [
-        f"{words[a]} and {words[b]}: of {numbers:,} numbers simulated for {count} problems {within}"
-        for (a, b), (numbers, count, within) in _COMBINED.items()
-        if has[a] and has[b]
-    ]
-    return Simulated(
-        f"finite n, every degree of the inputs; {'; '.join(told)} (not marked as inaccurate, {{n}}, {{c}}, α ≤ 1/2, λ from 0.001 to 1) {_WITHIN}",
-        n=(600, 1500),
-        c=(0, 2),
-    )
-
-
-def _on_the_same_batch(problem: Problem) -> Simulated:
-    """Where the readout is fitted on the samples of the step."""
-    if problem.directions > 1:
-        what, numbers, count, within = "several directions", 312, 16, "95.5 %"
-    elif not problem.law.isotropic:
-        what, numbers, count, within = "inputs with a covariance", 192, 9, "96.4 %"
-    else:
-        return _SAME_BATCH
-    return Simulated(
-        f"finite n, the readout fitted on the samples of the step, with {what}: of {numbers} numbers simulated for {count} random problems with "
-        f"some that are not marked as inaccurate ({{n}}, {{c}}, α from 0.1 to 1/2, λ from 0.001 to 1) {within} {_WITHIN}",
-        n=(300, 700),
-        c=(0, 2),
     )
