@@ -252,6 +252,15 @@ def test_a_vanishing_step_gives_the_untrained_network(inputs):
         assert_close(errors_of(covariance.build(p), lam), errors_of(before, lam), rel=0.01)
 
 
+def test_a_vanishing_step_along_a_large_spike_leaves_cubic_labels_learned():
+    """With three nodes of the weights along the spike the test error was 4 % higher after it than without."""
+    spike, fields = Covariance.spiked(113, 20.8, 0.5), {"activation": "erf", "teacher": [0, 1, 0, 0.4], "noise": 1.0}
+    p = problem(n=499, d=113, N=856, inputs=spike, step=Step(constant=1e-3), **fields)
+    before = covariance.build(p.replace(step=Step.none()))
+    for lam in (0.01, 0.1, 1.0):
+        assert_close(errors_of(covariance.build(p), lam), errors_of(before, lam), rel=0.01)
+
+
 def ridge_regression(lam: float, n: int, values: np.ndarray, energy: np.ndarray, noise: float) -> float:
     """Test error of ridge regression on x ~ N(0, Σ) with penalty lam (Dobriban and Wager; Hastie et al.)."""
     kappa = lam

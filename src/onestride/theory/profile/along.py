@@ -26,9 +26,27 @@ import numpy as np
 from onestride._numerics import Array, Float, Int
 from onestride.problem import Problem
 from onestride.theory.profile.anisotropy import Directions
+from onestride.theory.profile.harmonics import radius_rule
 from onestride.theory.profile.moves import Moves
 
 LEAST = 0.1  # of the variance left to a neuron: no real one has a_j near 1
+_ALL_ALIKE = 0.005  # variance of a neuron's length up to which all have one: training errors move by 1 % at most
+
+
+class OwnLengths(NamedTuple):
+    """Nodes of a neuron's wᵀΣw and their probabilities; left: the standard deviation that they leave out."""
+
+    nodes: tuple[Float[Array, "s"], Float[Array, "s"]]
+    left: float
+
+
+def own_lengths(problem: Problem, second: float, count: int) -> OwnLengths:
+    """Of mean 1 and variance 2 tr Σ²/d², on the sphere 2 (tr Σ² − d)/d²: so many nodes, or one where it is small."""
+    variance = max(2 * (second - (problem.weights == "sphere")) / problem.d, 0.0)
+    if variance < _ALL_ALIKE:
+        return OwnLengths((np.ones(1), np.ones(1)), float(np.sqrt(variance)))
+    r, weight = radius_rule(2 / variance, count)
+    return OwnLengths((r**2 * variance / 2, weight), 0.0)
 
 
 class Bent(NamedTuple):

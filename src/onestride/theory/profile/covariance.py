@@ -34,7 +34,7 @@ import numpy as np
 from onestride._numerics import Array, Float, Int
 from onestride.problem import Problem
 from onestride.theory.bulk import bulk_of
-from onestride.theory.profile.along import LEAST, Across, Weights
+from onestride.theory.profile.along import LEAST, Across, OwnLengths, Weights, own_lengths
 from onestride.theory.profile.anisotropy import (
     Directions,
     Nodes,
@@ -71,12 +71,17 @@ from onestride.theory.profile.travel import travel, travel_turned
 # 20 in the place of 10, 12 of 7, 24 of 12 or 5 of 3 move errors by 0.13 % at most (ar1 and power, n = 1,200, d = 600)
 _EIGENVALUES = 10  # bins of log λ in sector 1
 _HIGHER = 7  # and in the factors of higher degrees
-_OFFSETS = {1: (5,), 2: (3, 3)}  # nodes of ω along u, along u and a spike
-_ALIKE = 9  # along u, where readouts are alike and nothing else tells neurons apart: 5 would be off by 1.7 % after strong steps
+_OFFSET = 5  # nodes of ω along u alone
+_OFFSETS = (
+    (0.04, 9),
+    (0.01, 5),
+    (0.0, 3),
+)  # along each of two coordinates, by the variance above which it takes so many: 3 along a spike of 18
+# in d = 113 leave labels H₁ + 0.4 H₃ 6 % of their test error too much, 5 and 9 are 0.4 and 0.2 % from 11
+_ALIKE = 9  # along u alone, where readouts are alike and nothing else tells neurons apart: 5 would be off by 1.7 % after strong steps
 _ACROSS = 5  # nodes of z along a spike
 _RADII = 3  # nodes of the length of x
 _FAR = 3.0  # times a row's length: along weights as large z has so many nodes that random lengths leave |g| one
-_ALL_ALIKE = 0.005  # variance of a neuron's length up to which all have one: training errors move by 1 % at most
 _NOISE = 60.0  # a degree is noise when its multiplicity over S₂^l is above this many times max(n, N)
 
 
@@ -143,22 +148,6 @@ def teacher_length(d: int, second: float, along: float, r2: Array) -> tuple[Arra
     """
     D = max(d * second / along**2, 4.0)
     return np.sqrt(D * np.maximum(1 + (r2 - 1) * along / second, 0.05)), D
-
-
-class OwnLengths(NamedTuple):
-    """Nodes of a neuron's wᵀΣw and their probabilities; left: the standard deviation that they leave out."""
-
-    nodes: tuple[Float[Array, "s"], Float[Array, "s"]]
-    left: float
-
-
-def own_lengths(problem: Problem, second: float, count: int) -> OwnLengths:
-    """Of mean 1 and variance 2 tr Σ²/d², on the sphere 2 (tr Σ² − d)/d²: so many nodes, or one where it is small."""
-    variance = max(2 * (second - (problem.weights == "sphere")) / problem.d, 0.0)
-    if variance < _ALL_ALIKE:
-        return OwnLengths((np.ones(1), np.ones(1)), float(np.sqrt(variance)))
-    r, weight = radius_rule(2 / variance, count)
-    return OwnLengths((r**2 * variance / 2, weight), 0.0)
 
 
 def build_untrained(problem: Problem, sigma: Sigma) -> Model:
@@ -246,7 +235,10 @@ class Builder:
         """Nodes (A, ξ) of the neurons."""
         problem, sphere = self.problem, self.problem.weights == "sphere"
         axes = [(np.arange(self.moves.A.size), self.moves.weight)]
-        offsets = _OFFSETS[len(self.at.rows)] if len(self.at.rows) > 1 or self.moves.A.size > 2 else (_ALIKE,)
+        offsets = [_OFFSET if self.moves.A.size > 2 else _ALIKE]
+        if len(self.at.rows) > 1:
+            variances = np.diag(self.gram(1)) / problem.d
+            offsets = [next(count for least, count in _OFFSETS if variance >= least) for variance in variances]
         axes += [sphere_rule(problem.d if sphere else 10**12, count) for count in offsets]
         values, weight = _grid([*axes, self.lengths.nodes])
         kept = weight > self.min_weight
