@@ -68,6 +68,34 @@ def test_the_staircase_is_one_call():
     pyplot.close("all")
 
 
+def test_the_staircase_says_its_constant_and_takes_exponents_in_any_order():
+    pyplot = pytest.importorskip("matplotlib.pyplot")
+    problem = one.Problem(n=200, d=100, N=150, teacher=[0, 1, 0.7071], noise=0.5)
+    ax = one.plot.staircase(problem, [0.3, 0.1, 0.2], seeds=1)
+    theory = ax.lines[0]
+    assert theory.get_xdata().tolist() == [0.1, 0.2, 0.3]
+    assert ax.get_xlabel() == typeset("exponent α")
+    assert "simulation, 1 seed" in ax.get_legend_handles_labels()[1]
+    ax = one.plot.staircase(problem.replace(step=one.Step(constant=3)), [0.3])
+    assert ax.get_xlabel() == typeset("exponent α of η = 3·n^α")
+    assert [line.get_markevery() for line in ax.lines[:2]] == [[0], [0]]  # one point is no line
+    pyplot.close("all")
+
+
+def test_a_number_between_two_that_are_missing_is_seen():
+    y = [1.0, np.nan, 2.0, 3.0, np.nan, 4.0, np.nan]
+    for kind in ("theory", "limit"):
+        (line,) = draw([panel(Series("a", range(7), y, kind=kind))]).axes[0].lines
+        assert (line.get_marker(), line.get_markevery()) == ("o", [0, 5])
+    (line,) = draw([panel(Series("a", range(3), [1.0, 2.0, 3.0]))]).axes[0].lines
+    assert line.get_marker() == "None"
+
+
+def test_a_map_has_plain_numbers_at_its_axes():
+    axis = draw([one.plot.Map("plane", "x", "y", [0.1974, 3000], [64, 100], np.ones((2, 2)))]).axes[0]
+    assert [t.get_text() for t in (*axis.get_xticklabels(), *axis.get_yticklabels())] == ["0.197", "3000", "64", "100"]
+
+
 def test_a_notebook_shows_the_first_figure_after_its_own_cell(monkeypatch):
     """The figure that loads pyplot comes before the notebook knows of it: it is told at once."""
     matplotlib = pytest.importorskip("matplotlib")

@@ -29,6 +29,7 @@ def test_a_cell_is_the_optimum():
 def test_axes_of_the_other_plane_and_its_figure():
     found = atlas(problem(), "n-noise", x=[60, 120], y=[0.0, 1.0])
     assert found.over == ("n", "noise")
+    assert found.panels()[0].xlabel == "samples n, with d and N in proportion"
     assert (found.test_error[1] > found.test_error[0] + 0.9).all()  # noise is part of the error
     figure = draw(found.panels())
     assert len(figure.axes) == 2
