@@ -25,7 +25,7 @@ from onestride.drawing import save as save
 from onestride.drawing import to_csv as to_csv
 from onestride.drawing import to_svg as to_svg
 from onestride.problem import Problem, Step, expect, grid_axis
-from onestride.result import LABELS, QUANTITIES
+from onestride.result import LABELS, QUANTITIES, exponent_words
 from onestride.result import theory_series as theory_series
 
 if TYPE_CHECKING:
@@ -92,5 +92,4 @@ def staircase(
         series.append(Series(words, few, found.mean[:, 0], found.stderr[:, 0], kind="simulation"))
     without = [(float(getattr(theory.untrained, quantity)[0, 0]), "without the step")]
     title = f"{problem.sigma.name}, n = {problem.n:,}, d = {problem.d:,}, N = {problem.N:,}"
-    along = "exponent α" if stepped.step.constant == 1 else f"exponent α of η = {stepped.step.constant:g}·n^α"
-    return axes_of([Panel(title, along, LABELS[quantity], series, horizontals=without)], ax)
+    return axes_of([Panel(title, exponent_words(stepped), LABELS[quantity], series, horizontals=without)], ax)
