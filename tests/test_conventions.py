@@ -64,6 +64,9 @@ def test_numbers_of_the_table():
     p = problem()
     assert_close(convert(p, "cui2024").parameters["lam"], 0.02 * 2000 / 1500, rel=EXACT)
     assert_close(convert(p, "cui2024").parameters["eta_tilde"], 2 * np.sqrt(2000 / 1500), rel=EXACT)
+    weak = problem(step=one.Step(constant=2, exponent=0.2))
+    assert_close(convert(weak, "cui2024").parameters["eta_tilde"], 2 * 2000**0.2 / np.sqrt(1500), rel=EXACT)
+    assert_close(convert(weak, "ba2022").parameters["eta"], 2 * 2000**0.2, rel=EXACT)
     assert_close(convert(p, "mei2022").parameters["lam"], 0.02 * 1000 / 1500, rel=EXACT)
     assert convert(p, "ba2022").parameters["lam"] == 0.02
     assert convert(p, "ba2022").parameters["psi1"] == convert(p, "mei2022").parameters["psi2"] == 2

@@ -137,6 +137,16 @@ def test_lines_of_a_file_that_do_not_fit_are_told(tmp_path):
         read_table(tmp_path / "t.csv")
 
 
+def test_the_excess_of_a_table_is_its_error_since_nobody_knows_the_noise():
+    problem = one.from_data(*rows(), N=32)
+    assert problem.noise > 0
+    curve = one.scaling(problem, "n", [60, 100])
+    np.testing.assert_array_equal(curve.excess, curve.test_error)
+    assert "above the noise" not in curve.message
+    stated = one.scaling(one.Problem(n=60, d=30, N=40, noise=0.5), "n", [60, 100])
+    np.testing.assert_allclose(stated.excess, stated.test_error - 0.25)
+
+
 def test_constant_columns_are_left_out_and_named():
     X, y = rows()
     table = read_table(np.column_stack([X, np.full(120, 0.1)]), y)
@@ -154,6 +164,9 @@ def test_rows_that_repeat_another_count_once_where_chance_would_not_make_them():
     kept = read_table(few, few.sum(1) > 1)
     assert kept.rows == 200
     assert "kept: columns of so few values" in kept.facts.notes[0]
+    ten = np.random.default_rng(0).integers(0, 10, (200, 3)).astype(float)  # 200²/2 pairs, one in a thousand alike
+    kept = read_table(ten[:, :2], ten[:, 2])
+    assert (kept.rows, "columns of so few values" in kept.facts.notes[0]) == (200, True)
     with pytest.raises(one.InputError, match="at least 50 rows, got 8 after merging equal ones"):
         read_table(few, few.sum(1) > 1, repeats="merge")
     with pytest.raises(one.InputError, match="repeats must be 'auto', 'merge' or 'keep', got 'drop'"):

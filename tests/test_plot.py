@@ -18,6 +18,7 @@ from onestride.drawing.files import dark_variables, describe, read
 from onestride.drawing.palette import COLOURS, DARK, PAPER
 from onestride.drawing.words import minus, typeset
 from onestride.plot import Panel, Series, draw, to_csv, to_svg
+from onestride.result import Status
 
 
 def panel(*series, **options):
@@ -48,6 +49,12 @@ def test_limits_are_widened_to_hold_a_measured_point_and_its_bar(value, error):
     assert low < value - (error or 0) < value + (error or 0) < high or error is None
     assert low < value < high
     assert low <= 0.0 < 1.0 <= high
+
+
+def test_a_bar_that_reaches_below_zero_leaves_a_logarithmic_axis_as_it_is():
+    points = Series("points", [0.0, 1.0], [0.5, 0.2], error=[0.1, 0.3], kind="simulation")
+    low, high = draw([panel(points, ylim=(0.1, 1.0), logy=True)]).axes[0].get_ylim()
+    assert (low, high) == (0.1, 1.0)
 
 
 def test_limits_are_not_widened_for_theory_or_for_what_is_not_finite():
@@ -89,6 +96,14 @@ def test_a_number_between_two_that_are_missing_is_seen():
         assert (line.get_marker(), line.get_markevery()) == ("o", [0, 5])
     (line,) = draw([panel(Series("a", range(3), [1.0, 2.0, 3.0]))]).axes[0].lines
     assert line.get_marker() == "None"
+
+
+def test_what_is_known_to_be_off_is_drawn_whatever_else_is_missing():
+    status = [Status.SOLVED, Status.SOLVED, Status.INACCURATE]
+    good, off = one.plot.theory_series("theory", [1, 2, 3], [np.nan, 2.0, 3.0], status)
+    assert (good.kind, off.kind, off.label) == ("theory", "marked", "theory, known to be off")
+    np.testing.assert_array_equal(off.y, [np.nan, np.nan, 3.0])
+    np.testing.assert_array_equal(good.y, [np.nan, 2.0, np.nan])
 
 
 def test_a_map_has_plain_numbers_at_its_axes():
