@@ -147,6 +147,18 @@ def test_the_excess_of_a_table_is_its_error_since_nobody_knows_the_noise():
     np.testing.assert_allclose(stated.excess, stated.test_error - 0.25)
 
 
+def test_a_plan_of_a_frame_is_carried_out():
+    """As polars has it: a LazyFrame has columns, and no values before `collect`."""
+    X, y = rows()
+    columns = {f"x{j}": X[:, j] for j in range(X.shape[1])} | {"y": y}
+
+    class Lazy:
+        columns = property(lambda self: pytest.fail("asked of the plan"))
+        lazy = collect = lambda self: columns
+
+    assert read_table(Lazy(), target="y").digest == read_table(columns, target="y").digest
+
+
 def test_constant_columns_are_left_out_and_named():
     X, y = rows()
     table = read_table(np.column_stack([X, np.full(120, 0.1)]), y)
