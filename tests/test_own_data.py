@@ -111,9 +111,11 @@ def test_a_file_that_is_no_table_is_told_in_a_sentence(tmp_path, text, told):
         read_table(tmp_path / "t.csv")
 
 
-def test_a_column_without_a_name_that_counts_the_rows_is_left_out(tmp_path):
+@pytest.mark.parametrize("first", [0, 1])
+def test_a_column_without_a_name_that_counts_the_rows_is_left_out(tmp_path, first):
     X, y = rows()
-    lines = [",a,b,c,d,y", *(",".join(map(str, (i, *x, t))) for i, (x, t) in enumerate(zip(X, y, strict=True)))]
+    counted = enumerate(zip(X, y, strict=True), first)
+    lines = [",a,b,c,d,y", *(",".join(map(str, (i, *x, t))) for i, (x, t) in counted)]
     (tmp_path / "t.csv").write_text("\n".join(lines))
     table = read_table(tmp_path / "t.csv")
     assert table.names == ("a", "b", "c", "d")

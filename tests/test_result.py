@@ -126,3 +126,10 @@ def test_a_figure_of_a_grid_runs_from_left_to_right_and_says_c(order):
     (curve,) = one.predict_grid(stepped, [0.3], ridges[order]).panels()[0].series
     np.testing.assert_array_equal(curve.x, ridges)
     np.testing.assert_allclose(curve.y, one.predict_grid(stepped, [0.3], ridges).test_error[0])
+
+
+def test_gains_are_falls_of_the_objective_and_of_the_test_error():
+    before = prediction(train_loss=0.9, train_mse=0.4, test_error=1.7)
+    found = prediction(untrained=before)
+    assert (found.train_gain, found.test_gain) == pytest.approx((0.4, 0.7))
+    assert (before.train_gain, before.test_gain) == (0, 0)
