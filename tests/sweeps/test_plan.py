@@ -1,6 +1,7 @@
 """What a sweep will cost: what the store knows is not counted as work."""
 
 from concurrent.futures import ThreadPoolExecutor
+from types import SimpleNamespace
 
 import pytest
 
@@ -56,7 +57,7 @@ def test_the_time_is_that_of_the_trials_for_all_that_is_left_by_the_workers(monk
     """A clock that each trial moves on by ten seconds: two exponents of three are predicted, one seed of two is drawn."""
     clock = [0.0]
     monkeypatch.setattr(plan, "perform", lambda task: clock.__setitem__(0, clock[0] + 10))
-    monkeypatch.setattr(plan.time, "perf_counter", lambda: clock[0])
+    monkeypatch.setattr(plan, "time", SimpleNamespace(perf_counter=lambda: clock[0]))
     drawn, predicted = 2 * 10, 10 * 3 / 2  # the trial is of the whole problem, and small enough
     for workers in (1, 4):
         assert make_plan(read_sweep(LARGER), workers=workers).seconds == pytest.approx((drawn + predicted) / workers)
