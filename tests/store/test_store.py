@@ -267,9 +267,9 @@ def test_a_journal_that_another_has_healed_meanwhile_is_not_taken(tmp_path, monk
     """It is replaced between the look at it and the lock, which is then one of the file that is gone."""
     journal, real = filled(tmp_path), os.open
 
-    def replaced(path, *options):
-        opened = real(path, *options)
-        if Path(path) == journal:
+    def replaced(path, *options, **more):
+        opened = real(path, *options, **more)
+        if path == journal:
             monkeypatch.undo()
             replace_file(journal, journal.read_bytes())
         return opened
