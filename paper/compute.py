@@ -54,7 +54,7 @@ def bulk() -> Panel:
     counts, _ = np.histogram(found.eigenvalues.values.ravel(), bins=edges)
     heights = counts / (found.eigenvalues.values.size * np.diff(edges))
     series = [
-        Series("four draws", edges, np.append(heights, np.nan), kind="histogram"),
+        Series("four draws", edges, heights, kind="histogram"),
         Series("theory", theory.trained.grid, theory.trained.density),
     ]
     return Panel("bulk", "eigenvalue", "density", series)

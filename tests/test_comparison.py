@@ -153,6 +153,18 @@ def test_default_theory_and_simulation_do_not_differ(gradient, seed):
     assert one.compare(p, seeds=seeds_from(seed, 8)).outcome is not Agreement.DIFFERS
 
 
+def test_a_gain_has_the_room_of_a_share_of_the_error_where_it_is_small(monkeypatch):
+    """20 % of a gain of 0.001 would be less than any theory can hold: 1 % of the error is allowed."""
+    small = P.replace(step=one.Step(constant=0.01, exponent=0.0))
+    prediction = one.predict(small)
+    assert 0 < prediction.test_gain < 0.01 * prediction.test_error
+    monkeypatch.setattr(MODULE, "predict", lambda *a, **k: prediction)
+    rooms = {row.quantity: row.tolerance for row in one.compare(small, seeds=2).rows}
+    assert rooms["test_gain"] == pytest.approx(0.01 * prediction.untrained.test_error)
+    assert rooms["train_gain"] == pytest.approx(0.01 * prediction.untrained.train_loss)
+    assert rooms["test_error"] == pytest.approx(0.05 * prediction.test_error)
+
+
 def test_enough_seeds_agree(monkeypatch):
     """Simulated values planted around the theory: the verdict is agreement, and says its tolerance."""
     planted = plant(monkeypatch, lambda mean: spread(mean, 0.01 * abs(mean), 8))

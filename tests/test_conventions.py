@@ -48,10 +48,25 @@ def test_what_does_not_carry_over_is_said():
     assert "constant" in text
 
 
+@pytest.mark.parametrize("paper", PAPERS)
+@pytest.mark.parametrize("change", [{"weights": "gaussian"}, {"weights": "sphere"}, {"centred": False}])
+def test_what_does_not_come_back_is_said(paper, change):
+    p = problem(**NATIVE[paper] | change)
+    conversion = convert(p, paper)
+    back = problem_from(paper, **conversion.parameters)
+    (name,) = change
+    assert any(("W₀" if name == "weights" else name) in words for words in conversion.differences) >= (
+        getattr(back, name) != getattr(p, name)
+    )
+
+
 def test_numbers_of_the_table():
     p = problem()
     assert_close(convert(p, "cui2024").parameters["lam"], 0.02 * 2000 / 1500, rel=EXACT)
     assert_close(convert(p, "cui2024").parameters["eta_tilde"], 2 * np.sqrt(2000 / 1500), rel=EXACT)
+    weak = problem(step=one.Step(constant=2, exponent=0.2))
+    assert_close(convert(weak, "cui2024").parameters["eta_tilde"], 2 * 2000**0.2 / np.sqrt(1500), rel=EXACT)
+    assert_close(convert(weak, "ba2022").parameters["eta"], 2 * 2000**0.2, rel=EXACT)
     assert_close(convert(p, "mei2022").parameters["lam"], 0.02 * 1000 / 1500, rel=EXACT)
     assert convert(p, "ba2022").parameters["lam"] == 0.02
     assert convert(p, "ba2022").parameters["psi1"] == convert(p, "mei2022").parameters["psi2"] == 2
@@ -107,3 +122,20 @@ def test_bad_arguments_are_named():
         problem_from("dandi2024", **(good | {"alpha": -1}))
     with pytest.raises(one.InputError, match="lam"):
         problem_from("dandi2024", **(good | {"lam": 0}))
+    for paper, name, given in [
+        ("ba2022", "d", "many"),
+        ("ba2022", "eta", -1),
+        ("ba2022", "lam", "small"),
+        ("cui2024", "d", 10**400),
+        ("cui2024", "eta_tilde", None),
+        ("dandi2024", "vocabulary", 3),
+        ("dandi2024", "vocabulary", ("a",)),
+        ("mei2022", "d", 0),
+    ]:
+        good = convert(problem(), paper).parameters
+        with pytest.raises(one.InputError, match=rf"^{name} must be .*, got "):
+            problem_from(paper, **(good | {name: given}))
+    with pytest.raises(one.InputError, match=r"paper must be one of .*, got \['cui2024'\]"):
+        convert(problem(), ["cui2024"])
+    with pytest.raises(one.InputError, match="problem must be a Problem"):
+        convert(None, "cui2024")

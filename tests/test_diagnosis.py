@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 import onestride as one
 from onestride import diagnosis
 from onestride.diagnosis import _penalty, needed_constant
+from onestride.result import Status
 from tolerances import assert_close
 
 
@@ -103,6 +106,23 @@ def test_step_too_large():
     found = one.diagnose(problem(alpha=0.5, c=40, teacher=[0, 1.0], noise=0.5, ridge=0.1))
     finding = next(f for f in found.findings if f.cause == "step-too-large")
     assert finding.numbers["better_eta"] < finding.numbers["eta"] / 2
+
+
+def test_only_a_number_that_may_be_trusted_is_a_better_step():
+    """Steps of half and a quarter the size, and none, with errors put by hand."""
+    p = problem(n=200, d=100, N=300, noise=0.0)
+    here = one.predict(p, throw=False)
+
+    def told(quarter, untrained, status=Status.SOLVED):
+        base = replace(here, test_error=untrained, status=status, untrained=None)
+        predicted = replace(here, test_error=1.0, status=Status.SOLVED, untrained=base)
+        sizes = {1.0: predicted, 0.25: replace(predicted, test_error=quarter, status=status)}
+        return [(f.cause, f.change) for f in diagnosis._step_size(p, predicted, sizes)]
+
+    c = p.step.constant
+    assert told(0.5, 0.7) == [("step-too-large", f"Use c near {c / 4:.3g}")]
+    assert told(0.7, 0.5) == [("step-too-large", "Take no step")]
+    assert told(0.5, 0.7, Status.INACCURATE) == []
 
 
 def test_no_step():

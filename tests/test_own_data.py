@@ -111,9 +111,11 @@ def test_a_file_that_is_no_table_is_told_in_a_sentence(tmp_path, text, told):
         read_table(tmp_path / "t.csv")
 
 
-def test_a_column_without_a_name_that_counts_the_rows_is_left_out(tmp_path):
+@pytest.mark.parametrize("first", [0, 1])
+def test_a_column_without_a_name_that_counts_the_rows_is_left_out(tmp_path, first):
     X, y = rows()
-    lines = [",a,b,c,d,y", *(",".join(map(str, (i, *x, t))) for i, (x, t) in enumerate(zip(X, y, strict=True)))]
+    counted = enumerate(zip(X, y, strict=True), first)
+    lines = [",a,b,c,d,y", *(",".join(map(str, (i, *x, t))) for i, (x, t) in counted)]
     (tmp_path / "t.csv").write_text("\n".join(lines))
     table = read_table(tmp_path / "t.csv")
     assert table.names == ("a", "b", "c", "d")
@@ -137,6 +139,28 @@ def test_lines_of_a_file_that_do_not_fit_are_told(tmp_path):
         read_table(tmp_path / "t.csv")
 
 
+def test_the_excess_of_a_table_is_its_error_since_nobody_knows_the_noise():
+    problem = one.from_data(*rows(), N=32)
+    assert problem.noise > 0
+    curve = one.scaling(problem, "n", [60, 100])
+    np.testing.assert_array_equal(curve.excess, curve.test_error)
+    assert "above the noise" not in curve.message
+    stated = one.scaling(one.Problem(n=60, d=30, N=40, noise=0.5), "n", [60, 100])
+    np.testing.assert_allclose(stated.excess, stated.test_error - 0.25)
+
+
+def test_a_plan_of_a_frame_is_carried_out():
+    """As polars has it: a LazyFrame has columns, and no values before `collect`."""
+    X, y = rows()
+    columns = {f"x{j}": X[:, j] for j in range(X.shape[1])} | {"y": y}
+
+    class Lazy:
+        columns = property(lambda self: pytest.fail("asked of the plan"))
+        lazy = collect = lambda self: columns
+
+    assert read_table(Lazy(), target="y").digest == read_table(columns, target="y").digest
+
+
 def test_constant_columns_are_left_out_and_named():
     X, y = rows()
     table = read_table(np.column_stack([X, np.full(120, 0.1)]), y)
@@ -154,6 +178,9 @@ def test_rows_that_repeat_another_count_once_where_chance_would_not_make_them():
     kept = read_table(few, few.sum(1) > 1)
     assert kept.rows == 200
     assert "kept: columns of so few values" in kept.facts.notes[0]
+    ten = np.random.default_rng(0).integers(0, 10, (200, 3)).astype(float)  # 200²/2 pairs, one in a thousand alike
+    kept = read_table(ten[:, :2], ten[:, 2])
+    assert (kept.rows, "columns of so few values" in kept.facts.notes[0]) == (200, True)
     with pytest.raises(one.InputError, match="at least 50 rows, got 8 after merging equal ones"):
         read_table(few, few.sum(1) > 1, repeats="merge")
     with pytest.raises(one.InputError, match="repeats must be 'auto', 'merge' or 'keep', got 'drop'"):

@@ -18,6 +18,7 @@ from onestride.drawing.files import dark_variables, describe, read
 from onestride.drawing.palette import COLOURS, DARK, PAPER
 from onestride.drawing.words import minus, typeset
 from onestride.plot import Panel, Series, draw, to_csv, to_svg
+from onestride.result import Status
 
 
 def panel(*series, **options):
@@ -50,6 +51,12 @@ def test_limits_are_widened_to_hold_a_measured_point_and_its_bar(value, error):
     assert low <= 0.0 < 1.0 <= high
 
 
+def test_a_bar_that_reaches_below_zero_leaves_a_logarithmic_axis_as_it_is():
+    points = Series("points", [0.0, 1.0], [0.5, 0.2], error=[0.1, 0.3], kind="simulation")
+    low, high = draw([panel(points, ylim=(0.1, 1.0), logy=True)]).axes[0].get_ylim()
+    assert (low, high) == (0.1, 1.0)
+
+
 def test_limits_are_not_widened_for_theory_or_for_what_is_not_finite():
     theory = Series("theory", [0.0, 1.0], [0.5, 9.0])
     points = Series("points", [0.0, 1.0], [0.5, np.nan], error=[0.1, 5.0], kind="simulation")
@@ -66,6 +73,42 @@ def test_the_staircase_is_one_call():
     with pytest.raises(one.InputError, match="quantity must be one of train_loss, train_mse, test_error, got 'loss'"):
         one.plot.staircase(problem, quantity="loss")
     pyplot.close("all")
+
+
+def test_the_staircase_says_its_constant_and_takes_exponents_in_any_order():
+    pyplot = pytest.importorskip("matplotlib.pyplot")
+    problem = one.Problem(n=200, d=100, N=150, teacher=[0, 1, 0.7071], noise=0.5)
+    ax = one.plot.staircase(problem, [0.3, 0.1, 0.2], seeds=1)
+    theory = ax.lines[0]
+    assert theory.get_xdata().tolist() == [0.1, 0.2, 0.3]
+    assert ax.get_xlabel() == typeset("exponent α")
+    assert "simulation, 1 seed" in ax.get_legend_handles_labels()[1]
+    ax = one.plot.staircase(problem.replace(step=one.Step(constant=3)), [0.3])
+    assert ax.get_xlabel() == typeset("exponent α of η = 3·n^α")
+    assert [line.get_markevery() for line in ax.lines[:2]] == [[0], [0]]  # one point is no line
+    pyplot.close("all")
+
+
+def test_a_number_between_two_that_are_missing_is_seen():
+    y = [1.0, np.nan, 2.0, 3.0, np.nan, 4.0, np.nan]
+    for kind in ("theory", "limit"):
+        (line,) = draw([panel(Series("a", range(7), y, kind=kind))]).axes[0].lines
+        assert (line.get_marker(), line.get_markevery()) == ("o", [0, 5])
+    (line,) = draw([panel(Series("a", range(3), [1.0, 2.0, 3.0]))]).axes[0].lines
+    assert line.get_marker() == "None"
+
+
+def test_what_is_known_to_be_off_is_drawn_whatever_else_is_missing():
+    status = [Status.SOLVED, Status.SOLVED, Status.INACCURATE]
+    good, off = one.plot.theory_series("theory", [1, 2, 3], [np.nan, 2.0, 3.0], status)
+    assert (good.kind, off.kind, off.label) == ("theory", "marked", "theory, known to be off")
+    np.testing.assert_array_equal(off.y, [np.nan, np.nan, 3.0])
+    np.testing.assert_array_equal(good.y, [np.nan, 2.0, np.nan])
+
+
+def test_a_map_has_plain_numbers_at_its_axes():
+    axis = draw([one.plot.Map("plane", "x", "y", [0.1974, 3000], [64, 100], np.ones((2, 2)))]).axes[0]
+    assert [t.get_text() for t in (*axis.get_xticklabels(), *axis.get_yticklabels())] == ["0.197", "3000", "64", "100"]
 
 
 def test_a_notebook_shows_the_first_figure_after_its_own_cell(monkeypatch):

@@ -102,3 +102,34 @@ def test_a_notebook_shows_names_values_and_errors(result):
     assert ("&lt;b&gt;" in page) == isinstance(result, Prediction)
     assert "<th>test_error</th>" in page
     assert ("±" in page) == isinstance(result, Simulation)
+
+
+def test_a_figure_of_one_prediction_marks_what_is_known_to_be_off():
+    found = prediction(status=Status.INACCURATE, untrained=prediction())
+    series = found.panels()[0].series
+    assert [(s.label, s.kind) for s in series] == [
+        ("predicted, known to be off", "marked"),
+        ("without the step", "simulation"),
+    ]
+
+
+@pytest.mark.parametrize("order", [[0, 1, 2], [2, 0, 1]])
+def test_a_figure_of_a_grid_runs_from_left_to_right_and_says_c(order):
+    stepped = P.replace(step=one.Step(constant=2, exponent=0.3))
+    alphas = np.array([0.1, 0.2, 0.3])
+    expected = one.predict_grid(stepped, alphas, [0.1]).test_error[:, 0]
+    error, gain = one.predict_grid(stepped, alphas[order], [0.1]).panels()
+    assert (error.xlabel, gain.ylabel) == ("exponent α of η = 2·n^α", "gain in test error")
+    np.testing.assert_array_equal(error.series[0].x, alphas)
+    np.testing.assert_allclose(error.series[0].y, expected)
+    ridges = np.array([0.1, 1.0, 10.0])
+    (curve,) = one.predict_grid(stepped, [0.3], ridges[order]).panels()[0].series
+    np.testing.assert_array_equal(curve.x, ridges)
+    np.testing.assert_allclose(curve.y, one.predict_grid(stepped, [0.3], ridges).test_error[0])
+
+
+def test_gains_are_falls_of_the_objective_and_of_the_test_error():
+    before = prediction(train_loss=0.9, train_mse=0.4, test_error=1.7)
+    found = prediction(untrained=before)
+    assert (found.train_gain, found.test_gain) == pytest.approx((0.4, 0.7))
+    assert (before.train_gain, before.test_gain) == (0, 0)

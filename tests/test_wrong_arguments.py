@@ -10,7 +10,7 @@ P = one.Problem(n=60, d=30, N=40, teacher=[0, 1, 0.5], noise=0.3, step=one.Step(
 ROWS = np.random.default_rng(0).standard_normal((60, 2))
 TAKE_A_PROBLEM = [one.predict, one.learned, one.simulate, one.compare, one.scaling, one.plan, one.baselines]
 TAKE_A_PROBLEM += [one.giant_step, one.measure_learned, one.measure_spectrum, one.measure_density]
-TAKE_A_PROBLEM += [one.diagnose, one.spectrum, one.optimum, one.optimal_ridge]
+TAKE_A_PROBLEM += [one.diagnose, one.spectrum, one.optimum, one.optimal_ridge, one.plot.staircase, one.plot.atlas]
 
 
 @pytest.mark.parametrize("function", TAKE_A_PROBLEM, ids=lambda f: f.__name__)
@@ -42,6 +42,10 @@ def test_something_else_in_a_problems_place(function):
         (lambda: one.measure_density(P, 1, width=[1]), r"width must be a finite number above 0, got \[1\]"),
         (lambda: one.from_data({"a": 1}, target="a"), "columns of X must be lists of numbers, got 1 for 'a'"),
         (lambda: one.from_data(ROWS, ROWS[:, 0], repeats=ROWS), "repeats must be 'auto', 'merge' or 'keep', got array"),
+        (lambda: one.plot.staircase(P, [0.1], ax=3), "ax must be axes of matplotlib, got 3"),
+        (lambda: one.plot.draw([]), "a figure needs one panel or more, got none"),
+        (lambda: one.plot.Series("a", [1, 2], [1]), "x of the series 'a' must have 1 values, as y tells, got 2"),
+        (lambda: one.plot.Series("a", [1], [1], kind="bar"), "kind of a series must be one of theory, .*, got 'bar'"),
         (lambda: one.Problem.from_toml(3), "a problem in TOML is text, got 3"),
         (lambda: one.Problem.from_json(None), "a problem in JSON is text, got None"),
         (lambda: one.Problem(n=6, d=3, N=4, gradient=10**400), "gradient must be 'full' or 'labels', got 1000.*…"),

@@ -16,14 +16,15 @@ al. and Mei & Montanari do not.
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from operator import attrgetter
 from typing import Any
 
 import numpy as np
 
-from onestride._errors import InputError, did_you_mean, hint
-from onestride.problem import EXTENSIONS, Problem, Step
+from onestride._errors import InputError, did_you_mean, hint, quoted
+from onestride.problem import EXTENSIONS, Problem, Step, expect
 
 Parameters = dict[str, Any]
 
@@ -69,6 +70,7 @@ def convert(problem: Problem, paper: str) -> Conversion:
     >>> converted.parameters["alpha"], converted.parameters["beta"]
     (2.0, 1.0)
     """
+    expect(problem)
     changed = {name: getattr(problem, name) for name in EXTENSIONS}
     changed = {k: v for k, v in changed.items() if v != Problem.model_fields[k].default}
     if changed:
@@ -109,8 +111,8 @@ def problem_from(paper: str, **parameters: Any) -> Problem:
 
 
 def _known(paper: str) -> _Paper:
-    if paper not in _PAPERS:
-        sentence = f"paper must be one of {', '.join(PAPERS)}, got {paper!r}"
+    if paper not in PAPERS:
+        sentence = f"paper must be one of {', '.join(PAPERS)}, got {quoted(paper)}"
         raise InputError("; ".join(filter(None, (sentence, did_you_mean(paper, PAPERS)))))
     return _PAPERS[paper]
 
@@ -121,46 +123,56 @@ def _known(paper: str) -> _Paper:
 def _number(value: Any) -> float:
     try:
         return float(value)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         return np.nan
 
 
 def _count(given: Parameters, name: str) -> int:
     """A ratio times d as a whole number of samples or neurons."""
-    value = _number(given[name]) * _number(given["d"])
+    value = _number(given[name]) * _above_0(given, "d")
     if not (np.isfinite(value) and value >= 0.5):
-        raise InputError(f"{name} must be a number above 0 with {name}·d at least 1, got {given[name]!r}")
+        raise InputError(f"{name} must be a number above 0 with {name}·d at least 1, got {quoted(given[name])}")
     return max(1, round(value))
 
 
-def _penalty(given: Parameters) -> float:
-    number = _number(given["lam"])
+def _above_0(given: Parameters, name: str) -> float:
+    number = _number(given[name])
     if not (np.isfinite(number) and number > 0):
-        raise InputError(f"lam must be a finite number above 0, got {given['lam']!r}")
+        raise InputError(f"{name} must be a finite number above 0, got {quoted(given[name])}")
+    return number
+
+
+def _size(given: Parameters, name: str) -> float:
+    """The size of a step."""
+    number = _number(given[name])
+    if not (np.isfinite(number) and number >= 0):
+        raise InputError(f"{name} must be a finite number, 0 or more, got {quoted(given[name])}")
     return number
 
 
 def _from_cui(given: Parameters) -> Parameters:
     n, N = _count(given, "alpha"), _count(given, "beta")
-    step = Step(constant=given["eta_tilde"] * np.sqrt(N / n), exponent=0.5)
-    fields = {"n": n, "N": N, "ridge": _penalty(given) * N / n, "step": step, "n_step": _count(given, "alpha0")}
+    step = Step(constant=_size(given, "eta_tilde") * np.sqrt(N / n), exponent=0.5)
+    fields = {"n": n, "N": N, "ridge": _above_0(given, "lam") * N / n, "step": step, "n_step": _count(given, "alpha0")}
     return fields | {"gradient": "labels", "readout": "constant"}
 
 
 def _from_dandi(given: Parameters) -> Parameters:
-    drawn = sorted(zip(map(float, given["vocabulary"]), map(float, given["weights"]), strict=False))
+    drawn: list[Any] = []
+    with suppress(TypeError, ValueError, OverflowError):
+        drawn = sorted(zip(map(float, given["vocabulary"]), map(float, given["weights"]), strict=True))
     for readout, law in _VOCABULARIES.items():
         if drawn == sorted(zip(*law, strict=True)):
             return _from_cui(given) | {"readout": readout}
     raise InputError(
         f"vocabulary must be (1,) or (-1, 1) with equal weights (readouts this package can draw), got "
-        f"{given['vocabulary']!r} with weights {given['weights']!r}"
+        f"{quoted(given['vocabulary'])} with weights {quoted(given['weights'])}"
     )
 
 
 def _from_mei(given: Parameters) -> Parameters:
     n, N = _count(given, "psi2"), _count(given, "psi1")
-    return {"n": n, "N": N, "ridge": _penalty(given) * N / _number(given["d"])}
+    return {"n": n, "N": N, "ridge": _above_0(given, "lam") * N / _number(given["d"])}
 
 
 # ---------------------------------------------------------------------- the table
@@ -209,6 +221,8 @@ def _full(p: Problem) -> bool:
     return p.gradient == "full"
 
 
+_CENTRED = (lambda p: not p.centred, "problem_from gives features of an activation with mean 0, centred=True")
+_ROWS = (lambda p: p.weights != "sphere", "problem_from gives rows of W₀ on the unit sphere, weights='sphere'")
 _N_SAMPLES = (lambda p: p.step_samples != p.n, "they use n samples for the step as well")
 _SMALL = (_full, "their output is negligible at initialisation, so y stands for the residual: gradient='labels'")
 
@@ -237,7 +251,8 @@ _PAPERS = {
         | {"eta": lambda p: p.eta, "lam": lambda p: p.ridge}
         | _FUNCTIONS,
         lambda q: (
-            {"n": _count(q, "psi1"), "N": _count(q, "psi2"), "ridge": q["lam"], "step": Step(constant=q["eta"])}
+            {"n": _count(q, "psi1"), "N": _count(q, "psi2"), "ridge": _above_0(q, "lam")}
+            | {"step": Step(constant=_size(q, "eta"))}
             | {"gradient": "labels", "weights": "gaussian"}
         ),
         (
@@ -253,6 +268,7 @@ _PAPERS = {
             ),
             (lambda p: p.readout != "gaussian", "their readout is N(0, 1/N)"),
             _N_SAMPLES,
+            _CENTRED,
         ),
         {"noise": 0.0},
         noise_in_test_error=False,
@@ -268,6 +284,8 @@ _PAPERS = {
                 lambda p: p.readout != "constant",
                 "their readout is the constant 1/√p before the step, ours is {p.readout}",
             ),
+            _ROWS,
+            _CENTRED,
         ),
         {"noise": 0.0},
     ),
@@ -283,6 +301,8 @@ _PAPERS = {
                 "their readout takes finitely many values; a Gaussian one has to be quantised",
             ),
             (lambda p: p.step_samples < 10 * p.d, "their theory takes n₀ ≫ d"),
+            _ROWS,
+            _CENTRED,
         ),
         {"noise": 0.0, "vocabulary": (1.0,), "weights": (1.0,)},
     ),
@@ -298,7 +318,11 @@ _PAPERS = {
             "τ² = {noise:.4g} (noise)",
             _NO_NOISE,
         ),
-        ((lambda p: p.eta != 0, "there is no step in their model: it is our problem with Step.none()"),),
+        (
+            (lambda p: p.eta != 0, "there is no step in their model: it is our problem with Step.none()"),
+            _ROWS,
+            _CENTRED,
+        ),
         {"noise": 0.0},
         noise_in_test_error=False,
     ),

@@ -73,6 +73,8 @@ def _without_counter(columns: list[Any], names: list[str]) -> tuple[list[Any], l
 
 def _columns(X: Any) -> tuple[list[Any], list[str]]:
     """The columns of an array or a data frame, and their names."""
+    if hasattr(X, "lazy") and hasattr(X, "collect"):  # polars' plan of a frame
+        X = X.collect()
     if isinstance(X, dict):
         named = cast("dict[str, Any]", X)
         odd = next((name for name, column in named.items() if np.ndim(column) != 1), None)

@@ -24,8 +24,8 @@ from onestride.drawing import draw as draw
 from onestride.drawing import save as save
 from onestride.drawing import to_csv as to_csv
 from onestride.drawing import to_svg as to_svg
-from onestride.problem import Problem, Step, grid_axis
-from onestride.result import LABELS, QUANTITIES
+from onestride.problem import Problem, Step, expect, grid_axis
+from onestride.result import LABELS, QUANTITIES, exponent_words
 from onestride.result import theory_series as theory_series
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 def atlas(
     problem: Problem, over: Plane | None = None, x: ArrayLike | None = None, y: ArrayLike | None = None
 ) -> Figure:
-    """Maps of the best test error and of the best step over (φ, ψ), (n, N) or (n, noise); `theory.atlas` has the numbers.
+    """Maps of the best test error and of the best step over (φ, ψ), (n, N) or (n, noise); `theory.atlas` has the numbers, and says what stays as it is.
 
     Drawn in seconds: on the few nodes of a map, errors to about 2 %. `one.optimum` answers for one point.
 
@@ -73,23 +73,23 @@ def staircase(
     from onestride.simulation.run import simulate_grid
     from onestride.theory.predict import predict_grid
 
+    expect(problem)
     require("matplotlib", extra="plot", what="a figure")
     if quantity not in QUANTITIES:
         raise InputError(f"quantity must be one of {', '.join(QUANTITIES)}, got {quantity!r}")
     stepped = problem if problem.step.constant else problem.replace(step=Step(constant=1.0))
-    alphas = grid_axis("exponents", np.linspace(0, 0.5, 26) if exponents is None else exponents)
+    alphas = np.unique(grid_axis("exponents", np.linspace(0, 0.5, 26) if exponents is None else exponents))
     theory = predict_grid(stepped, alphas, [problem.ridge])
-    steps = np.linspace(alphas.min(), alphas.max(), 201)  # so that the stairs are steep
+    steps = np.unique(np.linspace(alphas.min(), alphas.max(), 201))  # so that the stairs are steep
     limit = predict_grid(stepped, steps, [problem.ridge], method="plateau")
     series = theory_series("theory", alphas, getattr(theory, quantity)[:, 0], theory.status[:, 0])
     series.append(Series("n → ∞", steps, getattr(limit, quantity)[:, 0], kind="limit", colour=4))
     if seeds:
         few = alphas[np.unique(np.linspace(0, alphas.size - 1, 6).round().astype(int))]
-        found = getattr(
-            simulate_grid(stepped, few, [problem.ridge], seeds, untrained=False, progress=progress), quantity
-        )
-        words = f"simulation, {seeds} seeds"
+        simulated = simulate_grid(stepped, few, [problem.ridge], seeds, untrained=False, progress=progress)
+        found, count = getattr(simulated, quantity), len(simulated.seeds)
+        words = f"simulation, {count} seed{'s' * (count != 1)}"
         series.append(Series(words, few, found.mean[:, 0], found.stderr[:, 0], kind="simulation"))
     without = [(float(getattr(theory.untrained, quantity)[0, 0]), "without the step")]
     title = f"{problem.sigma.name}, n = {problem.n:,}, d = {problem.d:,}, N = {problem.N:,}"
-    return axes_of([Panel(title, "exponent α", LABELS[quantity], series, horizontals=without)], ax)
+    return axes_of([Panel(title, exponent_words(stepped), LABELS[quantity], series, horizontals=without)], ax)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import enum
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any, cast
+from typing import Any, Literal, cast
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -33,6 +33,7 @@ LABELS = {
     "test_gain": "gain in test error",
 }
 _ERRORS = "test error E(y − âᵀσ(Wx))²,  â = argmin (1/n)‖ỹ − Fa‖² + λ‖a‖²"
+_OFF = ", known to be off"  # after the name of what a theory marks
 _MOST_CURVES = 5  # of one figure: as many colours and line styles as there are
 
 
@@ -65,7 +66,7 @@ def theory_series(label: str, x: ArrayLike, y: ArrayLike, status: Any, colour: i
     if solved.any() or not np.isfinite(y).any():
         series.append(Series(label, x, np.where(solved, y, np.nan), colour=colour))
     if np.isfinite(y[~solved]).any():
-        series.append(Series(f"{label}, known to be off", x, np.where(solved, np.nan, y), kind="marked", colour=colour))
+        series.append(Series(label + _OFF, x, np.where(solved, np.nan, y), kind="marked", colour=colour))
     return series
 
 
@@ -111,7 +112,8 @@ class Prediction(Result):
 
     def panels(self) -> Sequence[Panel]:
         """The three errors after the step and without it."""
-        shown = {"predicted": self} | ({} if self.untrained is None else {"without the step": self.untrained})
+        parts = [("predicted", self)] + ([] if self.untrained is None else [("without the step", self.untrained)])
+        shown = {label + _OFF * (p.status is not Status.SOLVED): p for label, p in parts}
         return [_by_quantity({label: [getattr(p, name) for name in QUANTITIES] for label, p in shown.items()})]
 
 
@@ -119,10 +121,14 @@ def _by_quantity(values: dict[str, list[float]], errors: dict[str, list[float]] 
     """The three errors side by side, one set of points for each name."""
     places, error = range(len(QUANTITIES)), errors or {}
     series = [
-        Series(name, [i + 0.12 * k for i in places], found, error.get(name), kind="simulation", colour=4 * k)
+        Series(name, [i + 0.12 * k for i in places], found, error.get(name), _kind_of_points(name), colour=4 * k)
         for k, (name, found) in enumerate(values.items())
     ]
     return Panel("errors", "", "error", series, xticks=list(places), xnames=[LABELS[name] for name in QUANTITIES])
+
+
+def _kind_of_points(name: str) -> Literal["marked", "simulation"]:
+    return "marked" if name.endswith(_OFF) else "simulation"
 
 
 @dataclass(frozen=True)
@@ -195,12 +201,12 @@ class PredictionGrid(Result):
         return f"{self.method}: {solved} of {self.status.size} cells solved; {self.accuracy}"
 
     def _picture(self) -> str:
-        return _grid_picture(self.exponents, self.ridges, self.test_error)
+        return _grid_picture(self.problem, self.exponents, self.ridges, self.test_error)
 
     def panels(self) -> Sequence[Panel]:
         """Test error and gain against the exponent, a curve for each penalty; against the penalty of one exponent."""
-        along, curves = _curves(self.exponents, self.ridges)
-        found = {"test error": self.test_error, "gain of the test error": self.test_gain}
+        along, curves = _curves(self.problem, self.exponents, self.ridges)
+        found = {LABELS[name]: getattr(self, name) for name in ("test_error", "test_gain")}
 
         def series(values: Array) -> list[Series]:
             drawn = (theory_series(name, along.x, values[at], self.status[at], k) for k, (name, at) in curves)
@@ -238,17 +244,25 @@ class _Along:
         return Panel(quantity, self.name, quantity, series, logx=self.log)
 
 
-def _curves(exponents: Array, ridges: Array) -> tuple[_Along, list[tuple[int, tuple[str, Any]]]]:
-    """The axis to draw along, and the curves in turn: their labels and their places in exponents × penalties."""
+def _curves(problem: Problem, exponents: Array, ridges: Array) -> tuple[_Along, list[tuple[int, tuple[str, Any]]]]:
+    """The axis to draw along, from left to right, and the curves in turn: their labels and their places in exponents × penalties."""
     if exponents.size == 1 and ridges.size > 1:
-        return _Along(ridges, "penalty λ", True), [(0, (f"α = {exponents[0]:g}", (0, slice(None))))]
+        order = np.argsort(ridges)
+        return _Along(ridges[order], "penalty λ", True), [(0, (f"α = {exponents[0]:g}", (0, order)))]
     shown = np.unique(np.linspace(0, ridges.size - 1, min(ridges.size, _MOST_CURVES)).round().astype(int))
-    curves = [(f"λ = {ridges[j]:.3g}", (slice(None), int(j))) for j in shown]
-    return _Along(exponents, "exponent α", False), list(enumerate(curves))
+    order = np.argsort(exponents)
+    curves = [(f"λ = {ridges[j]:.3g}", (order, int(j))) for j in shown]
+    return _Along(exponents[order], exponent_words(problem), False), list(enumerate(curves))
 
 
-def _grid_picture(exponents: Array, ridges: Array, values: Array) -> str:
-    along, curves = _curves(exponents, ridges)
+def exponent_words(problem: Problem) -> str:
+    """The name of the axis of α, with c where it is not 1."""
+    c = problem.step.constant
+    return "exponent α" if c in (0, 1) else f"exponent α of η = {c:g}·n^α"
+
+
+def _grid_picture(problem: Problem, exponents: Array, ridges: Array, values: Array) -> str:
+    along, curves = _curves(problem, exponents, ridges)
     words = f"test error against the {along.name}: {', '.join(label for _, (label, _) in curves)}"
     x = np.log(along.x) if along.log else along.x
     return _html.curves(x, [values[at] for _, (_, at) in curves], words=words)
@@ -351,7 +365,7 @@ class Simulation(Result):
     def _picture(self) -> str:
         if self.exponents is None or self.ridges is None:
             return ""
-        return _grid_picture(self.exponents, self.ridges, self.test_error.mean)
+        return _grid_picture(self.problem, self.exponents, self.ridges, self.test_error.mean)
 
     def panels(self) -> Sequence[Panel]:
         """The three errors with their error bars; of a grid test error and gain along the exponent or the penalty."""
@@ -362,7 +376,7 @@ class Simulation(Result):
                 for part in ("mean", "stderr")
             )
             return [_by_quantity(means, errors)]
-        along, curves = _curves(self.exponents, self.ridges)
+        along, curves = _curves(self.problem, self.exponents, self.ridges)
         found = {LABELS[name]: getattr(self, name) for name in ("test_error", "test_gain") if name in self._names}
 
         def series(e: Estimate) -> list[Series]:

@@ -153,7 +153,7 @@ def _about(result: Result) -> str:
     """The problem in a line; where a function of it is not registered here, its fields."""
     problem = getattr(result, "problem", None)
     try:
-        return "" if problem is None else " ".join(str(problem).split())
+        return "" if problem is None else "; ".join(str(problem).splitlines())
     except InputError:
         return repr(problem)
 
@@ -221,13 +221,13 @@ def text(value: Any) -> str:
         return _long(parts) if long else ", ".join(map(text, parts)) or "none"
     if isinstance(value, dict):
         named = cast("dict[str, Any]", value)
-        if "stderr" in named and np.ndim(named["mean"]) == 1:
+        if named.keys() >= {"mean", "stderr"} and np.ndim(named["mean"]) == 1:
             return text([{"mean": m, "stderr": e} for m, e in zip(named["mean"], named["stderr"], strict=True)])
-        if "stderr" in named:
+        if named.keys() >= {"mean", "stderr"}:
             widest = np.array(named["stderr"], float)
             spread = f" ± {widest.max():.2g}{' at most' * (widest.ndim > 0)}" if np.isfinite(widest).all() else ""
             return f"{text(named['mean'])}{spread}"
-        return ", ".join(f"{name} {text(one)}" for name, one in named.items())
+        return ", ".join(f"{name} {_bracketed(one)}" for name, one in named.items())
     return "–" if value is None else str(value)
 
 

@@ -72,6 +72,8 @@ class Schedule(Step):
     def of(cls, steps: Iterable[Any]) -> Step:
         """The schedule with these steps; a plain Step where all are the same."""
         each = [step if isinstance(step, Step) else Step(**step) for step in steps]
+        if not each:
+            raise InputError("a schedule is a list of two or more steps")
         if all(step == each[0] or step.constant == each[0].constant == 0 for step in each):
             return each[0]
         taken = [step for step in each if step.constant > 0]

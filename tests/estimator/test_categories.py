@@ -84,3 +84,52 @@ def test_a_classifier_takes_categories(seed):
     frame, y = table(seed)
     model = OneStepClassifier(SMALL, random_state=seed).fit(frame, y > 1)
     assert model.score(frame, y > 1) > 0.9
+
+
+def test_words_of_an_array_are_categories_like_those_of_a_frame(seed):
+    frame, y = table(seed)
+    expected = OneStepRegressor(SMALL, random_state=seed).fit(frame, y).predict(frame)
+    rows = np.column_stack([np.asarray(frame[name], object) for name in frame.columns])
+    for given, wanted in ((rows, [0]), (rows, [True, False]), (rows.tolist(), [0])):
+        model = OneStepRegressor(SMALL, random_state=seed, categorical_features=wanted).fit(given, y)
+        np.testing.assert_allclose(model.predict(given), expected)
+
+
+class Column:
+    def __init__(self, name, values):
+        self.name, self.values = name, np.asarray(values)
+
+    def __array__(self, dtype=None, copy=None):
+        return self.values.astype(dtype)
+
+
+class Categorical:
+    """The name of polars' dtype."""
+
+
+class Frame:
+    """What is used of a polars frame, which has no `iloc` and is not changed in place."""
+
+    def __init__(self, columns, dtypes):
+        self._columns, self.dtypes = columns, dtypes
+
+    columns = property(lambda self: list(self._columns))
+    shape = property(lambda self: (len(next(iter(self._columns.values())).values), len(self._columns)))
+
+    def __getitem__(self, name):
+        return self._columns[name]
+
+    def with_columns(self, changed):
+        return Frame(self._columns | {column.name: column for column in changed}, self.dtypes)
+
+
+@pytest.mark.parametrize("wanted", ["from_dtype", ["kind"], [1]])
+def test_a_frame_of_polars_has_categories(wanted):
+    columns = {"x": Column("x", [1.0, 2.0, 3.0]), "kind": Column("kind", np.array(["b", "a", None], object))}
+    frame = Frame(columns, [0.0, Categorical()])
+    found = module.read_categories(frame, wanted)
+    assert (found.levels, found.gaps) == ({1: ["a", "b"]}, {1})
+    coded = found.coded(frame)
+    np.testing.assert_array_equal(coded["kind"].values, [1, 0, np.nan])
+    assert frame["kind"].values[0] == "b"
+    assert module.read_categories(frame, None).levels == {}

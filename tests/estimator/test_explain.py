@@ -222,3 +222,11 @@ def test_explanation_of_noise_and_of_a_step_that_was_asked_for(seed):
     assert asked.helps is None
     assert "not judged" in asked.verdict
     assert "No step was taken" in OneStepRegressor(64, step_size=0, random_state=seed).fit(X, y).explain().verdict
+
+
+def test_an_explanation_in_a_notebook_has_what_was_judged():
+    X, y = single_index(0, 20)
+    e = OneStepRegressor(64, random_state=0).fit(X, y).explain()
+    assert len(e.facts.held_out.steps) > 1
+    assert "steps [0, " in e._repr_html_()
+    assert "ones; a linear function" in repr(e)  # the lines of a table's problem, one after the other

@@ -1,5 +1,7 @@
 """The step of the estimators' network: the gradient it says, chosen on rows that never built it, and no other."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from sklearn.base import clone
@@ -9,7 +11,7 @@ from sklearn.preprocessing import StandardScaler
 from onestride._backend import threads
 from onestride.estimator import OneStepFeatures, OneStepRegressor, _judge, _network
 from onestride.estimator._judge import EFFORTS, Move, judge_moves
-from onestride.estimator._layer import Recipe, draw_layer, step_direction, stepped, weight_gradient
+from onestride.estimator._layer import Layer, Recipe, draw_layer, step_direction, stepped, weight_gradient
 from onestride.estimator._network import HeldOut
 from onestride.estimator._ridge import best_penalty, decompose, ridge_solutions
 from tables import SMALL, draws, friedman, weighted_table
@@ -291,3 +293,18 @@ def test_a_step_of_any_size_is_a_direction(step_size, seed):
     model = OneStepRegressor(SMALL, step_size=step_size, random_state=seed).fit(X, y)
     near = OneStepRegressor(SMALL, step_size=1e8 if step_size > 1 else 0, random_state=seed).fit(X, y)
     np.testing.assert_allclose(model.predict(X), near.predict(X), rtol=1e-4)
+
+
+def test_the_gradient_of_anchored_neurons_is_that_of_the_loss():
+    """Σ w|y − f|²/2 with f = cᵀσ(w_jᵀ(z − a_j) + b_j) + c₀, by central differences."""
+    rng = np.random.default_rng(0)
+    Z, Y, w = rng.standard_normal((30, 4)), rng.standard_normal((30, 2)), rng.uniform(0.5, 2.0, 30)
+    layer = Layer(rng.standard_normal((5, 4)), rng.standard_normal(5), "tanh", True, rng.standard_normal((5, 4)))
+    c, c0 = rng.standard_normal((9, 2)), rng.standard_normal(2)
+
+    def loss(W):
+        return float(w @ np.square(Y - replace(layer, W=W).design(Z) @ c - c0).sum(1)) / 2
+
+    expected, h = np.empty((5, 4)), 1e-5 * np.eye(20).reshape(20, 5, 4)
+    expected.flat = [-(loss(layer.W + e) - loss(layer.W - e)) / 2e-5 for e in h]
+    np.testing.assert_allclose(weight_gradient(layer, (c, c0), Z, Y, w), expected, rtol=1e-6, atol=1e-7)

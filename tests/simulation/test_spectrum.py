@@ -93,6 +93,17 @@ def test_the_density_after_a_step_that_widens_the_bulk_has_all_but_its_spikes():
     assert found.beyond.mean == pytest.approx((exact > found.points[-1]).mean(), abs=0.01)
 
 
+def test_what_lies_beyond_the_points_is_that_of_the_step():
+    """A spike that the step has made: without it nothing lies there."""
+    p = problem(step=one.Step(constant=3, exponent=0.4))
+    spectrum = measure_spectrum(p, 1, count=2)
+    spike, edge = float(spectrum.leading.values[0, 0]), float(spectrum.untrained_edge.values[0])
+    assert spike > 2 * edge
+    found = measure_density(p, 1, points=np.linspace(0, 1.5 * edge, 20))
+    assert found.beyond.values[0] > 0.1 / p.n
+    assert measure_density(p.replace(step=one.Step.none()), 1, points=found.points).beyond.values[0] == 0
+
+
 def test_exponents_measured_along_are_those_measured_alone():
     """They share draws, gradient and the untrained network, and change no digit."""
     p, alphas = problem(n=60, d=30, N=50), [0.1, 0.4]

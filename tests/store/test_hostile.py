@@ -9,6 +9,7 @@ import pytest
 import onestride as one
 from onestride.cli import main
 from onestride.store import Record, Store, _host, content_key
+from onestride.store.journal import decode
 from onestride.sweeps.cells import NUMERICS, problem_content, run_cell, theory_cell
 from onestride.sweeps.rows import stored_rows
 from onestride.sweeps.status import store_status
@@ -119,6 +120,10 @@ HOSTILE = {
     "problem with another field": changed("run", "cell", "problem", "layers", to=3),
     "problem with a negative penalty": changed("run", "cell", "problem", "ridge", to=-1),
     "step a list": changed("run", "cell", "problem", "step", to=[1]),
+    "step without steps": changed("run", "cell", "problem", "step", to=[]),
+    "half of a pair": changed("run", "cell", "problem", "inputs", to="\ud800"),
+    "host a list": changed("run", "provenance", "host", to=["here"]),
+    "seconds of 30 digits": changed("run", "provenance", "seconds", to=10**30),
     "step too large": changed("run", "cell", "problem", "step", to={"constant": 1.0, "exponent": 1e6}),
     "activation of nothing": changed("run", "cell", "problem", "activation", to={}),
     "run without seed": changed("run", "cell", "seed"),
@@ -144,6 +149,11 @@ HOSTILE = {
     "sweep without description": changed("sweep", "cell", "sweep", to=[]),
     "sweep without count": changed("sweep", "values", "cells"),
 }
+
+
+def test_a_whole_pair_is_a_text():
+    line = raw("run", b'"provenance":{', rb'"provenance":{"host":"\ud83d\ude00"')
+    assert decode(line).provenance == {"host": "\U0001f600"}
 
 
 def write(folder, *lines: bytes) -> None:

@@ -255,11 +255,30 @@ def test_a_line_that_is_being_written_is_no_damage_and_is_read_when_it_is_whole(
 def test_contradicting_records_are_reported(tmp_path):
     with Store(tmp_path, create=True) as one, Store(tmp_path, create=True) as two:
         one.put(record(1), record(2))
-        two.put(record(1, x=5.0), record(2, x=2 / 3 * (1 + 1e-12)))
+        two.put(record(1, x=1 / 3 * (1 + 1e-5)), record(2, x=2 / 3 * (1 + 1e-12)))
     check = Store(tmp_path).check()
     assert check.twice == 2
     assert check.conflicts == (record(1).key,)
     assert not check.healthy
+
+
+@pytest.mark.skipif(module.fcntl is None, reason="needs locks")
+def test_a_journal_that_another_has_healed_meanwhile_is_not_taken(tmp_path, monkeypatch):
+    """It is replaced between the look at it and the lock, which is then one of the file that is gone."""
+    journal, real = filled(tmp_path), os.open
+
+    def replaced(path, *options, **more):
+        opened = real(path, *options, **more)
+        if path == journal:
+            monkeypatch.undo()
+            replace_file(journal, journal.read_bytes())
+        return opened
+
+    monkeypatch.setattr(os, "open", replaced)
+    with module._abandoned(journal, None) as free:
+        assert not free
+    with module._abandoned(journal, None) as free:
+        assert free
 
 
 def test_store_of_the_first_schema_is_read():

@@ -55,6 +55,23 @@ def test_netcdf_is_a_grid_where_the_cells_make_one_and_a_list_where_they_do_not(
     assert dict(xarray.open_dataset(tmp_path / "sparse.nc", engine="scipy").sizes) == {"cell": 12}
 
 
+def test_netcdf_has_sizes_beyond_its_whole_numbers(tmp_path):
+    pytest.importorskip("pandas")
+    xarray = pytest.importorskip("xarray")
+    for name, rows in {"axis": [row(1.0, n=30), row(2.0, n=10**10)], "one": [row(1.0, n=10**10)]}.items():
+        (tmp_path / f"{name}.nc").write_bytes(to_netcdf(cell_table(rows)))
+        data = xarray.open_dataset(tmp_path / f"{name}.nc", engine="scipy")
+        assert (data.attrs["n"] if name == "one" else data.n.values[-1]) == 1e10
+
+
+def test_seeds_have_the_columns_of_a_run_whatever_else_a_record_holds(tmp_path):
+    more = row(1.0, d=10)
+    more.runs[0].values["extra"] = 10**400
+    table = seed_table([row(1.0), more])
+    assert len({tuple(line) for line in table}) == 1
+    export(table, tmp_path / "seeds.csv")
+
+
 def test_what_cannot_be_exported_is_a_sentence_and_leaves_no_file(tmp_path):
     with pytest.raises(InputError, match=r"must end in \.csv, \.parquet, \.nc, got 'x\.xls'"):
         export(cell_table(GRID), tmp_path / "x.xls")

@@ -59,6 +59,15 @@ def test_an_earlier_failure_is_tried_again_when_asked_for_and_counts_its_attempt
     assert ledger.task(job, 0, None, None) is None  # a failure of this run is not tried again
 
 
+def test_attempts_are_counted_whatever_the_order_in_which_journals_are_read(tmp_path):
+    ledger = books(tmp_path, failure(0, 0, attempt=2), failure(0, 0, attempt=1), retry_failed=True)
+    (job,) = ledger.jobs
+    ledger.begin(job)
+    task = ledger.task(job, 0, None, None)
+    assert task is not None
+    assert task.attempt == 3
+
+
 def test_work_that_another_driver_has_done_meanwhile_is_not_done_again(tmp_path):
     ledger = books(tmp_path)
     (job,) = ledger.jobs

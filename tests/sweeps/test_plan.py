@@ -1,9 +1,13 @@
 """What a sweep will cost: what the store knows is not counted as work."""
 
 from concurrent.futures import ThreadPoolExecutor
+from types import SimpleNamespace
+
+import pytest
 
 import onestride as one
 from onestride.store import Store
+from onestride.sweeps import plan
 from onestride.sweeps.plan import make_plan, work
 from onestride.sweeps.spec import read_sweep
 
@@ -47,3 +51,14 @@ def test_workers_share_the_cores(monkeypatch):
     monkeypatch.setattr("onestride.sweeps.plan.cores", lambda: 8)
     monkeypatch.setattr("onestride.sweeps.plan._estimate", lambda *_: (1.0, "timed before"))
     assert [make_plan(read_sweep(FIRST), workers=workers).threads for workers in (1, 3, 20)] == [8, 2, 1]
+
+
+def test_the_time_is_that_of_the_trials_for_all_that_is_left_by_the_workers(monkeypatch):
+    """A clock that each trial moves on by ten seconds: two exponents of three are predicted, one seed of two is drawn."""
+    clock = [0.0]
+    monkeypatch.setattr(plan, "perform", lambda task: clock.__setitem__(0, clock[0] + 10))
+    monkeypatch.setattr(plan, "time", SimpleNamespace(perf_counter=lambda: clock[0]))
+    drawn, predicted = 2 * 10, 10 * 3 / 2  # the trial is of the whole problem, and small enough
+    for workers in (1, 4):
+        assert make_plan(read_sweep(LARGER), workers=workers).seconds == pytest.approx((drawn + predicted) / workers)
+    assert make_plan(read_sweep(LARGER | {"method": "none"}), workers=1).seconds == pytest.approx(drawn)

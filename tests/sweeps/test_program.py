@@ -290,7 +290,7 @@ def test_damage_is_told_by_the_commands(filled):
     assert f"damaged: {journal.name}, line" in check.stdout
     run = onestride(folder, "sweep", "run", "small.toml", "--store", "s")
     assert f"set aside and to be computed again: {journal.name}, line" in run.stderr
-    assert "11 of 12 cells already known, 1 results to compute" in run.stderr
+    assert "11 of 12 cells already known, 1 result to compute" in run.stderr
     assert onestride(folder, "store", "check", "s").returncode == 0
 
 

@@ -1,6 +1,7 @@
 """Rows, counts and tables from records that were put by hand: what is shown, what is left out, in which order."""
 
 import math
+from dataclasses import replace
 
 import onestride as one
 from onestride.store import Record, Store
@@ -82,3 +83,21 @@ def test_curves_run_along_their_axis_whatever_the_order_of_rows(tmp_path):
     along, (curve,) = curves([rows[2], rows[0], rows[1]])
     assert along == "ridge"
     assert curve.x == curve.mean == [0.1, 0.2, 0.3]
+
+
+def test_sizes_that_go_together_make_one_curve(tmp_path):
+    rows = stored_rows(put(tmp_path, *(run(0, d, d=d, N=3 * d) for d in (10, 20, 15))))
+    along, (curve,) = curves(rows)
+    assert (along, curve.label, curve.panel) == ("d", "", "")
+    assert curve.x == curve.mean == [10, 15, 20]
+
+
+def test_a_figure_of_a_row_marks_theory_that_is_not_solved(tmp_path):
+    solved = theory(NUMERICS["theory"])
+    marked = replace(solved, values=solved.values | {"status": "inaccurate"})
+    kinds = []
+    for name, record in {"solved": solved, "marked": marked}.items():
+        (row,) = stored_rows(put(tmp_path / name, run(0), record))
+        kinds.append([(s.label, s.kind) for s in row.panels()[0].series])
+    assert kinds[0] == [("theory", "simulation"), ("simulation", "simulation")]
+    assert kinds[1] == [("theory, marked", "marked"), ("simulation", "simulation")]

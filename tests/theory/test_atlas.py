@@ -7,7 +7,7 @@ import pytest
 
 import onestride as one
 from onestride.plot import draw
-from onestride.theory.atlas import atlas, best_at
+from onestride.theory.atlas import Atlas, atlas, best_at
 from onestride.theory.baselines import linear_ridge
 
 
@@ -29,6 +29,7 @@ def test_a_cell_is_the_optimum():
 def test_axes_of_the_other_plane_and_its_figure():
     found = atlas(problem(), "n-noise", x=[60, 120], y=[0.0, 1.0])
     assert found.over == ("n", "noise")
+    assert found.panels()[0].xlabel == "samples n, with d and N in proportion"
     assert (found.test_error[1] > found.test_error[0] + 0.9).all()  # noise is part of the error
     figure = draw(found.panels())
     assert len(figure.axes) == 2
@@ -49,6 +50,12 @@ def test_a_table_has_one_plane():
     assert found.test_error[0, 0] == pytest.approx(best.test_error, rel=0.01)
     with pytest.raises(one.InputError, match="over must be 'n-N', as d and the noise of a table are its own"):
         atlas(table, "n-noise")
+
+
+def test_the_gain_is_a_share_of_the_error_without_a_step():
+    found = Atlas(problem(), ("n", "N"), np.ones(1), np.ones(1), *(np.full((1, 1), v) for v in (1.5, 3.0, 0.1, 2.0)))
+    assert found.gain.item() == 0.25
+    assert "lowers the best test error by up to 25%" in found.message
 
 
 def test_a_best_step_is_told_only_where_a_step_has_a_number(monkeypatch):

@@ -171,3 +171,14 @@ def test_distance_from_the_expansion_of_a_quadratic_activation(readout, n_step):
     size = np.sqrt(p.N) * c2 * np.sqrt(fourth)
     assert_close(expansion_distance(p, 2), size * kappa, rel=1e-6)
     assert_close(expansion_distance(p, 1), size * np.hypot(kappa + tau2, np.sqrt(2) * tau2), rel=1e-6)
+
+
+@pytest.mark.parametrize("activation", ["relu", "tanh", "softplus"])
+def test_how_far_weak_steps_are_from_the_level_full(activation):
+    """As docs/methods.md says: test errors within 1 %, training errors within 2.5 %."""
+    p = one.Problem(n=1500, d=750, N=2250, activation=activation, teacher=[0, 1, 0.7071], step=Step())
+    quick, full = (
+        one.predict_grid(p, [0, 0.1, 0.25], [0.1, 1.0], **how) for how in ({"method": "finite-step"}, {"level": "full"})
+    )
+    for name, limit in {"test_error": 0.01, "train_loss": 0.025, "train_mse": 0.025}.items():
+        assert_close(getattr(quick, name), getattr(full, name), rel=limit)

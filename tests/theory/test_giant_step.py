@@ -94,3 +94,17 @@ def test_other_readouts_are_refused():
     p = problem_from("cui2024", d=1000, alpha=1.0, **TANH)
     with pytest.raises(one.InputError, match="readout"):
         one.giant_step(p.replace(readout="gaussian"))
+
+
+@pytest.mark.parametrize("activation", ["relu", "erf"])
+def test_the_gain_is_that_over_no_step(activation):
+    """Without a step their fixed point is that of random features, which the profile theory has, too."""
+    p = one.Problem(
+        n=2000, d=1000, N=800, activation=activation, teacher=[0, 1, 0.7071], noise=0.5, ridge=0.01,
+        gradient="labels", readout="constant", n_step=20_000, step=one.Step(exponent=0.5),
+    )  # fmt: skip
+    found, expected = one.giant_step(p), one.predict(p)
+    for name in ("train_loss", "train_mse", "test_error"):
+        assert_close(getattr(found.untrained, name), getattr(expected.untrained, name), rel=4e-3)
+    assert_close(found.test_gain, expected.test_gain, rel=0.02)
+    assert found.untrained.test_gain == 0

@@ -44,7 +44,8 @@ class Report:
     def __call__(self, p: Progress) -> None:
         """Show it."""
         first, self.last = self.last is None, p
-        known = f"{p.cells_known:,} of {p.cells:,} cells already known, {p.total - p.done:,} results to compute"
+        more = p.total - p.done
+        known = f"{p.cells_known:,} of {p.cells:,} cells already known, {more:,} result{'s' * (more != 1)} to compute"
         rate = (p.done - p.known) / max(monotonic() - self._started, 1e-9)
         left = f"{rate:.3g}/s, {duration((p.total - p.done) / rate)} left, {p.failed:,} failed" if rate else ""
         if self._bar is not None:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from onestride._errors import require
+from onestride._errors import InputError, quoted, require
 from onestride.drawing.palette import COLOURS, DASHES, FILL, GUIDE, INK, LEVEL, MARKERS, SOFT, STYLE
 from onestride.drawing.panels import Map, Panel, Series
 from onestride.drawing.words import typeset
@@ -29,7 +29,7 @@ def draw(panels: Sequence[Panel | Map], *, columns: int = 2, title: str = "") ->
     >>> one.plot.draw([panel]).axes[0].get_xlabel()
     'x'
     """
-    require("matplotlib", extra="plot", what="a figure")
+    _require(panels)
     from matplotlib import rc_context
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
@@ -49,7 +49,9 @@ def axes_of(panels: Sequence[Panel | Map], ax: Axes | None = None, *, columns: i
 
     With `ax` the first panel is drawn there. A notebook shows the figure, `matplotlib.pyplot.show()` opens it elsewhere.
     """
-    require("matplotlib", extra="plot", what="a figure")
+    _require(panels)
+    if ax is not None and not hasattr(ax, "plot"):
+        raise InputError(f"ax must be axes of matplotlib, got {quoted(ax)}")
     from matplotlib import rc_context
 
     pyplot = _pyplot()
@@ -64,6 +66,12 @@ def axes_of(panels: Sequence[Panel | Map], ax: Axes | None = None, *, columns: i
         figure = pyplot.figure(figsize=(3.5 * columns, 2.75 * rows + 0.5))
         axes = _fill(figure, panels, rows, columns)
     return axes[0] if len(panels) == 1 else np.array(axes, object)
+
+
+def _require(panels: Sequence[Panel | Map]) -> None:
+    require("matplotlib", extra="plot", what="a figure")
+    if not panels:
+        raise InputError("a figure needs one panel or more, got none")
 
 
 def _pyplot() -> Any:
@@ -132,8 +140,8 @@ def _draw_map(axis: Any, panel: Map) -> None:
     for i, j in np.ndindex(*values.shape):
         if np.isfinite(values[i, j]):
             axis.text(j, i, f"{values[i, j]:.3g}", ha="center", va="center", fontsize=7)
-    axis.set_xticks(range(values.shape[1]), [f"{v:.3g}" for v in np.ravel(panel.x)])
-    axis.set_yticks(range(values.shape[0]), [f"{v:.2g}" for v in np.ravel(panel.y)])
+    axis.set_xticks(range(values.shape[1]), [_tick(v) for v in np.ravel(panel.x)])
+    axis.set_yticks(range(values.shape[0]), [_tick(v) for v in np.ravel(panel.y)])
     axis.set_xlabel(typeset(panel.xlabel))
     axis.set_ylabel(typeset(panel.ylabel))
     axis.set_title(typeset(panel.title), pad=6)
@@ -167,6 +175,10 @@ def _draw_panel(axis: Any, panel: Panel, levels: dict[str, Any]) -> None:
 
 def _number(value: float) -> str:
     return f"{value:g}".replace("-", "−")
+
+
+def _tick(value: float) -> str:
+    return _number(float(f"{value:.3g}"))
 
 
 def _share_axes(drawn: Sequence[tuple[Any, Panel]]) -> None:
@@ -277,13 +289,14 @@ def _draw_series(axis: Any, s: Series) -> None:
     x, y = np.asarray(s.x, float), np.asarray(s.y, float)
     label = typeset(s.label)
     colour, dash, marker = (palette[s.colour % len(palette)] for palette in (COLOURS, DASHES, MARKERS))
+    alone = {"marker": "o", "markersize": 2.5, "markevery": places} if (places := _alone(y)) else {}
     if s.kind == "theory":
-        axis.plot(x, y, color=colour, linestyle=dash, label=label, zorder=2)
+        axis.plot(x, y, color=colour, linestyle=dash, label=label, zorder=2, **alone)
     elif s.kind == "marked":  # theory's numbers that are not to be trusted: thin, dashed, hollow
         hollow = {"linestyle": (0, (1, 2)), "linewidth": 0.9, "marker": "o", "markersize": 3, "markerfacecolor": "none"}
         axis.plot(x, y, color=colour, alpha=0.6, label=label, zorder=1, **hollow)
     elif s.kind == "limit":
-        axis.plot(x, y, color=colour, linestyle=":", linewidth=1.1, label=label, zorder=1)
+        axis.plot(x, y, color=colour, linestyle=":", linewidth=1.1, label=label, zorder=1, **alone)
     elif s.kind == "histogram":
         axis.stairs(y, x, fill=True, color=FILL, label=label, zorder=0)  # x are the edges
     elif s.kind == "scatter":
@@ -292,3 +305,9 @@ def _draw_series(axis: Any, s: Series) -> None:
         error = None if s.error is None else np.nan_to_num(np.asarray(s.error, float))
         options = {"markersize": 4, "capsize": 2, "elinewidth": 0.9, "markerfacecolor": "white", "zorder": 3}
         axis.errorbar(x, y, error, fmt=marker, color=colour, label=label, **options)
+
+
+def _alone(y: Any) -> list[int]:
+    """Where a number has none on either side: a line would not show it."""
+    known = np.pad(np.isfinite(y), 1)
+    return np.flatnonzero(known[1:-1] & ~known[:-2] & ~known[2:]).tolist()

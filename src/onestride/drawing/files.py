@@ -101,7 +101,7 @@ def _read_series(told: Mapping[str, Any], rows: Sequence[Mapping[str, str]]) -> 
     return Series(**told, x=x, y=y, error=error if np.isfinite(error).any() else None)
 
 
-def save(panels: Sequence[Panel], stem: Path, *, columns: int = 2, title: str = "") -> str:
+def save(panels: Sequence[Panel], stem: str | Path, *, columns: int = 2, title: str = "") -> str:
     """Write stem.pdf, stem.png and stem.csv; return the same figure as `to_svg` does.
 
     >>> import tempfile
@@ -114,7 +114,7 @@ def save(panels: Sequence[Panel], stem: Path, *, columns: int = 2, title: str = 
     """
     import matplotlib
 
-    figure = _laid_out(panels, columns, title)
+    figure, stem = _laid_out(panels, columns, title), Path(stem)
     stem.with_suffix(".csv").write_text(to_csv(panels), encoding="utf-8")
     for suffix in (".pdf", ".png"):
         metadata = {"CreationDate": None} if suffix == ".pdf" else None  # the same numbers give the same file

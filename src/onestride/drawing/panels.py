@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, get_args
 
+import numpy as np
 from numpy.typing import ArrayLike
+
+from onestride._errors import InputError, quoted
 
 Kind = Literal["theory", "marked", "simulation", "limit", "histogram", "scatter"]
 
@@ -28,6 +31,13 @@ class Series:
     kind: Kind = "theory"
     colour: int = 0
     seeds: Sequence[ArrayLike] | None = None
+
+    def __post_init__(self) -> None:
+        if self.kind not in get_args(Kind):
+            raise InputError(f"kind of a series must be one of {', '.join(get_args(Kind))}, got {quoted(self.kind)}")
+        places, values = np.size(self.x), np.size(self.y) + (self.kind == "histogram")
+        if places != values:
+            raise InputError(f"x of the series {self.label!r} must have {values} values, as y tells, got {places}")
 
 
 @dataclass(frozen=True)

@@ -29,16 +29,20 @@ class Categories:
         """X with every level replaced by its number, NaN for what is missing or unknown; X itself without categories."""
         if not self.levels:
             return X
-        if _is_frame(X):
-            X = X.copy(deep=False)
+        if not _is_frame(X):
+            table = np.asarray(X)
+            out = table.astype(table.dtype if table.dtype.kind == "f" else object)
             for j, levels in self.levels.items():
-                X.isetitem(j, _codes(np.asarray(X.iloc[:, j], object), levels))
-            return X
-        table = np.asarray(X)
-        out = table.astype(table.dtype if table.dtype.kind == "f" else np.float64)
-        for j, levels in self.levels.items():
-            out[:, j] = _codes(table[:, j].astype(object), levels)
-        return out
+                out[:, j] = _codes(table[:, j].astype(object), levels)
+            return out if table.dtype.kind == "f" else out.astype(np.float64)
+        coded = {j: _codes(np.asarray(_column(X, j), object), levels) for j, levels in self.levels.items()}
+        if not hasattr(X, "iloc"):  # polars, whose frames are not changed
+            kept = {j: _column(X, j) for j in coded}
+            return X.with_columns([type(kept[j])(kept[j].name, codes) for j, codes in coded.items()])
+        X = X.copy(deep=False)
+        for j, codes in coded.items():
+            X.isetitem(j, codes)
+        return X
 
     def expanded(self, X: Array) -> Array:
         """Coded rows with one column of 0 and 1 per level in place of each categorical column; one in all for two levels."""
@@ -82,7 +86,7 @@ def read_categories(X: Any, wanted: Any) -> Categories:
         found = _columns(X, wanted, frame)
     out = Categories()
     for j in found:
-        column = np.asarray(X.iloc[:, j] if frame else np.asarray(X)[:, j], object)
+        column = np.asarray(_column(X, j) if frame else np.asarray(X)[:, j], object)
         there = ~_missing(column)
         levels, counts = _levels(column[there])
         out.levels[j] = [levels[k] for k in np.sort(np.argsort(-counts, kind="stable")[:MOST_LEVELS])]
@@ -138,8 +142,12 @@ def _same(entry: Any) -> bool:
 
 
 def _is_frame(X: Any) -> bool:
-    return hasattr(X, "iloc") and hasattr(X, "dtypes") and hasattr(X, "columns")
+    return hasattr(X, "dtypes") and hasattr(X, "columns")
+
+
+def _column(X: Any, j: int) -> Any:
+    return X.iloc[:, j] if hasattr(X, "iloc") else X[X.columns[j]]
 
 
 def _is_category(kind: Any) -> bool:
-    return type(kind).__name__ == "CategoricalDtype"
+    return type(kind).__name__ in ("CategoricalDtype", "Categorical", "Enum")  # of pandas, of polars

@@ -89,6 +89,8 @@ def decode(line: bytes) -> Record:
         raise DamagedLine("the checksum does not match")
     try:
         data = json.loads(line, object_hook=_number if b'{"float":' in line else None, parse_constant=_no_constant)
+        if rb"\ud" in line:  # half of a pair is no text: no file could hold it
+            json.dumps(data, ensure_ascii=False).encode()
     except (ValueError, TypeError, RecursionError):
         raise DamagedLine("the checksum matches, but it is not the JSON of a record") from None
     record = _record(data)

@@ -13,9 +13,11 @@ from onestride._errors import InputError, require
 from onestride.problem import Problem
 from onestride.store import StoreError, replace_file
 from onestride.sweeps.rows import Row, flat_problem
+from onestride.sweeps.shapes import NUMBERS, ORIGIN
 
 PARAMETERS = (*(name for name in Problem.model_fields if name != "step"), "constant", "exponent")
 SPARSEST = 4  # a NetCDF grid may have this many times more places than there are cells
+_WIDEST = 2**31  # NetCDF 3 has no whole numbers beyond it: they are written as floats
 Table = list[dict[str, Any]]
 
 
@@ -26,12 +28,11 @@ def cell_table(rows: Sequence[Row]) -> Table:
 
 def seed_table(rows: Sequence[Row]) -> Table:
     """One line per cell and seed: the problem, the values, and where they were computed."""
-    kept = ("seconds", "together", "threads", "host", "onestride", "commit", "finished")
     return [
         flat_problem(row.problem)
         | {"seed": run.cell["seed"]}
-        | {name: value for name, value in run.values.items() if name != "luck"}
-        | {name: run.provenance.get(name) for name in kept}
+        | {name: run.values[name] for name in NUMBERS}
+        | {name: run.provenance.get(name) for name in ORIGIN}
         for row in rows
         for run in row.runs
     ]
@@ -92,6 +93,8 @@ def to_netcdf(table: Table) -> bytes:
         data: Any = frame.set_index(dimensions).to_xarray()
     else:
         data = xarray.Dataset.from_dataframe(frame.rename_axis("cell"))
+    for name in [name for name in data.variables if data[name].dtype.kind == "i" and abs(data[name]).max() >= _WIDEST]:
+        data[name] = data[name].astype(float)
     for name in [name for name in data.variables if data[name].dtype == object]:
         data[name] = data[name].fillna("").astype(str) if name not in data.dims else data[name].astype(str)
     written = data.assign_attrs(constant).to_netcdf(engine="scipy")
@@ -121,4 +124,6 @@ def determines(table: Table, name: str, other: str) -> bool:
 
 
 def _attribute(value: Any) -> Any:
-    return int(value) if isinstance(value, bool) else "" if value is None else value
+    if isinstance(value, int):
+        return int(value) if abs(value) < _WIDEST else float(value)
+    return "" if value is None else value

@@ -87,7 +87,8 @@ class Row(Result):
     def panels(self) -> Sequence[Panel]:
         """Measured errors with their error bars beside the theory."""
         places, names = list(range(len(QUANTITIES))), [LABELS[name] for name in QUANTITIES]
-        series = [Series("theory", places, [self.predicted(name) for name in QUANTITIES], kind="marked", colour=1)]
+        words, kind = ("theory", "simulation") if self.status == SOLVED else ("theory, marked", "marked")
+        series = [Series(words, places, [self.predicted(name) for name in QUANTITIES], kind=kind, colour=1)]
         if self.runs:
             found = [self.estimate(name) for name in QUANTITIES]
             mean, bars = [float(e.mean) for e in found], [float(e.stderr) for e in found]

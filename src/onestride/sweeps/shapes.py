@@ -18,10 +18,13 @@ from onestride.sweeps.lucks import LARGEST, is_number, wrong_luck
 
 NUMBERS = (*QUANTITIES, *(f"untrained_{name}" for name in QUANTITIES))
 WORDS = ("method", "status", "message")
+ORIGIN = dict.fromkeys(("seconds", "together", "threads"), False)  # of a record; whether it is a text
+ORIGIN |= dict.fromkeys(("host", "onestride", "commit", "finished"), True)
 
 
 def _run(record: Record) -> str | None:
-    return _run_cell(record.cell) or _numbers(record.values) or wrong_luck(record.values, NUMBERS)
+    wrong = _run_cell(record.cell) or _numbers(record.values) or wrong_luck(record.values, NUMBERS)
+    return wrong or _origin(record.provenance)
 
 
 def _theory(record: Record) -> str | None:
@@ -52,6 +55,15 @@ def _theory_cell(cell: dict[str, Any]) -> str | None:
 
 def _numbers(values: dict[str, Any]) -> str | None:
     return next((f"{name} is missing or not a number" for name in NUMBERS if not is_number(values.get(name))), None)
+
+
+def _origin(provenance: dict[str, Any]) -> str | None:
+    """What an export has of the provenance; each may be missing."""
+    for name, is_word in ORIGIN.items():
+        value = provenance.get(name)
+        if value is not None and not (isinstance(value, str) if is_word else is_number(value)):
+            return f"{name} of its provenance is not a {'text' if is_word else 'number'}"
+    return None
 
 
 def _words(values: dict[str, Any], names: tuple[str, ...]) -> str | None:

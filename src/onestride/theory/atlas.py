@@ -21,7 +21,7 @@ from onestride._backend.threads import one_thread
 from onestride._errors import InputError
 from onestride._numerics import Array, Float
 from onestride.drawing import Map
-from onestride.problem import Problem, Step, grid_axis
+from onestride.problem import Problem, Step, expect, grid_axis
 from onestride.result import Result, Status
 from onestride.shown import Variables
 from onestride.table import Table
@@ -68,6 +68,7 @@ class Atlas(Result):
     def panels(self) -> Sequence[Map]:
         """The best test error, and the step that reaches it."""
         names = {"phi": "φ = d/n", "psi": "ψ = d/N", "n": "samples n", "N": "neurons N", "noise": "noise σ_ε"}
+        names |= {"n": "samples n, with d and N in proportion"} if self.over == NAMES["n-noise"] else {}
         axes = names[self.over[0]], names[self.over[1]], self.x, self.y
         return [Map("best test error", *axes, self.test_error), Map("best step η", *axes, self.step, log=True)]
 
@@ -124,6 +125,7 @@ def atlas(
     >>> atlas(problem, "n-N", x=[200], y=[150]).test_error.round(1)
     array([[1.6]])
     """
+    expect(problem)
     over = plane_of(problem, over)
     xs = grid_axis("x", _axis(problem, NAMES[over][0]) if x is None else x, positive=True)
     ys = np.asarray(_axis(problem, NAMES[over][1]) if y is None else y, float)

@@ -20,7 +20,7 @@ from scipy.special import roots_hermitenorm
 from onestride._backend.threads import one_thread
 from onestride._numerics import Array, gauss_density
 from onestride.functions import Function, InputError
-from onestride.problem import Problem, expect
+from onestride.problem import Problem, Step, expect
 from onestride.result import Prediction, Status
 from onestride.theory.assumptions import beyond_the_model, needs_identity
 
@@ -54,7 +54,7 @@ class _Model:
 
 @one_thread()
 def giant_step(problem: Problem) -> Prediction:
-    """Train and test errors from the fixed point of Cui et al.; the problem must have its readout and gradient.
+    """Train and test errors from the fixed point of Cui et al., with the step and without it; the problem must have its readout and gradient.
 
     >>> problem = one.conventions.problem_from("cui2024", d=2000, alpha=1, beta=1, alpha0=0.5, eta_tilde=1, lam=0.01,
     ...                                        activation="tanh", teacher="tanh")
@@ -72,8 +72,12 @@ def giant_step(problem: Problem) -> Prediction:
         raise InputError(reason)
     if not isinstance(problem.target, Function):
         raise InputError(f"giant_step describes a teacher of one direction, got directions={problem.directions}")
+    return _solve(problem, problem.target, _solve(problem.replace(step=Step.none()), problem.target, None))
+
+
+def _solve(problem: Problem, target: Function, untrained: Prediction | None) -> Prediction:
     with np.errstate(all="ignore"):  # what leaves the range of numbers has not converged
-        model = _model(problem, problem.target)
+        model = _model(problem, target)
         state, residual, iterations = _iterate(model)
         res, V = _residual_and_V(model, state)
         mse = float(model.weight @ (res / (1 + V) ** 2))
@@ -91,6 +95,7 @@ def giant_step(problem: Problem) -> Prediction:
         accuracy=ACCURACY,
         residual=residual,
         iterations=iterations,
+        untrained=untrained,
     )
 
 
