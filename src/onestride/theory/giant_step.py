@@ -29,6 +29,7 @@ _TOLERANCE = 1e-11
 _DAMPING = 0.5
 _MOST = 5000  # sweeps
 _SMOOTHING = 400  # inner Gauss-Hermite nodes
+_NOTHING = 1e-25  # of the activation's power: a mean that is rounding (odd activations without a step) has no coefficient
 ACCURACY = "exact as n → ∞ at α = 1/2 for n_step ≫ d; otherwise the bulk is treated as isotropic"
 
 
@@ -165,8 +166,8 @@ def _update(m: _Model, state: Array) -> Array:
     V1h, V2h = ratio * (w1 @ m.mu1**2), ratio * (w1 @ m.mu2sq)
     theta_h = ratio * (w1 @ (m.kappa * m.mu1 * (m.h - fit)))
     psi_h = ratio * (w1 @ (m.mu1 * m.h1))
-    spike = w1 @ m.mu0**2
-    mean = (w1 @ (m.mu0 * (m.h - m.mu1 * m.kappa * theta))) / spike if spike > 0 else 0.0
+    spike, rounding = w1 @ m.mu0**2, _NOTHING * (w1 @ (m.mu1**2 + m.mu2sq))
+    mean = (w1 @ (m.mu0 * (m.h - m.mu1 * m.kappa * theta))) / spike if spike > rounding else 0.0
     D, w, S = m.D, m.D_weight, m.lam + V2h + V1h * m.D
     once, twice = w / S, w / S**2
     q_noise = q1h * D + q2h
