@@ -12,9 +12,10 @@ from onestride._numerics import leading_rows
 from onestride.simulation.network import draw_network, draw_teacher, trained_weights
 from onestride.theory.direction import direction
 from onestride.theory.profile.build import build_model
+from onestride.theory.profile.coordinates import coordinates, hermite
 from onestride.theory.profile.equations import solve
 from onestride.theory.profile.errors import errors_at
-from onestride.theory.profile.one_neuron import Bend, _coordinates, _hermite, advance, look, untrained
+from onestride.theory.profile.one_neuron import Bend, advance, look, untrained
 from onestride.theory.profile.travel import leading_overlap, stable, travel
 from recorded import key_of
 from tolerances import assert_agrees, seeds_from
@@ -165,26 +166,26 @@ def test_luck_is_that_of_the_batches():
 def test_unlikely_products_of_nodes_are_not_formed():
     """Two directions and strong weights: 390,625 products of four rules, of which a sixth is likely; three: 77 million."""
     tracemalloc.start()
-    u, w = _coordinates(np.array([0.1, 0.1, 50.0, 30.0]), 2, 10**6)
+    u, w = coordinates(np.array([0.1, 0.1, 50.0, 30.0]), 2, 10**6)
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert w.size < 25**4 // 5
     assert peak < 6 * u.nbytes
     np.testing.assert_allclose([w.sum(), w @ u[:, 2] ** 4, w @ (u[:, 0] * u[:, 3]) ** 2], [1, 3, 1], rtol=1e-3)
-    x, share = _hermite(25)
+    x, share = hermite(25)
     np.testing.assert_allclose(w @ np.cos(u[:, 3]), share @ np.cos(x), rtol=1e-4)
     with pytest.raises(TheoryError, match="weights of 50 of their length"):
-        _coordinates(np.array([0.1, 0.1, 50.0, 30.0]), 2, w.size - 1)
+        coordinates(np.array([0.1, 0.1, 50.0, 30.0]), 2, w.size - 1)
 
 
 def test_few_nodes_know_the_moments_of_a_polynomial_where_neurons_have_no_weights():
     """Those of labels of degree two, squared, times two more coordinates; what is cut off in the tails is what is missing."""
-    few, every = (_coordinates(np.array([0.4, 0.0, 0.01, 0.0]), 3, 10**6, degree) for degree in (2, None))
+    few, every = (coordinates(np.array([0.4, 0.0, 0.01, 0.0]), 3, 10**6, degree) for degree in (2, None))
     assert few[1].size < every[1].size / 3
     for (u, w), close in ((few, 1e-4), (every, 1e-3)):
         assert w @ (u[:, 1] ** 2 * u[:, 2] ** 4) == pytest.approx(3, rel=close)
         assert w @ u[:, 1] ** 6 == pytest.approx(15, rel=close)
-    assert _coordinates(np.array([0.4, 0.3, 0.3, 0.0]), 3, 10**6, 2)[1].size == every[1].size
+    assert coordinates(np.array([0.4, 0.3, 0.3, 0.0]), 3, 10**6, 2)[1].size == every[1].size
 
 
 def test_leading_rows_are_right_singular_vectors():

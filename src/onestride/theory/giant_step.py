@@ -29,7 +29,9 @@ _TOLERANCE = 1e-11
 _DAMPING = 0.5
 _MOST = 5000  # sweeps
 _SMOOTHING = 400  # inner Gauss-Hermite nodes
-_NOTHING = 1e-25  # of the activation's power: a mean that is rounding (odd activations without a step) has no coefficient
+_NOTHING = (
+    1e-25  # of the activation's power: a mean that is rounding (odd activations without a step) has no coefficient
+)
 ACCURACY = "exact as n → ∞ at α = 1/2 for n_step ≫ d; otherwise the bulk is treated as isotropic"
 
 

@@ -36,7 +36,7 @@ from onestride.theory.profile.anisotropy import (
     with_spike,
 )
 from onestride.theory.profile.degrees import gauss_nodes
-from onestride.theory.profile.gradient_noise import ResidualLaw, noise_of
+from onestride.theory.profile.gradient_noise import ResidualLaw, Signal, noise_of
 from onestride.theory.profile.leading import learned
 from onestride.theory.profile.lengths import step_law
 from onestride.theory.profile.moves import Moves
@@ -51,8 +51,10 @@ from onestride.theory.profile.one_neuron import (
     lost,
     luck,
     moved,
+    of_residuals,
     own_growth,
     residual_law,
+    spent,
     untrained,
 )
 
@@ -112,24 +114,26 @@ def travel_correlated(problem: Problem, nodes: int, sigma: Sigma | None = None) 
     sigma = sigma_of(problem) if sigma is None else sigma
     frame, state, units = start(problem, sigma, nodes)
     walk = _Walk(state, units, np.zeros_like(state.A), [], 0 * units[0], 0 * units[0])
-    seen, bent, powers, chance = list[Seen](), list[Bend](), list[float](), 0.0
+    powers, bends, sizes, laws = list[float](), list[Array](), list[float](), list[Signal]()
+    chance, work = 0.0, 0.0
     for step, eta in enumerate(problem.etas):
-        seen.append(look(problem, walk.state))
-        powers.append(float(seen[-1].w @ seen[-1].power))
+        seen = look(problem, walk.state)
+        work = spent(problem, walk.state, seen, work)
+        powers.append(float(seen.w @ seen.power))
         if not powers[-1] <= DIVERGED * powers[0]:
             return lost(problem, walk.state, powers)
-        chance = by_chance(problem, walk.state, seen[-1], eta, chance)
-        bent.append(Bend.of(walk.state, seen[-1]))
-        walk = _advance(problem, sigma, frame, walk, seen[-1], bent[-1], eta, step)
-    state, etas = walk.state, problem.etas
-    bends = np.stack([eta * bend.by for eta, bend in zip(etas, bent, strict=True)], axis=1)
-    shares = np.array([eta * bend.common(state) for eta, bend in zip(etas, bent, strict=True)])
+        chance, bend = by_chance(problem, walk.state, seen, eta, chance), Bend.of(walk.state, seen)
+        bends.append(eta * bend.by)
+        sizes.append(eta * bend.common(walk.state))
+        laws.append(of_residuals(seen, bend.psi, problem.directions))
+        walk = _advance(problem, sigma, frame, walk, seen, bend, eta, step)
+    state, shares = walk.state, np.array(sizes)
     total, shares = shares.sum(), shares / shares.sum()
-    residual = residual_law(problem, shares, seen, bent) if max(powers) > 0 else None
+    residual = residual_law(shares, laws) if max(powers) > 0 else None
     phi = problem.d / problem.step_samples / problem.steps
-    power, own = (float(np.square(x) @ powers) for x in (shares, etas))
-    bends *= state.A[:, None] / np.sqrt(problem.N)
-    path = (state, etas, tuple(powers), bends, own, power, phi, residual, luck(problem, state, chance))
+    power, own = (float(np.square(x) @ powers) for x in (shares, problem.etas))
+    each = np.stack(bends, axis=1) * (state.A / np.sqrt(problem.N))[:, None]
+    path = (state, problem.etas, tuple(powers), each, own, power, phi, residual, luck(problem, state, chance))
     return Course(
         *path, sigma, frame, tuple(walk.units), walk.shared / total, walk.noise, np.stack(walk.grows, axis=1), walk.pull
     )

@@ -39,6 +39,7 @@ from onestride.theory.profile.one_neuron import (
     luck,
     moved,
     own_growth,
+    spent,
 )
 from onestride.theory.profile.same_samples import ROWS, BatchRows, look_again, sobol_normals, unseen, varying
 
@@ -70,11 +71,13 @@ def travel_correlated_again(problem: Problem, nodes: int, sigma: Sigma | None = 
     labels, first = labels_at(problem, normals) + problem.noise * normals[:, k + 1], normals[:, : k + 1]
     rows = unseen(labels, normals[:, k + 2], first, state)
     walk = _Walk(state, units, [], np.zeros_like(state.A), rows, units, first, [], 0 * units[0])
-    powers, shares, bends, residuals, chance = list[float](), list[float](), list[Array](), list[Array](), 0.0
+    powers, shares, bends, residuals = list[float](), list[float](), list[Array](), list[Array]()
+    chance, work = 0.0, 0.0
     for step, eta in enumerate(problem.etas):
         if step:
             walk = _seen_again(problem, sigma, frame, walk, normals[:, 3 + k :])
         seen = look_again(problem, walk.state, walk.rows)
+        work = spent(problem, walk.state, seen, work)
         powers.append(float(np.mean(seen.power)))
         if not powers[-1] <= DIVERGED * powers[0]:
             return lost(problem, walk.state, powers)

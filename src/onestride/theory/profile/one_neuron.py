@@ -26,13 +26,13 @@ from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
-from scipy.special import roots_hermitenorm
 
 from onestride._numerics import Array, Float, gauss_density, leading_rows
 from onestride.functions import Function
 from onestride.problem import Problem
 from onestride.result import TheoryError
 from onestride.teachers import Teacher
+from onestride.theory.profile.coordinates import coordinates
 from onestride.theory.profile.gradient_noise import (
     ResidualLaw,
     Signal,
@@ -42,17 +42,19 @@ from onestride.theory.profile.gradient_noise import (
     one_direction,
 )
 from onestride.theory.profile.lengths import FEW, length_rule
-from onestride.theory.profile.neurons import normal_rule, readout_rule
+from onestride.theory.profile.neurons import readout_rule
 from onestride.theory.profile.smoothing import SMALLEST, points_on_lines, smooth_on_lines
 
 _FEWEST = 5  # nodes of A that make a law of them; a readout of ±1 has two
 _NOISES = 3  # directions of noise that are followed
-_STAR = {1: 31, 2: 25, 3: 17}  # nodes of each coordinate along the teacher
-_UNSEEN = 0.05  # weights along a direction, over a row's length, below which it is all but none
 _ODD = 1e-6  # mean of ψ, whose square has the mean 1, below which it is rounding
-_LEAST = 1e-9  # probability of a node that is kept where the teacher has several
 _MOST_NODES = 2 * 10**5  # of all coordinates and lengths together, for every node of A: 1 GiB, four seconds a step
 _MOST_POINTS = 5e3, 1e5  # of a smoothed activation, and all steps together: neurons a hundred times as long in 20 steps
+_MOST_WORK = 2e7  # values that neurons answer on one path, four seconds: strong steps follow four of them
+_COSTS = {
+    "fresh": (1.0, 16),
+    "reused": (0.25, 100),
+}  # of a value and of a point of a smoothed activation, on one batch for one path
 DIVERGED = 1000.0  # growth of the residual's power from which on neurons are not followed
 
 
@@ -180,24 +182,26 @@ class Path:
 
 def travel_fresh(problem: Problem, nodes: int, scale: float = 1.0) -> Path:
     """Follow the neurons through steps on fresh batches; `scale` is that of the nodes of A."""
-    state, powers, chance = untrained(problem, nodes, scale), list[float](), 0.0
-    seen, bent = list[Seen](), list[Bend]()
+    state, powers, chance, work = untrained(problem, nodes, scale), list[float](), 0.0, 0.0
+    bends, sizes, laws = list[Array](), list[float](), list[Signal]()
     for eta in problem.etas:
-        seen.append(look(problem, state))
-        powers.append(float(seen[-1].w @ seen[-1].power))
+        seen = look(problem, state)
+        work = spent(problem, state, seen, work)
+        powers.append(float(seen.w @ seen.power))
         if not powers[-1] <= DIVERGED * powers[0]:
             return lost(problem, state, powers)
-        chance = by_chance(problem, state, seen[-1], eta, chance)
-        bent.append(Bend.of(state, seen[-1]))
-        state = advance(problem, state, seen[-1], bent[-1], eta, first=len(seen) == 1)
-    bends = np.stack([eta * bend.by for eta, bend in zip(problem.etas, bent, strict=True)], axis=1)
-    shares = np.array([eta * bend.common(state) for eta, bend in zip(problem.etas, bent, strict=True)])
+        chance, bend = by_chance(problem, state, seen, eta, chance), Bend.of(state, seen)
+        bends.append(eta * bend.by)
+        sizes.append(eta * bend.common(state))
+        laws.append(of_residuals(seen, bend.psi, problem.directions))
+        state = advance(problem, state, seen, bend, eta, first=len(powers) == 1)
+    shares = np.array(sizes)
     state, shares = replace(state, noise=state.noise / shares.sum()), shares / shares.sum()
-    residual = residual_law(problem, shares, seen, bent) if max(powers) > 0 else None
+    residual = residual_law(shares, laws) if max(powers) > 0 else None
     phi = problem.d / problem.step_samples / problem.steps
     shared, own = (float(np.square(x) @ powers) for x in (shares, problem.etas))
-    bends *= state.A[:, None] / np.sqrt(problem.N)
-    return Path(state, problem.etas, tuple(powers), bends, own, shared, phi, residual, luck(problem, state, chance))
+    each = np.stack(bends, axis=1) * (state.A / np.sqrt(problem.N))[:, None]
+    return Path(state, problem.etas, tuple(powers), each, own, shared, phi, residual, luck(problem, state, chance))
 
 
 def untrained(problem: Problem, nodes: int, scale: float = 1.0) -> State:
@@ -221,6 +225,17 @@ def by_chance(problem: Problem, state: State, seen: Seen, eta: float, before: fl
     along = ((state.weight * state.A**2) @ seen.response.k * seen.u[:, 0]) ** 2
     kept = 1 - eta * float(seen.w @ along) if problem.gradient == "full" else 1.0
     return kept**2 * before + eta**2 * float((seen.w * seen.power) @ along) / problem.step_samples
+
+
+def spent(problem: Problem, state: State, seen: Seen, before: float) -> float:
+    """How many values neurons have answered since the first step; `TheoryError` where more would take tens of seconds."""
+    points = points_on_lines(state.L @ seen.u.T, np.maximum(state.v, SMALLEST)).sum()
+    value, point = _COSTS[problem.batch]
+    work = before + value * seen.response.mu.size + point * float(points)
+    if problem.steps > 1 and work > _MOST_WORK:
+        told = f"weights of {np.sqrt((state.L**2).sum(1).max()):.2g} of their length"
+        raise TheoryError(f"the {problem.steps} steps give neurons {told}, too large for so many steps to be followed")
+    return work
 
 
 def luck(problem: Problem, state: State, chance: float) -> float:
@@ -264,7 +279,7 @@ def look(problem: Problem, state: State) -> Seen:
     """What the next, fresh batch shows."""
     lengths, chances = length_rule(problem.law.freedom, problem.step_samples, FEW)
     degree = problem.target.degree if isinstance(problem.target, Teacher) else None
-    u, w = _coordinates(np.sqrt(state.weight @ state.L**2), state.taught, _MOST_NODES // lengths.size, degree)
+    u, w = coordinates(np.sqrt(state.weight @ state.L**2), state.taught, _MOST_NODES // lengths.size, degree)
     each = [respond(problem, state, u, float(length)) for length in lengths]
     seen = each[0] if len(each) == 1 else Response(*(np.concatenate(part, axis=1) for part in zip(*each, strict=True)))
     R = np.concatenate([labels_at(problem, length * u) for length in lengths])
@@ -331,36 +346,6 @@ def advance(problem: Problem, state: State, seen: Seen, bend: Bend, eta: float, 
     )
 
 
-def _coordinates(
-    strength: Float[Array, "dirs"], k: int, most: int, degree: int | None = None
-) -> tuple[Float[Array, "u dirs"], Float[Array, "u"]]:
-    """Nodes of u, the first k along the teacher's directions; more of them where neurons have large weights.
-
-    Along a direction where they have none only the labels tell: of a polynomial few nodes know all moments that are asked for.
-    """
-    few = min(2 * (degree or 0) + 3, _STAR[k])
-    rules = [
-        normal_rule(_STAR[k], 1 / max(1.0, s)) if s > _UNSEEN or degree is None else _hermite(few) for s in strength[:k]
-    ]
-    rules += [
-        _hermite(3 if s < _UNSEEN else min(5 + 2 * int(np.ceil(4 * max(s - 0.5, 0.0))), 25)) for s in strength[k:]
-    ]
-    u, w, least = np.empty((1, 0)), np.ones(1), 1e-12 if k == 1 else _LEAST
-    for x, share in rules:  # what is unlikely already becomes no likelier: all products would take GiBs
-        product = np.outer(w, share)
-        at, here = np.nonzero(product > least)
-        if at.size > most:
-            told = f"weights of {strength.max():.2g} of their length along the teacher and what batches add"
-            raise TheoryError(f"the steps give neurons {told}, too large to be averaged over {k} directions")
-        u, w = np.column_stack([u[at], x[here]]), product[at, here]
-    return u, w / w.sum()
-
-
-def _hermite(count: int) -> tuple[Array, Array]:
-    x, w = roots_hermitenorm(count)
-    return x, w / w.sum()
-
-
 @lru_cache(maxsize=32)
 def _slope_squared(sigma: Function) -> Function:
     return Function(f"{sigma.name}'²", lambda z: sigma.derivative(z) ** 2, centred=False)
@@ -382,16 +367,14 @@ def _own_share(problem: Problem, a: Array) -> Array | float:
     return a * (mean - c[1] ** 2 - 6 * c[1] * c[3])
 
 
-def residual_law(problem: Problem, shares: Float[Array, "t"], seen: list[Seen], bent: list[Bend]) -> ResidualLaw:
+def residual_law(shares: Float[Array, "t"], laws: list[Signal]) -> ResidualLaw:
     """The law of T η_tκ_t r_tψ_t/Σ ηκ, every step with the same probability."""
-    T, pieces = problem.steps, list[Signal]()
-    for share, s, bend in zip(shares, seen, bent, strict=True):
-        law = _of_residuals(s, bend.psi, problem.directions)
-        pieces.append(law._replace(g=T * share * law.g, weight=law.weight / T))
+    T = len(laws)
+    pieces = [law._replace(g=T * share * law.g, weight=law.weight / T) for share, law in zip(shares, laws, strict=True)]
     return compressed(Signal(*(np.concatenate(part) for part in zip(*pieces, strict=True))))
 
 
-def _of_residuals(seen: Seen, psi: Float[Array, "u"], k: int) -> Signal:
+def of_residuals(seen: Seen, psi: Float[Array, "u"], k: int) -> Signal:
     """R ψ and the teacher's coordinates, r with what varies around R."""
     g, extra = seen.R * psi, (seen.power - seen.R**2) * psi**2
     if k == 1:

@@ -42,6 +42,7 @@ from onestride.theory.profile.one_neuron import (
     moved,
     put_out,
     respond,
+    spent,
     untrained,
 )
 
@@ -81,11 +82,12 @@ def travel_again(problem: Problem, nodes: int, scale: float = 1.0) -> Path:
     labels = labels_at(problem, normals) + problem.noise * normals[:, k + 1]
     state, powers, shares = untrained(problem, nodes, scale), list[float](), list[float]()
     bends: list[Array] = []
-    chance = 0.0
+    chance, work = 0.0, 0.0
     residuals: list[Array] = []
     rows = unseen(labels, normals[:, k + 2], normals[:, : k + 1], state)
     for step, eta in enumerate(problem.etas):
         seen = look_again(problem, state, rows)
+        work = spent(problem, state, seen, work)
         powers.append(float(np.mean(seen.power)))
         if not powers[-1] <= DIVERGED * powers[0]:
             return lost(problem, state, powers)
