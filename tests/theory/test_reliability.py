@@ -1,5 +1,7 @@
 """Numbers known to be off are marked; the untrained network is held to an independent simulator and to limits."""
 
+import itertools
+import re
 import threading
 
 import numpy as np
@@ -11,11 +13,12 @@ from threadpoolctl import threadpool_info
 import onestride as one
 from onestride._backend import threads
 from onestride._backend.threads import one_thread
+from onestride.inputs import Covariance
 from onestride.problem import Step
 from onestride.result import QUANTITIES, Status
 from onestride.theory.baselines import linear_ridge
 from onestride.theory.profile import errors as profile_module
-from onestride.theory.profile.accuracy import _of_its_kind
+from onestride.theory.profile.accuracy import _of_its_kind, accuracy
 from onestride.theory.profile.build import Ending, try_model
 from onestride.theory.profile.equations import MOST_STEPS
 from onestride.theory.profile.errors import errors as profile_errors
@@ -260,10 +263,24 @@ def test_accuracy_follows_the_problem():
         ({"step": Step(constant=3.5, exponent=0.3)}, "c = 3.5"),
         ({"n": 20_000, "d": 10_000, "N": 30_000}, "n = 20,000"),
         ({"n": 399, "d": 570}, "n/d = 0.7 and n = 399"),
-        ({"directions": 2, "step": Step(constant=2.5, exponent=0.1)}, "c = 2.5"),
+        ({"directions": 2, "step": Step(constant=2.5, exponent=0.1)}, "n = 1,000 and c = 2.5"),
     ):
         found = one.predict_grid(usual.replace(**changes), [0.1], [1.0]).accuracy
         assert found.endswith(f"; this problem, with {told}, lies outside of them")
+
+
+@pytest.mark.parametrize("step", [Step.none(), Step(exponent=0.2)])
+def test_every_kind_has_a_record_of_its_own(step):
+    """A number of problems and of what was simulated of them, none of which is nothing."""
+    kinds = [{}, {"steps": 2}, {"steps": 2, "batch": "reused"}, {"fresh": False}]
+    laws = ["gaussian", "uniform", "ar1", "elliptic", Covariance.spiked(250, 20.0)]
+    told = set()
+    for kind, directions, law in itertools.product(kinds, [1, 2], laws):
+        problem = one.Problem(n=500, d=250, N=600, step=step, directions=directions, inputs=law, **kind)
+        text = accuracy(problem)
+        assert int(re.findall(r"of ([\d,]+) numbers", text)[0].replace(",", "")) >= 24
+        told.add(text)
+    assert len(told) == (7 if step.constant == 0 else 19)
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from dataclasses import replace
 
 import numpy as np
@@ -11,13 +12,15 @@ import onestride as one
 from onestride import diagnosis
 from onestride._numerics import relative_gap
 from onestride.functions import Function
+from onestride.inputs import Covariance
 from onestride.result import Errors, Status
 from onestride.theory import search
-from onestride.theory.profile import smoothing, travel
+from onestride.theory.profile import correlated, covariance, one_neuron, smoothing, travel
 from onestride.theory.profile.build import try_model
 from onestride.theory.profile.errors import SEARCHING
 from onestride.theory.profile.one_neuron import Bend, advance, look, untrained
 from onestride.theory.registry import Theory
+from onestride.theory.reliability import known_off
 
 TWO_STEPS = one.Problem(
     n=120, d=60, N=80, teacher=[0, 1, 0.5], noise=0.5, gradient="labels", step=one.Step(exponent=0.2), steps=2
@@ -133,3 +136,39 @@ def test_neurons_hundreds_of_times_as_long_are_not_followed():
     sentence = "the 20 steps give neurons weights of .* of their length, too large for so many steps to be followed"
     with pytest.raises(one.TheoryError, match=sentence):
         look(TWO_STEPS.replace(steps=20), state)
+
+
+@pytest.mark.parametrize(
+    "changes", [{}, {"gradient": "full"}, {"inputs": "ar1"}, {"inputs": "elliptic"}, {"batch": "reused"}]
+)
+def test_the_work_of_many_strong_steps_is_counted_on_the_way(changes, monkeypatch):
+    """100 of √n with erf took 30 s, and with random lengths kept 7 GB: what a step has shown is gone after it."""
+    shown = list[weakref.ref[np.ndarray]]()
+
+    def remembered(problem, seen):
+        shown.append(weakref.ref(seen.response.mu))
+        return seen
+
+    for module in (one_neuron, correlated):
+        monkeypatch.setattr(module, "look", lambda *given: remembered(given[0], look(*given)))
+    p = TWO_STEPS.replace(n=1000, d=500, N=1500, activation="erf", steps=6, step=one.Step(exponent=0.5), **changes)
+    travel.travel(p)
+    assert len(shown) >= 6 or p.batch == "reused"
+    assert sum(reference() is not None for reference in shown) <= 1
+    monkeypatch.setattr(one_neuron, "_MOST_WORK", 2e5)
+    travel._travel.cache_clear()
+    with pytest.raises(
+        one.TheoryError, match=r"the 6 steps give neurons weights of .* too large for so many steps to be followed"
+    ):
+        travel.travel(p)
+
+
+def test_a_covariance_of_few_directions_has_few_nodes_of_neurons():
+    """Its numbers are marked; with nodes of every neuron's weights and length they took up to six minutes."""
+    fields = {"n": 300, "N": 320, "noise": 0.5, "inputs": "ar1", "step": one.Step(exponent=0.0), "steps": 1}
+    few, many = (TWO_STEPS.replace(d=d, **fields) for d in (34, 300))
+    assert known_off(few) is not None
+    assert known_off(many) is None
+    assert covariance.build(few, likeliest=True).weight.size <= 31 * 3 * 3
+    spiked = many.replace(inputs=Covariance.spiked(300, 60.0, 0.5))
+    assert covariance.build(spiked, likeliest=True).weight.size > 31 * 9

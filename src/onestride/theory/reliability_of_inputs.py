@@ -7,7 +7,7 @@ import numpy as np
 from onestride.inputs import excess_kurtosis
 from onestride.problem import Problem
 from onestride.theory.direction import direction
-from onestride.theory.profile.anisotropy import sigma_of
+from onestride.theory.profile.anisotropy import FEWEST_DIRECTIONS, sigma_of
 from onestride.theory.profile.lengths import longest_share, output_of_lengths, step_law
 from onestride.theory.reliability_of_steps import fluctuation
 from onestride.theory.tails import changed_by_entries
@@ -15,9 +15,6 @@ from onestride.theory.tails import changed_by_entries
 KNOWN_OFF = 0.05
 _SPIKE, _STANDS_OUT = 0.25, 2.0  # of a covariance
 _ALONG = 5.0, 1.0  # without a spike and with one
-# with 20 of them (ar1, d = 88) an untrained network's training error is 10 % low, with 29 (d = 129) up to 8 %; labels of several directions
-# are up to 30 % off with 31 to 54 (6 of 56 problems), and none of 98 is with more
-_DIRECTIONS = 30.0, 60.0
 _OWN = 0.2  # of pre-activations: training errors were 30 to 67 % off with 0.3 to 1.2 (erf and tanh, N = 2n), and in order with 0.1
 _ALONG_SPIKE, _BY_FEW, _BY_ONE, _BY_ENTRIES = 0.4, 0.04, 0.2, 0.03
 _FEW_WITH_LENGTHS = 20  # erf, d = 12, n = 209, λ = 0.001: training error of 320 seeds 12 % low without a step
@@ -40,7 +37,7 @@ def by_covariance(problem: Problem) -> str | None:
     spike = first if first**2 > _SPIKE * squares else 0.0
     left = (problem.d - spike) ** 2 / max(squares - spike**2, np.finfo(float).tiny)
     several = problem.directions > 1
-    if left < _DIRECTIONS[several]:
+    if left < FEWEST_DIRECTIONS[several]:
         beside = " beside its largest eigenvector" if spike else ""
         which = " for a teacher of several directions" if several else ""
         return f"the covariance of the inputs is that of {left:.2g} directions, (tr Σ)²/tr Σ²{beside}, too few to average over{which}"

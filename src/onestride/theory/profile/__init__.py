@@ -13,6 +13,7 @@ In the order of the formulas:
     degrees         its builder with every degree, the default
     memory          what the step remembers of its batch, in the mean features of that builder
     one_neuron      the map that the neurons of each readout follow through several steps
+    coordinates     nodes of the inputs along the directions that these have weights on
     same_samples    the same on one batch
     travel          which of them, and how large steps may be
     leading         the directions that lead the neurons' weights after them

@@ -41,9 +41,9 @@ class OwnLengths(NamedTuple):
 
 
 def own_lengths(problem: Problem, second: float, count: int) -> OwnLengths:
-    """Of mean 1 and variance 2 tr Σ²/d², on the sphere 2 (tr Σ² − d)/d²: so many nodes, or one where it is small."""
+    """Of mean 1 and variance 2 tr Σ²/d², on the sphere 2 (tr Σ² − d)/d²: so many nodes, or one where it is small or one is asked for."""
     variance = max(2 * (second - (problem.weights == "sphere")) / problem.d, 0.0)
-    if variance < _ALL_ALIKE:
+    if variance < _ALL_ALIKE or count == 1:
         return OwnLengths((np.ones(1), np.ones(1)), float(np.sqrt(variance)))
     r, weight = radius_rule(2 / variance, count)
     return OwnLengths((r**2 * variance / 2, weight), 0.0)
