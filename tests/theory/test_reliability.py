@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy.stats import chi2
 from threadpoolctl import threadpool_info
 
 import onestride as one
@@ -22,6 +23,7 @@ from onestride.theory.profile.accuracy import _of_its_kind, accuracy
 from onestride.theory.profile.build import Ending, try_model
 from onestride.theory.profile.equations import MOST_STEPS
 from onestride.theory.profile.errors import errors as profile_errors
+from onestride.theory.profile.lengths import unseen_share
 from onestride.theory.profile.memory import tie
 from onestride.theory.profile.neurons import learned_direction
 from onestride.theory.reliability import _by_degrees, known_off
@@ -840,3 +842,22 @@ def test_a_shared_mean_of_neurons_that_sees_the_length_of_few_heavy_entries_is_m
     assert "student entries" in (known_off(heavy.replace(readout="constant")) or "")
     assert known_off(heavy) is None
     assert known_off(heavy.replace(readout="constant", step=Step.none())) is None
+
+
+@pytest.mark.parametrize("n", [60, 1000])
+def test_inputs_longer_than_all_samples_carry_what_a_closed_form_says(n):
+    """H₂(ℓu) varies by ℓ⁴, and E ℓ⁴ = (f − 2)/(f − 4) = 3; n samples have the n mid-quantiles."""
+    square = 3 / chi2(5).ppf((np.arange(n) + 0.5) / n)
+    p = one.Problem(n=n, d=100, N=80, activation=[0, 0, 1], teacher="tanh", inputs="elliptic")
+    assert_close(unseen_share(p), 1 - np.mean(square**2) / 3, rel=0.02)
+
+
+@pytest.mark.parametrize(
+    ("given", "marked"), [({"activation": [0, 1, 0.4]}, True), ({"teacher": QUADRATIC}, True), ({}, False)]
+)
+def test_test_errors_of_inputs_longer_than_all_samples_are_marked(given, marked):
+    """120 seeds at n = 400, no step: H₁ + 0.4 H₂ as activation has test errors 17, 12 and 5.5 % low at λ = 0.001, 0.1 and 1, as labels 10 % at 1."""
+    fields = {"activation": "relu", "teacher": [0, 1], "noise": 0.5, "inputs": "elliptic"} | given
+    told = known_off(one.Problem(n=400, d=100, N=500, **fields))
+    assert (told is not None) == marked
+    assert not marked or "longer than any of 400 samples" in str(told)

@@ -36,6 +36,7 @@ from onestride.theory.profile.gradient_noise import (
 )
 
 _BINS = 14  # of log ℓ
+_SEEN_BY_RULES = 6.0  # lengths at which activations and teachers have accurate rules
 FEW = 8  # of them in a batch of several steps: errors move by 0.1 %
 
 
@@ -101,6 +102,48 @@ def longest_share(problem: Problem) -> float:
     powers = weights * [float(one.w @ one.y**2) for one in at]
     total = float(powers.sum())
     return float(powers[-1] / (problem.n * weights[-1]) / total) if total > 0 else 0.0
+
+
+def unseen_share(problem: Problem) -> float:
+    """Share of the labels' power, or of what is not linear in σ, that belongs to inputs longer than n samples have: the larger of both."""
+    assert problem.law.freedom is not None
+    return _unseen_share(problem.sigma, problem.target, problem.law.freedom, problem.n)
+
+
+@lru_cache(maxsize=64)
+def _unseen_share(sigma: Function, target: Target, freedom: float, n: int) -> float:
+    """Powers are known at a few ℓ and in between go like powers of ℓ, as beyond the last, where rules end."""
+    rare = (np.arange(240) + 0.5) / 8  # −log of the probability of more, to e⁻³⁰
+    fresh, chance = np.sqrt((freedom - 2) / (2 * gammaincinv(freedom / 2, np.exp(-rare)))), np.exp(-rare)
+    seen, weights = length_rule(freedom, n)
+    at = np.geomspace(0.25, _SEEN_BY_RULES, 16)
+
+    def missing(power: list[float]) -> float:
+        known = np.log(np.maximum(power, 1e-300))
+        growth = (known[-1] - known[-4]) / np.log(at[-1] / at[-4])
+
+        def mean(lengths: Array, weights: Array) -> float:
+            beyond = np.log(np.maximum(lengths / at[-1], 1.0))
+            return float(
+                weights @ np.exp(np.interp(np.log(lengths), np.log(at), known) + growth * beyond) / weights.sum()
+            )
+
+        return 1 - mean(seen, weights) / mean(fresh, chance) if max(power) > 0 else 0.0
+
+    labels = [_labels(target, float(length)) for length in at]
+    slopes = [_slopes(sigma, float(length)) for length in at]
+    not_linear = [
+        one.power - _mean(sigma, length) ** 2 - (one.first * length) ** 2
+        for one, length in zip(slopes, at, strict=True)
+    ]
+    return max(
+        missing([float(one.w @ one.y**2) for one in labels]), missing(not_linear) if sigma.nonlinear_power > 0 else 0.0
+    )
+
+
+def _mean(f: Function, length: float) -> float:
+    x, w = f.rule
+    return float(w @ (f(x) * gauss_density(x / length)) / length)
 
 
 def output_of_lengths(problem: Problem) -> float:
