@@ -757,13 +757,16 @@ def test_few_inputs_of_their_own_law_are_marked(given, milder, said):
     assert known_off(one.Problem(**given | milder)) is None
 
 
-@pytest.mark.parametrize(("teacher", "marked"), [([0, 1, 0.7], False), ([0, 1, 0, 0.4], True)])
-def test_labels_that_one_long_sample_carries_are_marked(teacher, marked):
-    """E y² of degree three has no mean with 5 degrees of freedom of the lengths."""
+@pytest.mark.parametrize(
+    ("teacher", "said"),
+    [([0, 1], ""), ([0, 1, 0.7], "longer than any of 1000 samples"), ([0, 1, 0, 0.4], "the longest of 1000 samples")],
+)
+def test_labels_that_one_long_sample_carries_are_marked(teacher, said):
+    """E y² of degree three has no mean with 5 degrees of freedom of the lengths; of degree two test errors are 15 to 17 ± 6 % low (60 seeds)."""
     p = one.Problem(n=1000, d=300, N=400, teacher=teacher, inputs="elliptic", step=Step.none())
     reason = known_off(p)
-    assert (reason is not None) is marked
-    assert reason is None or "the longest of 1000 samples" in reason
+    assert (reason is not None) == bool(said)
+    assert said in (reason or "")
 
 
 @pytest.mark.parametrize("readout", ["gaussian", "constant"])
