@@ -93,13 +93,13 @@ _AFTER_STEPS = {
     "a covariance with a spike": (15, 180, "99.4 %"),
     "correlated inputs": (27, 318, "all"),
     "independent entries that are not Gaussian": (33, 390, "99.7 %"),
-    "random lengths": (21, 252, "97.2 %"),
+    "random lengths": (13, 156, "96.2 %"),
     "several directions": (29, 339, "all"),
-    f"several directions, {_LAW}": (14, 162, "97.5 %"),
+    f"several directions, {_LAW}": (12, 144, "all"),
     "several steps on fresh batches": (14, 168, "all"),
     f"several steps on fresh batches, {_LAW}": (10, 117, "94.9 %"),
     "several steps on fresh batches, several directions": (17, 189, "95.8 %"),
-    f"several steps on fresh batches, several directions, {_LAW}": (4, 48, "all"),
+    f"several steps on fresh batches, several directions, {_LAW}": (3, 36, "all"),
     "several steps on one batch": (9, 99, "99.0 %"),
     f"several steps on one batch, {_LAW}": (9, 108, "all"),
     "several steps on one batch, several directions": (19, 222, "95.5 %"),
@@ -113,9 +113,9 @@ _WITHOUT = {
     "a covariance with a spike": (19, 228, "98.7 %"),
     "correlated inputs": (42, 498, "99.6 %"),
     "independent entries that are not Gaussian": (58, 669, "99.7 %"),
-    "random lengths": (25, 297, "97.0 %"),
+    "random lengths": (17, 201, "95.5 %"),
     "several directions": (76, 894, "99.3 %"),
-    f"several directions, {_LAW}": (23, 270, "99.3 %"),
+    f"several directions, {_LAW}": (20, 240, "99.6 %"),
 }
 
 
