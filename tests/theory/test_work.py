@@ -142,7 +142,7 @@ def test_neurons_hundreds_of_times_as_long_are_not_followed():
     "changes", [{}, {"gradient": "full"}, {"inputs": "ar1"}, {"inputs": "elliptic"}, {"batch": "reused"}]
 )
 def test_the_work_of_many_strong_steps_is_counted_on_the_way(changes, monkeypatch):
-    """100 of √n with erf took 30 s, and with random lengths kept 7 GB: what a step has shown is gone after it."""
+    """100 of √n with erf took 30 s, and 250 with random lengths 18 GB: what a step has shown is gone after it."""
     shown = list[weakref.ref[np.ndarray]]()
 
     def remembered(problem, seen):
