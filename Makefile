@@ -5,6 +5,8 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 # what `make devices` installs; torch==2.13.0, or the path of a wheel, where a CPU build is at hand
 TORCH ?= torch
+# tests of the simulation that need it
+ON_DEVICES := devices features normals shifted spectrum together
 # what `make seeds` runs, first:last
 SEEDS ?= 1:100
 # several test processes share the cores: one BLAS thread each
@@ -56,7 +58,7 @@ lock:
 devices:
 	$(PYTHON) -m venv .venv-devices
 	.venv-devices/bin/pip $(INSTALL) '$(TORCH)' --editable '.[dev]'
-	$(ONE_THREAD) SCIPY_ARRAY_API=1 .venv-devices/bin/pytest -n auto tests/simulation/test_devices.py tests/estimator
+	$(ONE_THREAD) SCIPY_ARRAY_API=1 .venv-devices/bin/pytest -n auto tests/estimator $(addprefix tests/simulation/test_,$(addsuffix .py,$(ON_DEVICES)))
 
 # the tests of the explorer drive a real browser; without one they are skipped. In a terminal it asks before it installs one for the
 # whole system; elsewhere (a container, a workflow) it says that it does. BROWSER=no never does.

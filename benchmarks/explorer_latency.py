@@ -38,7 +38,8 @@ MOVE = """
 
 
 def find_browser() -> str:
-    found = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+    names = ("chromium", "chromium-headless-shell", "chromium-browser", "google-chrome")
+    found = next(filter(None, map(shutil.which, names)), None)
     return found or sys.exit("no chromium or Chrome on the PATH")
 
 

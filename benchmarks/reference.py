@@ -87,7 +87,9 @@ def paired(case: dict[str, Any], numbers: list[Number]) -> list[bool]:
 
 def line(label: str, numbers: list[Number], gains: list[bool], seconds: float) -> str:
     plain = [x for x in numbers if x.status == "SOLVED"]
-    within = np.mean([x.within for x in plain]) if plain else np.nan
+    if not plain:
+        return f"| {label} | {len(numbers)} | 0 | | | | | | {seconds:.2f} |"
+    within = np.mean([x.within for x in plain])
     far = sum(not x.within and abs(x.gap) > 0.08 for x in plain)
     gaps = np.abs([x.gap for x in plain])
     return (

@@ -207,11 +207,35 @@ def test_the_verdict_says_that_tails_are_heavy(monkeypatch):
     assert comparison.verdict.endswith("about 2000 seeds would decide.")
 
 
+def test_the_verdict_says_that_no_number_of_seeds_decides(monkeypatch):
+    monkeypatch.setattr(MODULE, "label_skewness", lambda problem: math.inf)
+    comparison = plant(monkeypatch, lambda mean: spread(2 * mean, 0.001 * abs(mean), 8))
+    assert comparison.outcome is Agreement.UNDECIDED
+    assert comparison.seeds_needed is None
+    assert comparison.verdict.startswith("Undecided, and no number of seeds decides: errors grow so fast")
+    assert seeds_words(comparison.rows) == "no number of seeds would decide, as errors have no variance"
+    other = agree(1.0, spread(1.0, 0.03, 8))
+    assert seeds_words([other, *comparison.rows[:3]]).endswith("seeds would decide all but 3, without a variance")
+
+
 def test_numbers_that_the_theory_marks_are_compared_and_shown_as_marked(monkeypatch):
     comparison = plant(monkeypatch, lambda mean: spread(mean, 0.001 * abs(mean), 8), Status.INACCURATE)
     assert comparison.agrees
     assert "The theory itself marks its numbers: a reason." in comparison.verdict
     assert comparison.to_dict()["status"] == "inaccurate"
+
+
+def test_an_interval_that_is_said_to_cross_the_tolerance_does(monkeypatch):
+    """2.5 standard errors beyond the tolerance at 8 seeds: its own interval lies outside, the joint one of five does not."""
+    comparison = plant(monkeypatch, lambda mean: spread(mean * (1.05 + 2.5 * 0.01), 0.01 * abs(mean), 8))
+    row = comparison.rows[0]
+    assert row.outcome is Agreement.UNDECIDED
+    assert row.interval[0] > row.high > row.joint_interval[0]
+    assert (
+        "the joint 99% interval of simulation over theory crosses the tolerance for ridge objective (+4% to +11%)"
+        in comparison.verdict
+    )
+    assert "the 95% interval" not in comparison.verdict
 
 
 def test_without_a_theory_the_reason_is_raised():
@@ -257,3 +281,4 @@ def test_seeds_that_would_decide_are_rounded_up():
 
 def test_gap_is_relative_to_what_was_measured():
     assert agree(2.0, Estimate(np.array([1.0, 1.0]))).gap == 1.0
+    assert agree(2.0, Estimate(np.array([-1.0, -1.0]))).gap == 3.0  # a gain may be below 0

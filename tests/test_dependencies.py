@@ -102,8 +102,14 @@ def test_a_missing_extra_is_told_before_the_work():
 
 
 def test_drawing_without_matplotlib_is_a_sentence():
-    code = "from onestride.plot import Panel, draw\ndraw([Panel('', '', '', [])])"
-    assert "MissingLibrary: a figure needs matplotlib" in run_without(["matplotlib"], code).stderr
+    code = """from onestride.plot import Panel, draw, save, to_svg
+for drawn in (draw, to_svg, lambda panels: save(panels, "nowhere/stem")):
+    try:
+        drawn([Panel("", "", "", [])])
+    except ImportError as error:
+        print(error)"""
+    told = "a figure needs matplotlib, which is not installed: pip install 'onestride[plot]'"
+    assert run_without(["matplotlib"], code).stdout.splitlines() == [told] * 3
 
 
 def test_a_missing_library_is_both_wrong_input_and_an_import_error():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -66,6 +67,31 @@ def test_prefactor_too_small_names_the_one_that_is_enough():
     assert 2 not in short.degrees
 
 
+def test_readouts_of_one_size_take_degrees_alike():
+    """A constant readout has one spike, ±1 have two; more samples lower what there is of the others."""
+    fields = {"activation": "shifted_erf", "teacher": [0, 1, 0.5, 0.5], "alpha": 0.36, "gradient": "labels"}
+    for readout, alike in (("gaussian", []), ("constant", [(2, 1), (3, 1)]), ("rademacher", [(3, 1)])):
+        p = problem(**fields).replace(readout=readout)
+        found = [f for f in one.diagnose(p).findings if f.cause == "readouts-of-one-size"]
+        assert [(f.numbers["degree"], f.numbers["below"]) for f in found] == alike
+        assert (
+            one.spectrum(p, density=False).expected
+            == {"gaussian": (1, 2, 3), "constant": (1,), "rademacher": (1, 2)}[readout]
+        )
+
+
+def test_an_eigenvalue_between_two_bulks_has_not_left_the_uppermost():
+    """Its label changes from the length of x to degree two at c = 0.53; the second eigenvalue leaves at c = 2."""
+    p = one.Problem(
+        n=1507, d=259, N=2049, activation="shifted_erf", teacher=[0, 1, 0.3, 0.3], noise=0.5, ridge=10,
+        readout="rademacher", gradient="labels", step=one.Step(constant=0.5, exponent=0.4),
+    )  # fmt: skip
+    finding = next(f for f in one.diagnose(p).findings if f.cause == "prefactor-too-small")
+    enough = one.spectrum(p.replace(step=p.step.replace(constant=1.05 * finding.numbers["needed_c"])), density=False)
+    assert finding.numbers["degree"] == 2
+    assert 2 in enough.degrees
+
+
 def test_odd_activation_misses_the_square():
     found = one.diagnose(problem(activation="tanh"))
     finding = next(f for f in found.findings if f.cause == "activation-misses-degree")
@@ -125,6 +151,40 @@ def test_only_a_number_that_may_be_trusted_is_a_better_step():
     assert told(0.5, 0.7, Status.INACCURATE) == []
 
 
+def test_a_step_is_judged_by_the_error_above_the_noise(monkeypatch):
+    """Of 1 above noise² = 9 a step may cost 2 %."""
+    p = problem(n=200, d=100, N=300, noise=3.0)
+    here = replace(one.predict(p, throw=False), test_error=10.0, status=Status.SOLVED)
+    for better, causes in ((9.97, ["step-too-large"]), (9.985, [])):
+        sizes = {1.0: here, 0.25: replace(here, test_error=better)}
+        assert [f.cause for f in diagnosis._step_size(p, replace(here, untrained=None), sizes)] == causes
+
+
+@pytest.mark.parametrize(
+    ("alpha", "degrees", "between", "found"),
+    [
+        (0.25, (), (), [("prefactor-too-small", 1), ("wrong-window", 2)]),  # a threshold: the window below it
+        (0.3, (), (), [("prefactor-too-small", 1), ("prefactor-too-small", 2)]),
+        (0.3, (1,), (), [("prefactor-too-small", 2)]),
+        (0.3, (1,), (2,), []),
+    ],
+)
+def test_every_spike_that_is_not_seen_has_its_cause(alpha, degrees, between, found, monkeypatch):
+    monkeypatch.setattr(diagnosis, "needed_constant", lambda *_: 2.0)
+    seen = SimpleNamespace(degrees=degrees, between_degrees=between, strengths={})
+    assert [(f.cause, f.numbers["degree"]) for f in diagnosis._spikes(problem(alpha), seen)] == found
+
+
+@pytest.mark.parametrize(("off", "enough"), [(6.0, np.inf), (np.inf, 10.0)])
+def test_no_larger_step_is_asked_for_where_the_theory_is_known_to_be_off(off, enough, monkeypatch):
+    """The spike leaves the bulk at c = 10."""
+    at = lambda p: p.step.constant  # noqa: E731
+    spike = lambda p, **_: SimpleNamespace(converged=True, leading_degrees=(2,) if at(p) >= 10 else ())  # noqa: E731
+    monkeypatch.setattr(diagnosis, "find_outliers", spike)
+    monkeypatch.setattr(diagnosis, "known_off", lambda p: "why" if at(p) >= off else None)
+    assert needed_constant(problem(), 2) == pytest.approx(enough, rel=0.02)
+
+
 def test_no_step():
     assert one.diagnose(problem(c=0.0)).causes[0] == "no-step"
 
@@ -169,6 +229,17 @@ def test_diagnosis_is_ready_for_json():
 
 def test_spike_that_is_visible_needs_less_than_what_it_has():
     assert needed_constant(problem(alpha=0.3, c=1.0), 7, largest=3) == np.inf
+
+
+def test_no_spectrum_is_asked_for_where_the_theory_is_known_to_be_off(monkeypatch):
+    """A minute went by for a constant that was then given in spite of it."""
+
+    def asked(*_, **__):
+        raise AssertionError("a spectrum was asked for")
+
+    monkeypatch.setattr(diagnosis, "find_outliers", asked)
+    beyond = one.Problem(n=100, d=50, N=150, activation="relu", step=one.Step(exponent=1.0))
+    assert needed_constant(beyond, 2) == np.inf
 
 
 # ---------------------------------------------------------------------- the optimal penalty

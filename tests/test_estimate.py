@@ -7,7 +7,7 @@ import pytest
 
 import onestride as one
 from onestride.cli import main
-from onestride.estimate import MOST_KNOWN, Estimate, heavy_tails, is_known, label_skewness, nearly_normal
+from onestride.estimate import ENDLESS, MOST_KNOWN, Estimate, heavy_tails, is_known, label_skewness, nearly_normal
 from onestride.result import Simulation
 from onestride.simulation.known import DEGREES
 from onestride.web.background import Job
@@ -28,6 +28,19 @@ def test_values_that_are_not_freed_of_their_luck_have_the_skewness_of_their_labe
     p = one.Problem(n=100, d=40, N=30, teacher=[0, 0, 1])
     assert label_skewness(p) == 0
     assert label_skewness(p, freed=False) == pytest.approx((6040 - 3 * 60 * 2 + 2 * 8) / 56**1.5 / 10, rel=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("changes", "endless"), [({}, False), ({"teacher": [0, 1, 0.5]}, True), ({"activation": [0, 1, 0.4]}, True)]
+)
+def test_squared_errors_of_random_lengths_have_no_variance_from_degree_two_on(changes, endless):
+    """E ℓ⁸ is infinite with 5 degrees of freedom, E ℓ⁴ is not."""
+    p = one.Problem(n=100, d=40, N=30, teacher=[0, 1], inputs="elliptic").replace(**changes)
+    skewness = label_skewness(p)
+    assert math.isinf(skewness) == endless
+    assert (heavy_tails(skewness, 10**6) is not None) == endless
+    if endless:
+        assert one.simulate(p, 2).tails == ENDLESS
 
 
 def test_what_is_freed_are_the_problems_whose_moments_are_known():

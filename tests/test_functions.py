@@ -11,7 +11,7 @@ from numpy.polynomial.hermite_e import hermeval
 from scipy.special import ndtr
 
 import onestride as one
-from onestride import functions
+from onestride import functions, teachers
 from onestride.functions import Function, InputError, activation, function_names, hermite_polynomial, register, teacher
 from tolerances import EXACT, assert_close
 
@@ -114,6 +114,18 @@ CLOSED_FORMS = {
     "shifted_erf": lambda: smooth_coefficients(lambda z: mp.erf(z + mp.mpf("0.5"))),
     "sigmoid": lambda: smooth_coefficients(lambda z: 1 / (1 + mp.exp(-z))),
 }
+
+
+@pytest.mark.parametrize(
+    ("spec", "power"),
+    [("relu", 1), ("softplus", 1), ("tanh", 0), ("sin", 0), ([0, 1], 1), ([0, 1, 0.7], 2), ([0, 1, 0, 0.4], 3)],
+)
+def test_growth_is_the_power_far_out(spec, power):
+    f = functions.teacher(tuple(spec) if isinstance(spec, list) else spec)
+    assert f.growth == pytest.approx(power, abs=0.06)
+    assert teachers.teacher(tuple(spec) if isinstance(spec, list) else spec, 2, "sum").growth == pytest.approx(
+        power, abs=0.06
+    )
 
 
 def test_the_promised_names_exist():

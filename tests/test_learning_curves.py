@@ -21,7 +21,19 @@ def test_points_are_predictions_and_the_slope_is_that_of_the_excess():
     excess = found.test_error - 0.25
     middle = np.log(excess[2] / excess[0]) / np.log(4)
     assert found.exponent[1] == pytest.approx(middle, rel=1e-9)
-    assert "n = 800" in found.message
+    last = np.log(excess[2] / excess[1]) / np.log(2)
+    assert f"at n = 800, there like n^{last:.2g} above the noise" in found.message
+
+
+def test_no_trusted_exponent_is_made_from_a_number_that_is_off():
+    found = one.scaling(PROBLEM.replace(n=300, d=150, N=300, step=one.Step(exponent=0.3)), "n", [100, 1e4, 1e6, 1e7])
+    assert [s is Status.SOLVED for s in found.status] == [True, True, False, False]
+    fall = np.diff(np.log(found.excess)) / np.diff(np.log(found.at))
+    assert found.exponent == pytest.approx(fall[[0, 0, 2, 2]], rel=1e-9)
+    assert f"there like n^{fall[0]:.2g} above" in found.message
+    alone = one.scaling(found.problem, "n", [1e4, 1e6])
+    assert np.isnan(alone.exponent).all()
+    assert "like" not in alone.message
 
 
 def test_landmarks_are_where_sizes_meet():

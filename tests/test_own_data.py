@@ -294,3 +294,16 @@ def test_a_direction_that_is_hardly_found_makes_the_link_uncertain():
 def test_scores_turned_round_have_normal_scores_turned_round():
     score = np.array([0.0, 0.0, 0.0, 1.0, 2.0, 2.0, 5.0])
     np.testing.assert_allclose(_normal_scores(-score), -_normal_scores(score), atol=1e-12)
+
+
+def test_numbers_whose_squares_vanish_are_refused_for_their_size():
+    """Their variance is 0 in floating point, which was told as a constant column or target."""
+    X, y = rows()
+    with pytest.raises(one.InputError, match=r"column 'x1' are at most .*e-169 in size.*give it another unit"):
+        read_table(X * 1e-170, y)
+    with pytest.raises(one.InputError, match=r"numbers of y are at most .*e-168 in size.*give it another unit"):
+        read_table(X, y * 1e-170)
+    with pytest.raises(one.InputError, match="column 'x2'"):
+        read_table(X * [1, 1e-170, 1, 1], y)
+    np.testing.assert_allclose(read_table(X * 1e-140, y * 1e-140).X, read_table(X, y).X)
+    assert read_table(np.column_stack([X, np.zeros(120)]), y).facts.notes == ("left out, being constant: x5",)

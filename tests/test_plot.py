@@ -89,6 +89,14 @@ def test_the_staircase_says_its_constant_and_takes_exponents_in_any_order():
     pyplot.close("all")
 
 
+def test_the_staircase_is_the_limit_of_the_step_that_is_drawn():
+    pyplot = pytest.importorskip("matplotlib.pyplot")
+    problem = one.Problem(n=200, d=100, N=150, teacher=[0, 1, 0.7071], noise=0.5, step=one.Step())
+    _, limit = one.plot.staircase(problem, [0.29]).lines[:2]
+    assert limit.get_ydata() == pytest.approx(one.predict(problem.at(exponent=0.29), method="exact-plateau").test_error)
+    pyplot.close("all")
+
+
 def test_a_number_between_two_that_are_missing_is_seen():
     y = [1.0, np.nan, 2.0, 3.0, np.nan, 4.0, np.nan]
     for kind in ("theory", "limit"):
@@ -104,11 +112,17 @@ def test_what_is_known_to_be_off_is_drawn_whatever_else_is_missing():
     assert (good.kind, off.kind, off.label) == ("theory", "marked", "theory, known to be off")
     np.testing.assert_array_equal(off.y, [np.nan, np.nan, 3.0])
     np.testing.assert_array_equal(good.y, [np.nan, 2.0, np.nan])
+    lines = draw([panel(good, off)]).axes[0].lines
+    assert [line.get_linestyle() for line in lines] == ["-", "--"]
+    assert lines[1].get_markerfacecolor() == "none"
 
 
 def test_a_map_has_plain_numbers_at_its_axes():
     axis = draw([one.plot.Map("plane", "x", "y", [0.1974, 3000], [64, 100], np.ones((2, 2)))]).axes[0]
     assert [t.get_text() for t in (*axis.get_xticklabels(), *axis.get_yticklabels())] == ["0.197", "3000", "64", "100"]
+    for log, shades in ((False, [1, 10, 100]), (True, np.log([1, 10, 100]))):
+        axis = draw([one.plot.Map("plane", "x", "y", [1, 2, 3], [1], [[1, 10, 100]], log=log)]).axes[0]
+        np.testing.assert_allclose(axis.images[0].get_array()[0], shades)
 
 
 def test_a_notebook_shows_the_first_figure_after_its_own_cell(monkeypatch):
@@ -175,7 +189,8 @@ def test_formulas_in_words_are_set_as_mathematics(words, set_):
 
 def test_minus_signs_are_real_and_hyphens_stay():
     assert minus("-0.3 and (-2), n^(-0.45)") == "−0.3 and (−2), n^(−0.45)"
-    assert minus("1e-4, 2026-11-16, two-layer, claim-9.png") == "1e-4, 2026-11-16, two-layer, claim-9.png"
+    for words in ("1e-4, 2026-11-16, two-layer, claim-9.png", "[2]-1, f(x)-1, a/-1"):
+        assert minus(words) == words
 
 
 def test_one_legend_below_everything_names_each_series_once_and_is_not_clipped():

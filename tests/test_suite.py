@@ -41,6 +41,14 @@ def test_statistical_tests_state_their_rate_and_take_the_seed():
             )
 
 
+def test_every_test_that_needs_torch_runs_in_make_devices():
+    """Those of five files were skipped everywhere."""
+    chosen = re.search(r"^ON_DEVICES := (.*)$", (FOLDER.parent / "Makefile").read_text(encoding="utf-8"), re.MULTILINE)
+    need = {name for name, text in FILES.items() if re.search(r"import .*\b(TORCH|LIBRARIES)\b", text)}
+    assert chosen is not None
+    assert need == {f"simulation/test_{name}.py" for name in chosen[1].split()}
+
+
 def test_long_tests_exist():
     for entry in LONG:
         file, _, name = entry.partition("::")

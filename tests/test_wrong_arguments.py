@@ -35,6 +35,7 @@ def test_something_else_in_a_problems_place(function):
         (lambda: one.simulate(P, 1, untrained="no"), "untrained must be True or False, got 'no'"),
         (lambda: one.simulate(P, 1, progress=np.ones(2)), "progress must be a function of .*, got array"),
         (lambda: one.scaling(P, at=[60], seeds=np.ones(0)), "seeds must be a whole number above 0 or a list"),
+        (lambda: one.simulate(P, [0, 2**63]), r"distinct ones from 0 to 2\^63 − 1, got"),
         (lambda: one.scaling(P, at=[60], largest="all"), "largest must be a number above 0, got 'all'"),
         (lambda: one.scaling(P, at=[60], tuned=2), "tuned must be True or False, got 2"),
         (lambda: one.measure_spectrum(P, 1, full=[]), r"full must be True or False, got \[\]"),
@@ -46,6 +47,9 @@ def test_something_else_in_a_problems_place(function):
         (lambda: one.plot.draw([]), "a figure needs one panel or more, got none"),
         (lambda: one.plot.Series("a", [1, 2], [1]), "x of the series 'a' must have 1 values, as y tells, got 2"),
         (lambda: one.plot.Series("a", [1], [1], kind="bar"), "kind of a series must be one of theory, .*, got 'bar'"),
+        (lambda: one.sweep(3, "x"), "source must be the path of a TOML file, a dictionary or a Sweep, got 3"),
+        (lambda: one.Store(3), "store must be the path of a folder, or a Store, got 3"),
+        (lambda: one.simulate(P.replace(teacher=[0, 1e150]), 2), "overflows on the features .* or the labels do; "),
         (lambda: one.Problem.from_toml(3), "a problem in TOML is text, got 3"),
         (lambda: one.Problem.from_json(None), "a problem in JSON is text, got None"),
         (lambda: one.Problem(n=6, d=3, N=4, gradient=10**400), "gradient must be 'full' or 'labels', got 1000.*…"),
@@ -62,6 +66,21 @@ def test_a_wrong_argument(call, told):
 def test_penalties_at_the_ends_of_all_numbers_end_in_a_number_or_a_sentence(ridge):
     found = one.predict(P.replace(ridge=ridge), throw=False)
     assert np.isfinite(found.test_error) or found.message
+
+
+@pytest.mark.parametrize(
+    ("activation", "told"),
+    [([0, 1e-200], "so small that its square is 0 in double precision, got '[0, 1e-200]'"), ([0, 0], "that is 0, got")],
+)
+def test_a_small_activation_is_not_said_to_be_0(activation, told):
+    assert told in one.predict(P.replace(activation=activation), throw=False).message
+
+
+def test_a_simulation_at_an_enormous_penalty_has_numbers():
+    """Nothing is fitted: the training errors are the power of the labels, as just below."""
+    p = P.replace(n=20, d=10, N=30)
+    far, near = (one.simulate(p.replace(ridge=ridge), 2).train_mse.values for ridge in (1e300, 1e30))
+    assert far == pytest.approx(near, rel=1e-12)
 
 
 def test_numbers_of_any_kind_make_an_axis():

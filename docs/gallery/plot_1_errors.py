@@ -31,7 +31,7 @@ inside = [
     if min(abs(a - t) for t in (0.25, 1 / 3, 0.375)) > 1e-3
 ]
 theory = one.predict_grid(problem, fine, [0.1])
-limit = one.predict_grid(problem, inside, [0.1], method="plateau")
+limit = one.predict_grid(problem, inside, [0.1], method="exact-plateau")
 measured = one.simulate_grid(problem, coarse, [0.1], seeds=8)
 
 # %%

@@ -58,6 +58,7 @@ def true_or_false(**given: object) -> None:
             raise InputError(f"{name} must be True or False, got {quoted(value)}")
 
 
+WHOLE = "whole number"
 _DECIMAL = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)
 
 
@@ -74,7 +75,7 @@ def typed_number(name: str, text: str, kind: str = "finite number") -> float:
         top, low = map(float, (*parts, "1")[:2])
         number = top / low if low else math.nan
     if not math.isfinite(number):
-        raise InputError(f"{name} must be a {kind}{_without_commas(text)}, got {short(text)}")
+        raise InputError(f"{name} must be a {kind}{_without_commas(text, kind)}, got {short(text)}")
     return number
 
 
@@ -83,18 +84,20 @@ def typed_whole(name: str, text: str) -> int:
     plain = text.strip()
     if re.fullmatch(r"[+-]?\d+(_\d+)*", plain, re.ASCII) and len(plain) <= 400:
         return int(plain)
-    number = typed_number(name, text, "whole number")
+    number = typed_number(name, text, WHOLE)
     if "/" in text or not number.is_integer():
         raise InputError(f"{name} must be a whole number, got {short(text)}")
     return int(Fraction(plain))  # 1e30 is 10³⁰, not the double next to it
 
 
-def _without_commas(text: str) -> str:
-    """What to type in place of a number with commas: 0,3 is three tenths, 2,000 two thousand or 2."""
+def _without_commas(text: str, kind: str) -> str:
+    """What to type in place of a number with commas: 0,3 is three tenths, 2,000 two thousand or 2; of whole numbers 2000."""
     if not re.fullmatch(r"\s*[+-]?\d+(,\d+)+(\.\d*)?\s*", text, re.ASCII):
         return ""
     plain, point = text.strip().replace(",", ""), text.strip().replace(",", ".")
     grouped = re.fullmatch(r"[+-]?[1-9]\d{0,2}(,\d{3})+(\.\d*)?", text.strip(), re.ASCII)
+    if kind == WHOLE:
+        return f" without commas (type {plain})" if grouped and "." not in text else ""
     several = text.count(",") > 1 or "." in text
     hint = plain if several else f"{plain} or {point}" if grouped else point
     return f" without commas (type {hint})"

@@ -1,9 +1,10 @@
-"""Processes: children that end with their parent, and signals that go elsewhere for a while."""
+"""Processes: children that end with their parent and are deaf, semaphores that no driver clears away, signals that go elsewhere."""
 
 from __future__ import annotations
 
 import os
 import signal
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -17,6 +18,36 @@ def end_with_parent() -> None:
     parent = parent_process()
     if parent is not None:
         threading.Thread(target=lambda: (parent.join(), os._exit(1)), daemon=True).start()
+
+
+def quiet_tracker() -> None:
+    """Start Python's tracker of semaphores so that it cleans up after a killed driver without calling that a leak."""
+    from multiprocessing import get_all_start_methods
+
+    if "forkserver" not in get_all_start_methods():
+        return
+    from multiprocessing import resource_tracker
+
+    quiet = "ignore:resource_tracker:UserWarning"
+    sys.warnoptions.append(quiet)  # handed to the tracker's process, which is started once
+    try:
+        resource_tracker.ensure_running()
+    finally:
+        sys.warnoptions.remove(quiet)
+
+
+@contextmanager
+def deaf() -> Iterator[None]:
+    """Processes started meanwhile never hear Ctrl+C, not even while they load: a blocked signal is blocked in a child."""
+    if not hasattr(signal, "pthread_sigmask"):
+        yield
+        return
+    quiet_tracker()  # once it runs it leaves the mask alone
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 @contextmanager

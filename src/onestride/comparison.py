@@ -22,7 +22,7 @@ from dataclasses import dataclass, field, replace
 from scipy.special import stdtrit
 
 from onestride.drawing import Panel, Series
-from onestride.estimate import MOST_SEEDS, label_skewness, nearly_normal, rounded
+from onestride.estimate import ENDLESS, MOST_SEEDS, label_skewness, nearly_normal, rounded
 from onestride.functions import InputError
 from onestride.problem import Problem, expect
 from onestride.result import (
@@ -52,9 +52,9 @@ GAIN_FLOOR = 0.01  # … or this part of the error without the step, where that 
 class Agreement(enum.Enum):
     """How a number stands to what was expected of it."""
 
-    AGREES = "agrees: the whole interval lies inside the tolerance"
-    DIFFERS = "differs: the whole interval lies outside the tolerance"
-    UNDECIDED = "undecided: the interval reaches across an edge of the tolerance"
+    AGREES = "agrees: its own interval lies inside the tolerance"
+    DIFFERS = "differs: the interval of joint confidence lies outside the tolerance"
+    UNDECIDED = "undecided: its own interval does not lie inside the tolerance, nor that of joint confidence outside, or tails are too heavy to tell"
 
 
 def quantile(seeds: float, among: int = 1) -> float:
@@ -82,8 +82,19 @@ class Check:
     @property
     def interval(self) -> tuple[float, float]:
         """95 % interval of this number alone."""
-        half = quantile(self.seeds) * self.stderr
+        return self._around(1)
+
+    @property
+    def joint_interval(self) -> tuple[float, float]:
+        """Interval that holds together with those of all `among` numbers in 95 %."""
+        return self._around(self.among)
+
+    def _around(self, among: int) -> tuple[float, float]:
+        half = quantile(self.seeds, among) * self.stderr
         return self.mean - half, self.mean + half
+
+    def _beyond(self, interval: tuple[float, float]) -> bool:
+        return interval[1] < self.low or interval[0] > self.high
 
     @property
     def outcome(self) -> Agreement:
@@ -95,10 +106,12 @@ class Check:
         low, high = self.interval
         if self.low <= low and high <= self.high:
             return Agreement.AGREES
-        half = quantile(self.seeds, self.among) * self.stderr
-        if self.mean + half < self.low or self.mean - half > self.high:
-            return Agreement.DIFFERS
-        return Agreement.UNDECIDED
+        return Agreement.DIFFERS if self._beyond(self.joint_interval) else Agreement.UNDECIDED
+
+    @property
+    def beyond_alone(self) -> bool:
+        """Whether its own interval lies outside the tolerance, which of several numbers is not enough to differ."""
+        return self._beyond(self.interval)
 
     @property
     def nearly_normal(self) -> bool:
@@ -107,12 +120,12 @@ class Check:
 
     @property
     def agrees(self) -> bool:
-        """True only when the whole interval lies inside the tolerance."""
+        """True only when its own interval lies inside the tolerance."""
         return self.outcome is Agreement.AGREES
 
     @property
     def differs(self) -> bool:
-        """True only when the whole interval lies outside the tolerance."""
+        """True only when the interval of joint confidence lies outside the tolerance."""
         return self.outcome is Agreement.DIFFERS
 
     @property
@@ -154,14 +167,18 @@ def together(checks: Iterable[Check]) -> Agreement:
 
 def seeds_words(checks: Iterable[Check]) -> str:
     """How many seeds would decide what is undecided, in words."""
-    needed = [one.seeds_needed for one in checks if one.outcome is Agreement.UNDECIDED]
-    if not needed:
+    undecided = [one for one in checks if one.outcome is Agreement.UNDECIDED]
+    if not undecided:
         return "these seeds decide"
+    needed = [one.seeds_needed for one in undecided if not math.isinf(one.skewness)]
+    if not needed:
+        return "no number of seeds would decide, as errors have no variance"
     known, edge = [n for n in needed if n is not None], needed.count(None)
     if not known:
         return f"more than {MOST_SEEDS:,} seeds would be needed: at the edge of the tolerance"
-    words = f"about {rounded(max(known))} seeds would decide"
-    return f"{words} all but {edge}, at the edge of the tolerance" if edge else words
+    left = {"at the edge of the tolerance": edge, "without a variance": len(undecided) - len(needed)}
+    but = ", and ".join(f"{count}, {why}" for why, count in left.items() if count)
+    return f"about {rounded(max(known))} seeds would decide{but and f' all but {but}'}"
 
 
 @dataclass(frozen=True, repr=False)
@@ -339,6 +356,8 @@ def _verdict(prediction: Prediction, rows: Sequence[Pair], seeds: int) -> str:
             f"{'; '.join(map(_words, by[Agreement.DIFFERS]))}. {len(by[Agreement.AGREES])} agree and "
             f"{len(by[Agreement.UNDECIDED])} are undecided. What to expect of this theory: {prediction.accuracy}.{marked}"
         )
+    if math.isinf(rows[0].skewness):
+        return f"Undecided, and no number of seeds decides: {ENDLESS}.{marked}"
     if not rows[0].nearly_normal:
         return (
             f"Undecided after {seeds} seeds: the labels have tails so heavy that a few of them carry most of their power, and most draws see less "
@@ -346,11 +365,22 @@ def _verdict(prediction: Prediction, rows: Sequence[Pair], seeds: int) -> str:
             f"law of the labels {seeds_words(rows)}.{marked}"
         )
     if by[Agreement.UNDECIDED]:
-        wide = ", ".join(f"{LABELS[row.quantity]} {_reach(row)}" for row in by[Agreement.UNDECIDED])
+        alone = [f"{LABELS[r.quantity]} {_reach(r, r.interval)}" for r in by[Agreement.UNDECIDED] if not r.beyond_alone]
+        joint = [
+            f"{LABELS[r.quantity]} {_reach(r, r.joint_interval)}" for r in by[Agreement.UNDECIDED] if r.beyond_alone
+        ]
+        crossing = {
+            f"{CONFIDENCE:.0%} interval": alone,
+            f"joint {100 * (1 - (1 - CONFIDENCE) / len(rows)):.3g}% interval": joint,
+        }
+        wide = " and ".join(
+            f"the {name} of simulation over theory crosses the tolerance for {', '.join(found)}"
+            for name, found in crossing.items()
+            if found
+        )
         return (
             f"Undecided after {seeds} seeds: {len(by[Agreement.AGREES])} of {len(rows)} numbers agree (within {rule}), none "
-            f"differs, and the {CONFIDENCE:.0%} interval of simulation over theory crosses the tolerance for {wide}. "
-            f"By this spread {seeds_words(rows)}.{marked}"
+            f"differs, and {wide}. By this spread {seeds_words(rows)}.{marked}"
         )
     return f"{who} agree: the {CONFIDENCE:.0%} intervals of all {len(rows)} numbers lie within the tolerance ({rule}).{marked}"
 
@@ -363,7 +393,7 @@ def _words(row: Pair) -> str:
     )
 
 
-def _reach(row: Pair) -> str:
+def _reach(row: Pair, interval: tuple[float, float]) -> str:
     """The interval relative to the predicted number."""
-    low, high = (end / row.predicted - 1 if row.predicted else math.nan for end in row.interval)
+    low, high = (end / row.predicted - 1 if row.predicted else math.nan for end in interval)
     return f"({min(low, high):+.0%} to {max(low, high):+.0%})"

@@ -15,7 +15,7 @@ from onestride.table import Table
 from onestride.theory.assumptions import failed_assumption, not_computable
 from onestride.theory.optimal import optimal_ridge
 from onestride.theory.outliers import find_outliers
-from onestride.theory.plateau import window
+from onestride.theory.plateau import active_powers, window
 from onestride.theory.predict import predict_grid
 from onestride.theory.reliability import OFF_IN_A_ROW, known_off
 from onestride.theory.spectrum import Spectrum, spectrum
@@ -75,8 +75,8 @@ def diagnose(problem: Problem) -> Diagnosis:
     """Look for the known causes of missing spikes and of poor generalisation.
 
     Every test error named is `predict`'s own. Causes: no-step, no-linear-part (c₁ = 0), step-beyond-theory (α > 1/2),
-    teacher-without-linear-part (c⋆₁ = 0), activation-misses-degree, wrong-window, prefactor-too-small, penalty,
-    step-too-large, step-too-small; and theory-inaccurate, where its numbers are known to be off by more than 5 %.
+    teacher-without-linear-part (c⋆₁ = 0), activation-misses-degree, wrong-window, readouts-of-one-size, prefactor-too-small,
+    penalty, step-too-large, step-too-small; and theory-inaccurate, where its numbers are known to be off by more than 5 %.
 
     >>> one.diagnose(one.Problem(n=100, d=50, N=70, activation=[0, 0, 1], step=one.Step(exponent=0.3))).causes
     ('theory-inaccurate', 'no-linear-part')
@@ -209,12 +209,15 @@ def _spikes(problem: Problem, seen: Spectrum) -> Iterator[Finding]:
     if sigma.coefficients[1] == 0:  # said already
         return
     ell = window(alpha)
+    if math.isnan(ell):  # a threshold: the window below it
+        ell = round(1 / (1 - 2 * alpha)) - 1
+    powers = active_powers(problem, ell)
     for k in sorted({1, *_teacher_degrees(problem)}):
         if sigma.coefficients[k] == 0 or k in (*seen.degrees, *seen.between_degrees):
             continue
         threshold = (k - 1) / (2 * k)
         share = _share(problem, k)
-        if (math.isnan(ell) and alpha <= threshold + 1e-12) or ell < k:
+        if ell < k:
             yield Finding(
                 "wrong-window",
                 f"α = {alpha:g} is not above {threshold:.4g}, where the spike of degree {k} ({share:.0%} of the "
@@ -223,20 +226,31 @@ def _spikes(problem: Problem, seen: Spectrum) -> Iterator[Finding]:
                 f"Use α above {threshold:.4g}",
             )
             continue
+        if k not in powers:
+            below = next(p for p in powers if problem.readout == "constant" or (k - p) % 2 == 0)
+            yield Finding(
+                "readouts-of-one-size",
+                f"with readout={problem.readout!r} neurons take degrees {below} and {k} of the step alike: degree {k} "
+                f"({share:.0%} of the teacher's power) has no spike of its own at any n",
+                {"degree": float(k), "below": float(below), "share": share},
+                'Use readout="gaussian"',
+            )
+            continue
         strength = seen.strengths.get(k, 0.0)
         needed = needed_constant(problem, k)
         advice = f"Use c ≥ {needed:.3g}" if math.isfinite(needed) else "Use a larger α or more samples"
+        later = ", although the window has it as n → ∞" if math.isfinite(ell) else ""
         yield Finding(
             "prefactor-too-small",
             f"the spike of degree {k} reaches {strength:.2g} of what it needs to leave the bulk at n = {problem.n}, "
-            f"c = {c:g}, α = {alpha:g}, although the window has it as n → ∞",
+            f"c = {c:g}, α = {alpha:g}{later}",
             {"degree": float(k), "strength": strength, "c": c, "needed_c": needed},
             advice,
         )
 
 
 def needed_constant(problem: Problem, degree: int, *, largest: float = 1e3) -> float:
-    """The smallest larger c at which the spike of this degree is outside every bulk (to 2 %).
+    """The smallest larger c at which the spike of this degree leaves the uppermost bulk (to 2 %).
 
     ∞ when there is none up to `largest`·c, or up to where the theory is known to be off.
     """
@@ -246,10 +260,11 @@ def needed_constant(problem: Problem, degree: int, *, largest: float = 1e3) -> f
         return problem.replace(step=problem.step.replace(constant=c * factor))
 
     def visible(factor: float) -> bool:
-        return find_outliers(larger(factor), nodes=25).visible(degree)
+        found = find_outliers(larger(factor), nodes=25)
+        return found.converged and degree in found.leading_degrees
 
-    low, high = 1.0, 2.0
-    while not visible(high):
+    low, high = 0.5, 1.0
+    while low < 1 or not visible(high):
         low, high = high, 2 * high
         if high > largest or known_off(larger(high)) is not None:
             return math.inf

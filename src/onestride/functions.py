@@ -119,6 +119,17 @@ class Function:
         x, w = adapted_rule(self.derivative)  # its jumps are the kinks of f, which need finer panels here
         return max(float((w * gauss_density(x)) @ self.derivative(x) ** 2) - self.coefficients[1] ** 2, 0.0)
 
+    @cached_property
+    def growth(self) -> float:
+        """The power with which f grows far out, between 20 and 40: 1 of ReLU, 0 of what is bounded."""
+        return growth_between(self(np.array([-20.0, 20.0])), self(np.array([-40.0, 40.0])))
+
+
+def growth_between(near: Array, far: Array) -> float:
+    """The exponent of a growth from |z| = 20 to 40; 0 where there is none."""
+    first, last = float(np.abs(near).max()), float(np.abs(far).max())
+    return float(np.log2(last) - np.log2(first)) if last > first > 0 else 0.0
+
 
 def _evaluate(f: ScalarMap, z: Array) -> Array:
     """f(z); on the host when f was written for NumPy and z lives elsewhere."""

@@ -97,11 +97,15 @@ class Scaling(Result):
 
     @property
     def exponent(self) -> Float[Array, "axis"]:
-        """D log excess/d log size, by central differences."""
-        if self.at.size < 2:
-            return np.full(self.at.size, np.nan)
+        """D log excess/d log size, by central differences, one-sided beside a point that may not be trusted where this one may."""
+        found = np.full(self.at.size, np.nan)
+        solved = np.array([s is Status.SOLVED for s in self.status])
         with np.errstate(all="ignore"):
-            return np.gradient(np.log(self.excess), np.log(self.at))
+            x, y = np.log(self.at), np.log(self.excess)
+            for run in np.split(np.arange(x.size), np.flatnonzero(np.diff(solved)) + 1):
+                if run.size > 1:
+                    found[run] = np.gradient(y[run], x[run])
+        return found
 
     @property
     def ridge(self) -> Float[Array, "axis"]:

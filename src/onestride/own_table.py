@@ -33,7 +33,7 @@ from onestride.table import Table, TableFacts
 
 Repeats = Literal["auto", "merge", "keep"]
 FEWEST_ROWS = 50
-LARGEST = 1e100  # of a number: its square must be one
+LARGEST, SMALLEST = 1e100, 1e-140  # of a number: its square must be one, and that of its small changes
 DEGREES = 3
 _FOLDS = 5
 _PENALTIES = np.logspace(-6, 3, 28)
@@ -53,6 +53,12 @@ def read_table(X: Any, y: Any = None, target: str | None = None, repeats: Repeat
         )
     if max(np.abs(columns.X).max(), np.abs(columns.y).max()) > LARGEST:
         raise InputError(f"numbers of a table must be at most {LARGEST:g} in size; give columns another unit")
+    for name, size in zip((*columns.names, ""), np.abs(np.column_stack([columns.X, columns.y])).max(0), strict=True):
+        if 0 < size < SMALLEST:
+            which = f"column {name!r}" if name else "y"
+            raise InputError(
+                f"the numbers of {which} are at most {size:.3g} in size and must reach {SMALLEST:g}, or be 0, as their squares count; give it another unit"
+            )
     mean, scale = columns.X.mean(0), columns.X.std(0)
     varies = scale > 1e-12 * np.maximum(np.abs(mean), np.abs(columns.X).max(0))
     if not varies.any():

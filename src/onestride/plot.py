@@ -62,8 +62,8 @@ def staircase(
 ) -> Axes:
     """One call from a problem to the picture: an error against the exponent α of the step η = c·n^α.
 
-    A line is the theory at this n, dotted its n → ∞ limit, a staircase with a step at each α = (ℓ−1)/(2ℓ); with `seeds` points are
-    simulated at six of the exponents (26 from 0 to 1/2 unless given). A problem that takes no step is drawn with c = 1. Returns the
+    A line is the theory at this n, dotted its n → ∞ limit ("exact-plateau"), a staircase with a step at each α = (ℓ−1)/(2ℓ); with
+    `seeds` points are simulated at six of the exponents (26 from 0 to 1/2 unless given). A problem that takes no step is drawn with c = 1. Returns the
     matplotlib axes.
 
     >>> problem = one.Problem(n=200, d=100, N=150, teacher=[0, 1, 0.7071], noise=0.5)
@@ -81,7 +81,7 @@ def staircase(
     alphas = np.unique(grid_axis("exponents", np.linspace(0, 0.5, 26) if exponents is None else exponents))
     theory = predict_grid(stepped, alphas, [problem.ridge])
     steps = np.unique(np.linspace(alphas.min(), alphas.max(), 201))  # so that the stairs are steep
-    limit = predict_grid(stepped, steps, [problem.ridge], method="plateau")
+    limit = predict_grid(stepped, steps, [problem.ridge], method="exact-plateau")
     series = theory_series("theory", alphas, getattr(theory, quantity)[:, 0], theory.status[:, 0])
     series.append(Series("n → ∞", steps, getattr(limit, quantity)[:, 0], kind="limit", colour=4))
     if seeds:

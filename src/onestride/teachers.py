@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
-from itertools import combinations_with_replacement
+from itertools import combinations_with_replacement, product
 
 import numpy as np
 from numpy.polynomial.legendre import leggauss
@@ -22,7 +22,7 @@ from numpy.polynomial.legendre import leggauss
 from onestride import functions
 from onestride._errors import InputError
 from onestride._numerics import Array, Float, gauss_density, hermite_table, root_factorials
-from onestride.functions import Function, ScalarMap
+from onestride.functions import Function, ScalarMap, growth_between
 
 JointMap = Callable[[Array], Array]  # (m, k) → (m)
 
@@ -76,6 +76,12 @@ class Teacher:
     def second_moment(self) -> float:
         """E g²."""
         return float(self.rule[1] @ self._values**2)
+
+    @cached_property
+    def growth(self) -> float:
+        """The power with which g grows far out, along the axes and between them."""
+        rays = np.array(list(product((-1.0, 0.0, 1.0), repeat=self.directions)))
+        return growth_between(self(20 * rays), self(40 * rays))
 
     @cached_property
     def rotation(self) -> Float[Array, "k k"]:

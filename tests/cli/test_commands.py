@@ -128,7 +128,9 @@ def test_problem_file_and_options_combine(capsys, tmp_path):
     [
         (["predict", "--n", "abc"], "--n must be a whole number, got 'abc'"),
         (["predict", "--n", "1000.5"], "--n must be a whole number, got '1000.5'"),
-        (["predict", "--n", "2,000"], "--n must be a whole number without commas (type 2000 or 2.000), got '2,000'"),
+        (["predict", "--n", "2,000"], "--n must be a whole number without commas (type 2000), got '2,000'"),
+        (["predict", "--n", "2,5"], "--n must be a whole number, got '2,5'"),
+        (["predict", "--n", "1,000,000"], "--n must be a whole number without commas (type 1000000), got"),
         (["predict", "--ridge", "0,3"], "--ridge must be a finite number without commas (type 0.3), got '0,3'"),
         (["simulate", "--seeds", "2.5"], "--seeds must be a whole number, got '2.5'"),
         (["scaling", "--points", "100000000"], "--points from 2 to 10,000, got 100, 1e+06 and 100,000,000"),

@@ -1,16 +1,23 @@
 """The command line on terminals as they are: few letters, closed pipes, full disks, unwritable places, Ctrl-C."""
 
+import io
 import json
 import os
 import signal
+import struct
 import subprocess
 import sys
+from contextlib import suppress
 from importlib import import_module
 from pathlib import Path
 
 import pytest
+from rich.text import Text
 
-from onestride.cli import main
+from onestride.cli import main, spelling
+from onestride.cli.spelling import spelled
+from onestride.cli.terminal import CLOSED
+from places import ROOT
 from waiting import LIMIT
 
 SMALL = ["--n", "20", "--d", "80", "--N", "30"]  # degree one alone: quick
@@ -79,10 +86,67 @@ def test_every_command_speaks_to_a_terminal_that_knows_ascii_only(store):
     result = program(code=EVERY, env=ASCII, input=given)
     assert result.returncode == 0, result.stderr.decode()
     out, err = (" ".join(text.decode("ascii").split()) for text in (result.stdout, result.stderr))
-    for words in ("lambda = 0.1", "eta = 1*n^0.3", "+/-", "FFT/n", " c1 "):
+    for words in ("lambda = 0.1", "eta = 1*n^0.3", "+/-", "FF^T/n", " c1 "):
         assert words in out
     assert "Traceback" not in err
     assert "lambda" in err  # the wrong penalty that was given
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="POSIX terminals")
+def test_lines_fit_a_terminal_that_knows_ascii_only(store):
+    """80 columns of a real one: letters are spelled out before lines are broken and borders drawn."""
+    fcntl, pty, termios = map(import_module, ("fcntl", "pty", "termios"))
+    commands = [*all_commands(store), ["predict", "--help"], ["scaling", *SMALL, "--points", "2"]]
+    reader, writer = pty.openpty()
+    fcntl.ioctl(writer, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 80, 0, 0))
+    env = {name: value for name, value in os.environ.items() if name not in ("COLUMNS", "LINES")}
+    streams = {"stdin": subprocess.PIPE, "stdout": writer, "stderr": subprocess.DEVNULL}
+    with subprocess.Popen([sys.executable, "-c", EVERY], env=env | ASCII | {"TERM": "dumb"}, **streams) as process:
+        os.close(writer)
+        process.stdin.write(json.dumps(commands).encode())
+        process.stdin.close()
+        told = b""
+        with suppress(OSError):  # Linux's end of a terminal
+            while more := os.read(reader, 65536):
+                told += more
+    os.close(reader)
+    lines = told.decode("ascii").replace("\r", "").split("\n")
+    paths = [line for line in lines if str(store) in line]
+    assert process.returncode == 0
+    assert [line for line in lines if len(line) > 80 and line not in paths] == []
+    assert [line for line in lines if line[:1] in ("|", "+") and line[-1] != line[0]] == []
+    text = " ".join(" ".join(lines).split())
+    for words in ("lambda = 0.1", "c1 a beta^T", "H2/sqrt 2", "c*n^alpha"):
+        assert words in text
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("n = d²/2, FFᵀ/n", "n = d^2/2, FF^T/n"),
+        ("‖G − c₁aβᵀ‖", "||G - c1 a beta^T||"),
+        ("β = Xᵀy/n, 3√n, λn, X̃β⋆", "beta = X^T y/n, 3 sqrt n, lambda n, X beta*"),
+        ("10⁻¹⁵ ≤ E σ⋆², W₀", "10^-15 <= E sigma*^2, W0"),
+        ("naïve", "naive"),
+        ("ΔF, Ω", "Delta F, Omega"),
+    ],
+)
+def test_letters_are_spelled_so_that_they_can_be_read(text, told):
+    assert spelled(text, "ascii") == told
+    assert spelled(text, "utf-8") == text
+    assert spelled("d² λ", "latin-1") == "d² lambda"
+
+
+def test_styles_stay_with_their_words_where_letters_are_spelled(monkeypatch):
+    monkeypatch.setattr(spelling, "knows_all", lambda *_: False)
+    file = io.TextIOWrapper(io.BytesIO(), "ascii")
+    spelling.console(file=file, force_terminal=True, color_system="standard").print(Text.assemble("λ² ", ("x", "bold")))
+    file.flush()
+    assert file.buffer.getvalue() == b"lambda^2 \x1b[1mx\x1b[0m\n"
+
+
+def test_an_argument_in_other_letters_is_quoted_in_words():
+    assert b"no function is called 'sigma'" in program("predict", "--activation", "σ", env=ASCII).stderr
 
 
 def test_json_stays_exact_on_an_ascii_terminal(capsys):
@@ -109,6 +173,8 @@ def test_a_reader_that_goes_away_ends_the_program_quietly(command, stream):
     assert b"Traceback" not in told
     assert b"Broken pipe" not in told
     assert b"BrokenPipe" not in told
+    if stream == "stdout" and command != ["nonsense"]:
+        assert result.returncode == CLOSED  # and not 1, by which a sweep says that a cell failed
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="no /dev/full here")
@@ -124,6 +190,15 @@ def test_output_that_cannot_be_written_is_a_sentence():
 def test_closed_streams_are_no_error():
     shell = f"exec {sys.executable} -c '{COMMAND[-1]}' functions >&- 2>&-"
     assert subprocess.run(["sh", "-c", shell], timeout=LIMIT).returncode == 0
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="POSIX shell")
+def test_where_all_streams_are_closed_no_file_gets_their_words(tmp_path):
+    code = "import os, sys\nfrom onestride.cli.terminal import sentences\nwith sentences(), open(sys.argv[1], 'w'):\n"
+    code += "    os.write(2, b'words'), os.system('echo words; echo words >&2')"
+    shell = ["sh", "-c", 'exec "$0" "$@" <&- >&- 2>&-', sys.executable, "-c", code, str(tmp_path / "journal")]
+    assert subprocess.run(shell, timeout=LIMIT).returncode == 0
+    assert (tmp_path / "journal").read_bytes() == b""
 
 
 # ---------------------------------------------------------------------- places to write
@@ -273,3 +348,15 @@ def test_a_real_interrupt_is_one_sentence():
     result = program("predict", code=code)
     assert result.returncode == 128 + signal.SIGINT
     assert result.stderr == b"onestride: interrupted; nothing half-written is left behind\n"
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="POSIX signals")
+def test_an_interrupt_while_the_program_loads_is_the_same_sentence():
+    """The first half second, in which a traceback of imports was written; the installed program begins there."""
+    code = "import os, signal, sys\nsignal.signal(signal.SIGINT, signal.default_int_handler)\n"
+    code += "class Finder:\n    def find_spec(self, name, *_):\n        if name == 'cyclopts':\n"
+    code += "            os.kill(os.getpid(), signal.SIGINT)\nsys.meta_path.insert(0, Finder())\n"
+    result = program("predict", code=f"{code}from onestride.__main__ import main\nmain()")
+    assert result.returncode == 128 + signal.SIGINT
+    assert result.stderr == b"onestride: interrupted; nothing half-written is left behind\n"
+    assert 'onestride = "onestride.__main__:main"' in (ROOT / "pyproject.toml").read_text()

@@ -95,6 +95,21 @@ def test_words_of_an_array_are_categories_like_those_of_a_frame(seed):
         np.testing.assert_allclose(model.predict(given), expected)
 
 
+def test_a_table_without_its_last_column_is_told_and_no_index_error(seed):
+    frame, y = table(seed, n=40)
+    frame = frame[["x", "colour"]]
+    named = OneStepRegressor(SMALL, random_state=seed, step_size=0).fit(frame, y)
+    rows = np.column_stack([frame["x"], frame["colour"].cat.codes])
+    plain = OneStepRegressor(SMALL, random_state=seed, step_size=0, categorical_features=[1]).fit(rows, y)
+    for model, given, told in (
+        (named, frame[["x"]], "yet now missing:\n- colour"),
+        (plain, rows[:, :1], "X has 1 features, but"),
+        (plain, rows[:, 0], "Expected 2D array"),
+    ):
+        with pytest.raises(ValueError, match=told):
+            model.predict(given)
+
+
 class Column:
     def __init__(self, name, values):
         self.name, self.values = name, np.asarray(values)

@@ -10,7 +10,7 @@ from sklearn.base import clone
 import onestride
 from onestride import InputError
 from onestride.estimator import OneStepClassifier, OneStepFeatures, OneStepRegressor
-from tables import SMALL, friedman, single_index
+from tables import SMALL, draws, friedman, single_index
 
 
 def test_arrays_of_other_libraries_are_accepted(seed):
@@ -95,8 +95,37 @@ def test_weights_beyond_numbers_are_refused_and_small_ones_are_not(seed):
     X, y = friedman(seed, 30)
     with pytest.raises(InputError, match=r"sample_weight must add up to at most 1e\+100, got an entry of 1e\+300"):
         OneStepRegressor(SMALL).fit(X, y, sample_weight=np.full(30, 1e300))
-    model = OneStepRegressor(SMALL, random_state=seed).fit(X, y, sample_weight=np.full(30, 1e-300))
-    np.testing.assert_allclose(model.predict(X), y.mean())  # next to any penalty they are nothing
+    model = OneStepRegressor(SMALL, alphas=[1e-9, 1], random_state=seed).fit(X, y, sample_weight=np.full(30, 1e-300))
+    np.testing.assert_allclose(model.predict(X), y.mean())  # next to penalties that were asked for they are nothing
+    assert model.alpha_ in (1e-9, 1)
+
+
+@pytest.mark.parametrize("exponent", [-960, -20, 27, 300])
+def test_the_unit_of_weights_does_not_matter(exponent, seed):
+    """Penalties of our own go with it: of the ridge regression, of landmarks and of the logistic readout."""
+    X, y = friedman(seed, 120)
+    w, unit = draws(seed, 12).uniform(0.2, 2, 120), 2.0**exponent
+    for kind, target in ((OneStepRegressor, y), (OneStepClassifier, np.digitize(y, [13, 17]))):
+        plain = kind(SMALL, random_state=seed).fit(X, target, sample_weight=w)
+        model = clone(plain).fit(X, target, sample_weight=w * unit)
+        np.testing.assert_array_equal(model.predict(X), plain.predict(X))
+        assert model.alpha_ == plain.alpha_ * unit
+    assert model.logistic_alpha_ == plain.logistic_alpha_ * unit
+
+
+def test_many_copies_of_every_row_are_a_weight(seed):
+    X, y = friedman(seed, 60)
+    model = OneStepClassifier(SMALL, random_state=seed).fit(X, y > 14, sample_weight=np.full(60, 100))
+    copies = clone(model).fit(np.repeat(X, 100, 0), np.repeat(y > 14, 100))
+    np.testing.assert_allclose(copies.predict_proba(X), model.predict_proba(X), atol=1e-6)
+
+
+@pytest.mark.parametrize("kind", [OneStepRegressor, OneStepClassifier])
+@pytest.mark.parametrize("coefficients", [[0, 1e100], [0, 1e308], [1e200, 1]])
+def test_activation_too_large_to_compute_with_is_told_in_a_sentence(kind, coefficients):
+    X, y = friedman(0, 30)
+    with pytest.raises(InputError, match=r"activation needs E σ² of at most 1e\+60, got "):
+        kind(SMALL, activation=coefficients).fit(X, y > 14)
 
 
 @pytest.mark.parametrize("coefficients", [[0, 1, 0.5], (0.0, 1.0, 0.5), np.array([0, 1, 0.5])])

@@ -209,7 +209,21 @@ def test_verdict_says_which_way_the_best_step_went(seed):
         assert e.facts.error == 0.5
         assert e.facts.signal_to_noise == 1
     perfect = HeldOut((0.0, 1.0), (0.0, 0.0), (0.0, 0.0), (0.0, 0.0))
-    assert "0.0%" in _explain.explain_fit(replace(facts, held_out=perfect)).verdict
+    told = _explain.explain_fit(replace(facts, held_out=perfect)).verdict
+    assert "the best one changes the held-out error by less than 0.1% (± less than 0.1%), so none was taken" in told
+
+
+@pytest.mark.parametrize("rows", [2, 3, 300])
+def test_linear_regression_that_explains_nothing_is_told_alike_in_words_and_table(rows):
+    rng = draws(0, 11)
+    X, y = rng.standard_normal((rows, 5)), rng.standard_normal(rows)
+    e = OneStepRegressor(SMALL, step_size=0, random_state=0).fit(X, y).explain()
+    assert e.facts.linear_share < -0.005
+    words = f"explains nothing (its leave-one-out R² is {e.facts.linear_share:.1%})"
+    assert f"No linear signal: linear regression {words}. The" in str(e)
+    assert f"  linear regression    {words};" in str(e)
+    nearly = str(_explain.explain_fit(replace(e.facts, linear_share=-1e-4)))
+    assert nearly.count("explains 0.0%") == 2
 
 
 def test_explanation_of_noise_and_of_a_step_that_was_asked_for(seed):

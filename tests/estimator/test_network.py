@@ -132,6 +132,23 @@ def test_the_penalty_of_each_step_is_the_best_by_weight():
     assert _judge._paired(losses, np.array([1.0, 3.0]), _judge.STEPS).errors == (0.25, 0.25, 0.25)
 
 
+def test_moves_go_on_after_the_first_fold_and_are_told_by_weight(monkeypatch):
+    """Losses of the first fold: unweighted the first move is best and the second worst, by weight it is the other way round."""
+    tried = [Move(kind, 1) for kind in ("shared", "neurons", "full")]
+    by_row = {tried[0]: [1.0, 0.0], tried[1]: [0.0, 2.0], tried[2]: [0.1, 1.6], Move("none", 0): [9.0, 9.0]}
+    ways = [(Move("none", 0), 0.0), *((move, step) for move in tried for step in move.steps)]
+    monkeypatch.setattr(_judge, "_steps_taken", lambda *given: [c for c in ways if c[0] in (ways[0][0], *given[5])])
+    monkeypatch.setattr(_judge, "_maps_applied", lambda *_: [])
+    monkeypatch.setattr(_judge, "_measured", lambda c, rows, out: (c, np.tile(by_row[c[0]], (5, 1))))
+    fold, w = np.repeat([0, 1, 2], 2), np.tile([5.0, 1.0], 3)
+    losses = _judge.fold_losses(None, np.ones((6, 1)), np.ones((6, 1)), w, 1.0, tried, EFFORTS["default"], fold)
+    assert [bool(np.isnan(losses[move, move.steps[0]][:, fold > 0]).any()) for move in tried] == [True, False, False]
+
+    of_none = {(Move("none", 0), 0.0): np.array([[1.0, 0.0, np.nan], [0.0, 2.0, np.nan]])}
+    chosen = _judge.chosen_losses(of_none, tried[0], 0.0, np.array([3.0, 1.0, 1.0]))
+    np.testing.assert_array_equal(chosen, [0.0, 2.0, np.nan])  # unweighted the other penalty is the better one
+
+
 @pytest.mark.parametrize("step_size", ["auto", 1.0])
 def test_fit_is_the_recipe_step_by_step(step_size, seed):
     """The whole fit again from its parts: scale and penalty by leave-one-out, the step from 100 times that penalty."""

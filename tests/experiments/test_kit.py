@@ -7,7 +7,7 @@ import pytest
 
 from onestride.comparison import Agreement, agree
 from onestride.experiments import kit
-from onestride.experiments.verdict import spoken
+from onestride.experiments.verdict import count_check, spoken
 from onestride.result import Estimate
 
 
@@ -37,6 +37,13 @@ def test_rows_hold_mean_error_and_outcome():
 def test_constant_part_grows_with_the_square_of_the_step():
     one, two = (kit.constant_part(kit.paper_problem(1000, constant=c, exponent=0.0)) for c in (1.0, 2.0))
     assert two == pytest.approx(4 * one)
+    c2, power = 1 / np.sqrt(8 * np.pi), 2.0  # of relu, whose slope has variance 1/4; H₁ + H₂/√2
+    assert one == pytest.approx(np.sqrt(3) * c2 * 0.5 * power * 0.25 / np.sqrt(1500), rel=1e-4)
+
+
+@pytest.mark.parametrize(("seeds", "outcome"), [(4, Agreement.UNDECIDED), (40, Agreement.AGREES)])
+def test_equal_counts_of_few_seeds_leave_room_for_another(seeds, outcome):
+    assert count_check(Estimate(np.full(seeds, 3.0)), 2.9, 3.1).outcome is outcome
 
 
 @pytest.mark.parametrize(("outcome", "word"), list(zip(Agreement, "abc", strict=True)))

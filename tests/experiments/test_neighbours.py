@@ -55,9 +55,14 @@ def test_double_descent_verdict_follows_the_peaks():
     )
     assert double_descent.words([here, here], [none, none]) == HOLDS
     assert double_descent.words([here, elsewhere], [none, none]) == PARTLY
+    for place, verdict in ((0.65, FAILS), (0.75, HOLDS), (1.4, HOLDS), (1.5, FAILS)):
+        beside = double_descent.peak([0.25, place, 4, 8], curve(2, 9, 3, 2))
+        assert double_descent.words([beside, beside], [none, none]) == verdict
     assert double_descent.words([here, here], [here, none]) == PARTLY
     assert double_descent.words([none, elsewhere], [none, none]) == FAILS
     assert double_descent.words([here, here], [none, vague]).startswith(UNDECIDED)
+    assert double_descent.words([none, here], [none, vague]).startswith(f"{PARTLY}; other peaks are {UNDECIDED}: ")
+    assert double_descent.words([none, vague], [none, none]).startswith(f"{FAILS}; other peaks are {UNDECIDED}: ")
 
 
 @pytest.mark.parametrize("N", [400, 1000, 3000])
@@ -86,6 +91,8 @@ def test_giant_step_verdict_follows_both_claims():
     assert "not within it for n₀ = d/2" in giant_step.words(INSIDE, OUTSIDE, [same, better])
     assert "worse at smaller ones" in giant_step.words(INSIDE, INSIDE, [worse, better])
     assert giant_step.words(WIDE, INSIDE, [same, same]).startswith(UNDECIDED)
+    assert giant_step.words(OUTSIDE, INSIDE, [same, same]).startswith(f"{FAILS}: the fixed point is not within")
+    assert giant_step.words(WIDE, INSIDE, [same, worse]).startswith(FAILS)
     assert giant_step.near_zero(around(0.01, 0.01)).agrees
     assert giant_step.near_zero(around(0.2, 0.01)).differs
 
@@ -98,6 +105,8 @@ def test_regularisation_verdict_follows_penalty_and_gain():
     assert regularisation.words([still, still], [gain, loss], 4) == FAILS
     assert regularisation.words([still, vague], [gain, gain], 4).startswith(UNDECIDED)
     assert regularisation.words([still, still], [gain, around(0, 0.1)], 4).startswith(UNDECIDED)
+    open_ = regularisation.words([still, moving], [gain, around(0, 0.1)], 4)
+    assert open_.startswith(f"{FAILS}: the best penalty changes, by up to a factor 3.0; {UNDECIDED} whether")
 
 
 def test_best_penalty_of_a_parabola_is_found(seed):
@@ -160,6 +169,21 @@ def test_finite_size_verdict_follows_the_intercepts():
     assert words(zero, zero, away) == f"{PARTLY}: not for c (η = 0)"
     assert words(away, away, zero) == FAILS
     assert words(zero, zero, vague).startswith(UNDECIDED)
+    for sign in (1, -1):
+        far, near = ((sign * gap, 0.001) for gap in (0.1, 0.01))
+        assert [finite_size._biased(*pair, 8) for pair in ((far, near), (near, far), (near, near))] == [
+            "less biased, not more",
+            "more biased",
+            "neither clearly more nor less biased",
+        ]
+
+
+@pytest.mark.parametrize(("away", "told"), [(0.5, "below 0.01"), (0.014, "0.45"), (0.0, "1.00")])
+def test_a_probability_that_is_nearly_0_is_not_said_to_be(away, told):
+    keys = [(model, q) for model in (finite_size.PLAIN, finite_size.STEPPED) for q in ("test error", finite_size.SPIKE)]
+    gaps = {key: [(0.0, 0.01), (0.0, 0.01), (away, 0.01)] for key in keys}
+    found = finite_size.judge(finite_size.Gaps((100, 200, 400), (8, 8, 8), gaps, []))
+    assert f"worse χ² is {told}. The" in found.finding
 
 
 # ---------------------------------------------------------------- the parts of the kit they use

@@ -69,6 +69,12 @@ def test_multi_index_verdict_follows_the_third_stair():
     assert "the third not reached in" in missed.surprise
     assert "not reached" not in multi_index.judge(climbed).surprise
     assert multi_index.judge(planted_shares(0.45, 0.1)).words.startswith(UNDECIDED)
+    for path in (half := planted_shares(0.02)):
+        path.shares.values[:, 0, 0] = 0.45 + 0.1 * deviations(3, 1)[:, 0]
+    words = multi_index.judge(half).words
+    assert words.startswith(
+        f"{FAILS}: not for every stair after several; {UNDECIDED} for one direction after one step: about "
+    )
 
 
 @pytest.mark.parametrize(
@@ -78,10 +84,28 @@ def test_multi_index_verdict_follows_the_third_stair():
         (0.5, 0.5, (0.5, 0.5), PARTLY),
         (0.5, 0.001, (0.5, 1.0), FAILS),
         (0.05, 0.5, (0.89, 0.5), UNDECIDED),
+        (
+            0.05,
+            0.001,
+            (0.89, 1.0),
+            f"{FAILS}: not that a reused batch finds it; {UNDECIDED} whether fresh batches find nothing (",
+        ),
+        (
+            0.5,
+            0.05,
+            (0.5, 0.89),
+            f"{FAILS}: not that fresh batches find nothing; {UNDECIDED} whether a reused batch finds it (",
+        ),
     ],
 )
 def test_several_steps_verdict_follows_overlaps_and_errors(fresh, reused, risks, verdict):
     assert _several_steps(fresh, reused, risks, 6, (100, 200)).startswith(verdict)
+
+
+@pytest.mark.parametrize(("falls", "verdict"), [(0.6, HOLDS), (0.4, PARTLY)])
+def test_an_overlap_that_falls_with_the_dimension_as_chance_does_finds_nothing(falls, verdict):
+    """By half from d to 2d: then a reused batch has not found it."""
+    assert _several_steps(0.001, 0.5, (1.0, 1.0), 6, (100, 200), falls) == verdict
 
 
 def test_several_steps_are_undecided_where_the_labels_are_too_skewed_for_the_seeds():
@@ -90,13 +114,13 @@ def test_several_steps_are_undecided_where_the_labels_are_too_skewed_for_the_see
     assert words.startswith(f"{UNDECIDED} whether fresh batches find nothing (about 19 seeds would decide)")
 
 
-def _several_steps(fresh, reused, risks, seeds, dims):
+def _several_steps(fresh, reused, risks, seeds, dims, falls=1.0):
     paths = {}
     for exponent in several_steps.TEACHERS:
         for batch, overlap, risk in (("fresh", fresh, risks[0]), ("reused", reused, risks[1])):
             for d in dims:
                 values = np.ones((seeds, 4, 3))
-                values[:, 0] = overlap * (1 + 0.01 * deviations(seeds, 3))
+                values[:, 0] = overlap * (falls if d == dims[1] else 1.0) * (1 + 0.01 * deviations(seeds, 3))
                 values[:, 1] = risk + 0.02 * np.linspace(-1, 1, seeds)[:, None]
                 paths[exponent, batch, d] = Estimate(values)
     return several_steps.judge(several_steps.Data(dims, paths)).words

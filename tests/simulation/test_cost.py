@@ -91,6 +91,7 @@ def test_the_plan_names_the_method_and_needs_no_run(monkeypatch):
         ({"n": 500, "N": 900}, 4, "cpu", (False, True, False)),
         ({"n": 500, "N": 900}, 5, "cpu", (False, True, True)),
         ({"n": 10**6, "N": 900}, 1, "cpu", (True, False, True)),
+        ({"n": 15_000, "N": 10_000}, 1, "cpu", (False, True, False)),  # two Gram matrices would be more than F
         ({"n": 300, "N": 900}, 9, "strict", (False, True, False)),
         ({"n": 10**6, "N": 900}, 9, "strict", (True, False, False)),
     ],
@@ -98,6 +99,13 @@ def test_the_plan_names_the_method_and_needs_no_run(monkeypatch):
 def test_the_plan_decides_the_algorithm(fields, penalties, device, decided):
     found = Plan(problem(**fields), 2, penalties, backend=choose(device))
     assert (found.streams, found.way.refined, found.way.tridiagonal) == decided
+
+
+def test_memory_is_that_of_every_gram_matrix_and_of_all_seeds_at_a_time(monkeypatch):
+    several = [Plan(problem(n=10**6, d=20, N=1000), networks).memory for networks in (1, 11)]
+    assert several[1] - several[0] >= 8.0 * 2 * 10 * 1000**2
+    monkeypatch.setattr(cost.streams, "threads", lambda: 4)
+    assert Plan(problem(), seeds=9).memory == 4 * Plan(problem(), seeds=1).memory
 
 
 def test_a_plan_without_room_keeps_and_stores_nothing(monkeypatch):

@@ -138,7 +138,7 @@ def test_a_simulation_that_streams_does_not_grow_with_the_samples(monkeypatch):
         ("learned", {"n": 320, "d": 20, "N": 2100}),
         ("learned", {"n": 4200, "d": 20, "N": 210}),
         ("spectrum", {"n": 320, "d": 20, "N": 2100}),
-        ("spectrum", {"n": 2100, "d": 20, "N": 320}),
+        ("spectrum", {"n": 3000, "d": 20, "N": 480}),
         ("leading", {"n": 2500, "d": 20, "N": 250}),
         ("density", {"n": 300, "d": 20, "N": 2000}),
     ],

@@ -266,8 +266,9 @@ def test_errors_scale_as_the_square_of_the_labels():
         np.testing.assert_allclose(getattr(b, name).values, t * t * getattr(a, name).values, rtol=1e-9)
 
 
-def test_infinite_penalty_predicts_zero():
-    p = problem(ridge=1e8)
+@pytest.mark.parametrize("ridge", [1e8, 1e200])
+def test_infinite_penalty_predicts_zero(ridge):
+    p = problem(ridge=ridge)
     s = one.simulate(p, seeds=3)
     mean_square = [np.mean(draw_batch(p, k, "ridge_inputs", "ridge_noise", p.n).y ** 2) for k in range(3)]
     np.testing.assert_allclose(s.train_mse.raw.values, mean_square, rtol=1e-5)

@@ -6,12 +6,19 @@ import numpy as np
 import pytest
 
 from networks import LIBRARIES
-from onestride._backend import choose
+from onestride._backend import HOST, choose
 from onestride._backend.lapack import add_gram, apply_gram, rotate, times_triangle, tridiagonal_form
 from onestride.simulation import panels, refined, shifted
 from onestride.simulation.ridge import ridge_path
 from onestride.simulation.rows import Rows
-from onestride.simulation.shifted import IllConditionedError, factors, solve_gram, solve_shifted
+from onestride.simulation.shifted import (
+    IllConditionedError,
+    _norm,
+    _require_digits,
+    factors,
+    solve_gram,
+    solve_shifted,
+)
 
 
 @pytest.mark.parametrize("library", ["cpu", *LIBRARIES])
@@ -87,6 +94,11 @@ def test_shifts_too_small_for_a_gram_matrix_are_left_to_the_svd():
     y = np.random.default_rng(1).standard_normal(40)
     path = ridge_path(B.T, y, np.array([1e-14]))
     np.testing.assert_allclose(path.coefficients[:, 0], np.linalg.pinv(B.T) @ y, rtol=1e-7)
+    K = np.diag([2.0, 1.0, 0.0])  # whose norm is taken for √2 of what it is
+    for dtype, least in (("float64", 1e-10 * 10**0.5), ("float32", 1e-5 * 10**0.5)):
+        _require_digits(np.array([1.0, 1.01 * least]), _norm(K, HOST), dtype)
+        with pytest.raises(IllConditionedError):
+            _require_digits(np.array([1.0, 0.99 * least]), _norm(K, HOST), dtype)
 
 
 @pytest.mark.parametrize("library", ["cpu", *LIBRARIES])

@@ -38,6 +38,18 @@ def test_a_full_decomposition_is_the_same_on_every_device(library, sizes, monkey
     np.testing.assert_allclose(there.overlaps.values, here.overlaps.values, atol=1e-7)
 
 
+@pytest.mark.parametrize(
+    "changes", [{}, {"steps": 3}, {"steps": 3, "batch": "reused"}, {"steps": 2, "readout": "constant"}]
+)
+def test_spikes_of_several_steps_are_functions_of_what_all_of_them_learned(changes):
+    """Three steps make an eigenvalue of 10 and more beside a bulk that ends at 3; along β of the first step lies 5 to 64 % of its vector."""
+    p = problem(n=400, d=200, N=600, activation="softplus", noise=0.5, step=one.Step(exponent=0.3), **changes)
+    found = measure_spectrum(p, 2, count=2)
+    assert (found.leading.values[:, 0] > 1.5 * found.untrained_edge.values).all()
+    assert (found.on_direction.values[:, 0] > 0.85).all()
+    assert (found.outliers.values >= 1).all()
+
+
 def test_lanczos_falls_back_when_eigenvalues_coincide():
     values, vectors = leading_eigenpairs(Rows.stored(np.eye(30)), 3)
     np.testing.assert_allclose(values, 1.0)
@@ -90,7 +102,14 @@ def test_the_density_after_a_step_that_widens_the_bulk_has_all_but_its_spikes():
     whole = np.trapezoid(found.density.values[0], found.points)
     assert 1 - 10 / 300 < whole < 1.005
     assert (exact > found.points[-1]).sum() <= 5
+    assert found.points[-1] < exact[-1] / 2  # a spike far away does not make the rest narrow
     assert found.beyond.mean == pytest.approx((exact > found.points[-1]).mean(), abs=0.01)
+
+
+def test_short_steps_have_the_direction_of_their_sum_and_not_of_the_output():
+    """What two batches of 400 samples in 20 dimensions show of the teacher's; W₀ᵀa, 10⁵ times as long as they move it, shows nothing."""
+    p = problem(n=400, d=20, N=100, gradient="labels", steps=2, step=one.Step(constant=1e-5))
+    assert (measure_spectrum(p, 3, count=1).alignment.values > 0.9).all()
 
 
 def test_what_lies_beyond_the_points_is_that_of_the_step():

@@ -7,7 +7,9 @@ import os
 import subprocess
 import sys
 import tempfile
+import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -252,12 +254,53 @@ def test_a_line_that_is_being_written_is_no_damage_and_is_read_when_it_is_whole(
     assert store.damage == []
 
 
+@pytest.mark.skipif(module.fcntl is None, reason="needs locks")
+def test_damage_in_the_journal_of_a_living_writer_is_told_with_its_place_until_it_is_set_aside(tmp_path):
+    """Lines are counted on from one look to the next."""
+    with Store(tmp_path, create=True) as writer:
+        writer.put(record(1), record(2))
+        store = Store(tmp_path)
+        (journal,) = tmp_path.glob("journal-*.jsonl")
+        end = journal.stat().st_size
+        with journal.open("ab") as file:
+            file.write(b"no record\n")
+        assert store.refresh() == []
+        (damage,) = store.damage
+        assert (damage.line, damage.offset) == (3, end)
+        assert store.heal() == []
+        assert store.damage == [damage]
+    assert store.heal() == [damage]
+    assert store.damage == []
+
+
+def test_a_journal_of_another_machine_is_abandoned_when_it_was_still_for_long(tmp_path):
+    """Locks do not reach there."""
+    journal = filled(tmp_path, 1).rename(tmp_path / "journal-elsewhere-1-1.jsonl")
+    store = Store(tmp_path)
+    assert store.others_write()
+    long_ago = time.time() - 2 * module.FOREIGN_SECONDS
+    os.utime(journal, (long_ago, long_ago))
+    assert not store.others_write()
+
+
+def test_lines_are_brought_to_the_disk_once_a_second(tmp_path, monkeypatch):
+    synced, now = [], 100.0
+    with Store(tmp_path, create=True) as store:
+        journal = store.open_journal()
+        with monkeypatch.context() as patched:
+            patched.setattr(os, "fsync", synced.append)
+            patched.setattr(module, "time", SimpleNamespace(monotonic=lambda: now))
+            for i, now in enumerate((100.0, 100.9, 101.1, 102.0)):  # noqa: B007 - what the clock says
+                store.put(record(i))
+    assert synced == [journal, journal]
+
+
 def test_contradicting_records_are_reported(tmp_path):
     with Store(tmp_path, create=True) as one, Store(tmp_path, create=True) as two:
-        one.put(record(1), record(2))
-        two.put(record(1, x=1 / 3 * (1 + 1e-5)), record(2, x=2 / 3 * (1 + 1e-12)))
+        one.put(record(1), record(2), record(3, y=math.nan))
+        two.put(record(1, x=1 / 3 * (1 + 1e-5)), record(2, x=2 / 3 * (1 + 1e-12)), record(3, y=math.nan))
     check = Store(tmp_path).check()
-    assert check.twice == 2
+    assert check.twice == 3
     assert check.conflicts == (record(1).key,)
     assert not check.healthy
 

@@ -1,10 +1,11 @@
 """Tables for other programs: exact numbers, one dimension per parameter that varies, whole files or none."""
 
 import csv
+import importlib.util
 
 import pytest
 
-from onestride import InputError, Problem
+from onestride import Covariance, InputError, Problem
 from onestride.store import Record, StoreError
 from onestride.sweeps.cells import problem_content, run_cell
 from onestride.sweeps.export import cell_table, changing, export, seed_table, to_csv, to_netcdf, varying
@@ -39,6 +40,16 @@ def test_seeds_have_a_line_each_with_where_they_were_computed():
     table = seed_table(GRID[:1])
     assert [(line["seed"], line["host"], line["commit"]) for line in table] == [(0, "here", None), (1, "here", None)]
     assert [line["test_error"] for line in table] == list(GRID[0].test_error.values)
+
+
+def test_a_covariance_is_written_as_text_that_keeps_two_of_them_apart(tmp_path):
+    laws = [Covariance.spiked(15, 5, overlap) for overlap in (0.2, 0.7)]
+    table = cell_table([row(1.0, inputs=law) for law in laws])
+    assert repr(laws[0]) == repr(laws[1])
+    assert changing(table) == ["inputs"]
+    assert all(line["inputs"].startswith("Covariance(d = 15, eigenvalues ") for line in table)
+    if all(map(importlib.util.find_spec, ("pandas", "pyarrow"))):
+        export(table, tmp_path / "x.parquet")
 
 
 def test_netcdf_is_a_grid_where_the_cells_make_one_and_a_list_where_they_do_not(tmp_path):

@@ -19,18 +19,24 @@ def program(*arguments: str, **options) -> "subprocess.Popen[str]":
 KILLED = """
 import os, signal
 from onestride.sweeps.pool import SturdyPool
+from onestride.web import export
 
 if __name__ == "__main__":
-    print(SturdyPool(1).submit(abs, -1).result(), flush=True)
+    BEGIN
     END
 """
+BEGUN = {
+    "sweep": "print(SturdyPool(1).submit(abs, -1).result(), flush=True)",
+    "export": "export._part = abs; parts = export._computed([-1], 2); print(next(parts), flush=True)",
+}
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="POSIX signals")
+@pytest.mark.parametrize("begin", BEGUN)
 @pytest.mark.parametrize("end", ["os.kill(os.getpid(), signal.SIGKILL)", "os._exit(130)"])
-def test_a_killed_driver_leaves_no_warning_about_semaphores(tmp_path, end):
+def test_a_killed_driver_leaves_no_warning_about_semaphores(tmp_path, begin, end):
     """`communicate` waits until the last process that could write has ended, Python's tracker of semaphores included."""
-    (tmp_path / "script.py").write_text(KILLED.replace("END", end))
+    (tmp_path / "script.py").write_text(KILLED.replace("BEGIN", BEGUN[begin]).replace("END", end))
     out, err = program(sys.executable, str(tmp_path / "script.py")).communicate(timeout=LIMIT)
     assert out == "1\n"
     assert err == ""

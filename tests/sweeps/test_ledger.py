@@ -91,6 +91,14 @@ def test_seeds_are_added_to_what_is_uncertain_only(tmp_path, spread, added):
     assert len(job.group.seeds) == 8 + len(added or ())
 
 
+def test_no_more_seeds_are_added_than_there_may_be(tmp_path):
+    known = [run(place, seed, 1.0 + seed) for place in (0, 1) for seed in range(8)]
+    ledger = books(tmp_path, *known, target=0.1, max_seeds=9)
+    (job,) = ledger.jobs
+    ledger.begin(job)
+    assert ledger.add_seeds(job) == (8,)
+
+
 @pytest.mark.parametrize(("slope", "added"), [(1.0, None), (0.0, (8, 9, 10, 11))], ids=["luck removed", "luck left"])
 def test_the_target_is_one_of_values_freed_of_luck(tmp_path, slope, added):
     """Values 1 + m spread by 2.4; those less slope × moment not at all where the slope is 1."""

@@ -8,6 +8,7 @@ import pytest
 import onestride as one
 from onestride.store import Store
 from onestride.sweeps import plan
+from onestride.sweeps.drive import largest_memory
 from onestride.sweeps.plan import make_plan, work
 from onestride.sweeps.spec import read_sweep
 
@@ -44,7 +45,8 @@ def test_known_cells_cost_nothing(tmp_path):
 
 def test_a_seed_of_a_sweep_is_as_much_work_as_simulate_says_of_it():
     group = read_sweep(FIRST).groups[0]
-    assert work(group) == one.plan(group.problem, AXES["exponent"], AXES["ridge"], seeds=1).flops
+    there = one.plan(group.problem, AXES["exponent"], AXES["ridge"], seeds=1)
+    assert (work(group), largest_memory([group])) == (there.flops, there.memory)
 
 
 def test_workers_share_the_cores(monkeypatch):

@@ -1,10 +1,13 @@
 """The pool: a worker that dies takes nothing but its own task with it."""
 
 import os
+import signal
+from concurrent.futures import ProcessPoolExecutor
 
 import pytest
 
-from onestride.sweeps.pool import SturdyPool, WorkerLost
+from onestride.sweeps import pool as pools
+from onestride.sweeps.pool import NoWorkers, SturdyPool, WorkerLost
 
 
 def test_a_poisonous_task_is_given_up_after_three_deaths_and_harms_no_other():
@@ -20,3 +23,28 @@ def test_a_poisonous_task_is_given_up_after_three_deaths_and_harms_no_other():
 def test_the_pool_hands_exceptions_through():
     with SturdyPool(1) as pool, pytest.raises(ZeroDivisionError):
         pool.submit(divmod, 1, 0).result(60)
+
+
+@pytest.mark.skipif(not hasattr(signal, "pthread_sigmask"), reason="POSIX signals")
+def test_workers_never_hear_an_interrupt_not_even_while_they_load():
+    """What a worker has blocked is blocked in the server that forked it, too."""
+    with SturdyPool(1) as pool:
+        assert signal.SIGINT in pool.submit(signal.pthread_sigmask, signal.SIG_BLOCK, ()).result(60)
+    assert signal.SIGINT not in signal.pthread_sigmask(signal.SIG_BLOCK, ())
+
+
+def test_a_server_of_processes_that_is_lost_is_no_failure_of_the_task(monkeypatch):
+    """It was stored as one, and the next run did not compute the cell."""
+    losses = [EOFError("unexpected EOF"), ConnectionRefusedError("Connection refused")]
+
+    def lost(**how):
+        if losses:
+            raise losses.pop()
+        return ProcessPoolExecutor(**how)
+
+    monkeypatch.setattr(pools, "ProcessPoolExecutor", lost)
+    with SturdyPool(1) as pool:
+        assert pool.submit(abs, -1).result(60) == 1
+    losses += [EOFError("unexpected EOF")] * pools.TRIES
+    with SturdyPool(1) as pool, pytest.raises(NoWorkers, match="end before they begin"):
+        pool.submit(abs, -1).result(60)

@@ -322,3 +322,23 @@ def test_absent_scheduler_is_a_sentence():
 
     with pytest.raises(one.InputError, match="dask: no scheduler answers at tcp://127"):
         dask_executor("tcp://127.0.0.1:9", timeout=0.5).__enter__()
+
+
+@pytest.mark.skipif(not hasattr(signal, "pthread_sigmask"), reason="POSIX signals")
+def test_an_interrupt_while_a_cluster_starts_is_heard_after_it(monkeypatch):
+    """It was lost, and the sweep ran to its end."""
+    distributed = pytest.importorskip("distributed")
+    from onestride._processes import signals_to
+    from onestride.sweeps.cluster import dask_executor
+
+    heard = []
+
+    def start(**_):
+        signal.raise_signal(signal.SIGINT)
+        assert heard == []
+        raise OSError("none today")
+
+    monkeypatch.setattr(distributed, "LocalCluster", start)
+    with signals_to(lambda number, _: heard.append(number), signal.SIGINT), pytest.raises(OSError, match="none today"):
+        dask_executor("local").__enter__()
+    assert heard == [signal.SIGINT]

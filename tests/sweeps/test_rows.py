@@ -6,7 +6,7 @@ from dataclasses import replace
 import onestride as one
 from onestride.store import Record, Store
 from onestride.sweeps.cells import NUMERICS, problem_content, run_cell, theory_cell
-from onestride.sweeps.curves import curves
+from onestride.sweeps.curves import curves, panel
 from onestride.sweeps.export import cell_table, to_csv
 from onestride.sweeps.rows import stored_rows
 from onestride.sweeps.status import store_status
@@ -66,8 +66,11 @@ def test_status_counts_whole_cells_and_cells_that_failed(tmp_path):
     sweep = Record.new("sweep", described, {"cells": 2}, {}, numerics=NUMERICS["sweep"])
     (entry,) = store_status(put(tmp_path, sweep, run(0), failure(1))).sweeps
     assert (entry.cells, entry.known, entry.failed) == (2, 0, 1)
-    (entry,) = store_status(put(tmp_path, run(1))).sweeps
+    assert store_status(Store(tmp_path)).reasons == {"no memory": 1}
+    made_good = store_status(put(tmp_path, run(1)))
+    (entry,) = made_good.sweeps
     assert (entry.cells, entry.known, entry.failed) == (2, 1, 0)
+    assert made_good.reasons == {}
 
 
 def test_a_number_that_is_not_there_is_an_empty_field(tmp_path):
@@ -83,6 +86,7 @@ def test_curves_run_along_their_axis_whatever_the_order_of_rows(tmp_path):
     along, (curve,) = curves([rows[2], rows[0], rows[1]])
     assert along == "ridge"
     assert curve.x == curve.mean == [0.1, 0.2, 0.3]
+    assert [panel("", [curve], name, "test_error").logx for name in ("ridge", "exponent")] == [True, False]
 
 
 def test_sizes_that_go_together_make_one_curve(tmp_path):

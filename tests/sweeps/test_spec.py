@@ -76,6 +76,8 @@ def test_several_problems_share_the_axes_and_keep_their_seeds():
         ("erf", 0.1, (5, 7)),
         ("erf", 1.0, (5, 7)),
     ]
+    same = read_sweep({"problem": [BASE | {"seeds": 2}, BASE | {"seeds": [5, 7]}]})
+    assert [seeds for _, seeds in same.points] == [(0, 1), (5, 7)]
 
 
 def test_ratios_stand_for_sizes():

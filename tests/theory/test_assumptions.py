@@ -102,7 +102,7 @@ def test_several_steps_that_leave_the_range_of_numbers_are_told():
 def test_an_activation_that_is_zero_has_a_sentence():
     p = problem(activation=(0, 0))
     for function in (one.predict, one.spectrum, one.learned, one.optimum):
-        with pytest.raises(one.TheoryError, match="an activation that is not 0"):
+        with pytest.raises(one.TheoryError, match="an activation that is 0, got"):
             function(p)
     with pytest.raises(one.InputError, match="its features have no spectrum"):
         one.measure_spectrum(p.replace(n=20, d=10, N=20), seeds=1)

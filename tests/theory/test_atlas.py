@@ -7,7 +7,7 @@ import pytest
 
 import onestride as one
 from onestride.plot import draw
-from onestride.theory.atlas import Atlas, atlas, best_at
+from onestride.theory.atlas import Atlas, _at, _errors, atlas, best_at
 from onestride.theory.baselines import linear_ridge
 
 
@@ -67,6 +67,36 @@ def test_a_best_step_is_told_only_where_a_step_has_a_number(monkeypatch):
     )
     monkeypatch.setattr("onestride.theory.atlas._errors", lambda problem, eta, penalties: 1.0 + eta + 0 * penalties)
     assert best_at(problem(), "phi-psi", 0.5, 0.5)[:2] == (1.0, 0.0)
+
+
+def test_a_best_penalty_is_that_of_the_best_step(monkeypatch):
+    """Errors with their least at η = 4 and λ = 1; without a step at λ = 0.1, and larger."""
+
+    def valley(problem, eta, penalties):
+        place = (np.log(eta / 4), np.log(penalties)) if eta else (1.0, np.log(penalties / 0.1))
+        return 1.0 + place[0] ** 2 + place[1] ** 2
+
+    monkeypatch.setattr("onestride.theory.atlas._errors", valley)
+    lowest, step, ridge, untrained = best_at(problem(), "n-N", 100, 100)
+    assert (lowest, step, ridge, untrained) == pytest.approx((1.0, 4.0, 1.0, 2.0), rel=0.01)
+
+
+def test_numbers_known_to_be_off_do_not_count(monkeypatch):
+    assert np.isfinite(_errors(problem(), 2.0, np.array([0.1, 1.0]))).all()
+    monkeypatch.setattr("onestride.theory.atlas.known_off", lambda _: "why")
+    assert np.isnan(_errors(problem(), 2.0, np.array([0.1, 1.0]))).all()
+
+
+def test_points_of_every_plane_are_problems():
+    p = problem(n_step=50)
+    sizes = {
+        over: (at.n, at.d, at.N, at.n_step, at.noise)
+        for over, y in (("phi-psi", 0.5), ("n-N", 30), ("n-noise", 0.7))
+        for at in (_at(p, over, 0.4 if over == "phi-psi" else 400, y),)
+    }
+    assert sizes["phi-psi"] == (250, 100, 200, 50, 0.3)
+    assert sizes["n-N"] == (400, 100, 30, 50, 0.3)
+    assert sizes["n-noise"] == (400, 200, 400, 100, 0.7)
 
 
 def test_exponents_without_a_step_are_the_known_ones():

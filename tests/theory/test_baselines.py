@@ -64,6 +64,13 @@ def test_baselines_are_in_order(ridge, sizes):
     assert rows["best-linear"] <= rows["linear-ridge"]
 
 
+@pytest.mark.parametrize("inputs", ["gaussian", "ar1"])
+def test_a_linear_teacher_without_noise_leaves_ridge_regression_nothing(inputs):
+    p = one.Problem(n=1600, d=200, N=400, teacher=[0, 1], inputs=inputs)
+    assert linear_ridge(p) == 0
+    assert linear_ridge(p.replace(noise=1e-3)) == pytest.approx(1e-6 / (1 - 1 / 8), rel=1e-3)
+
+
 def test_linear_ridge_has_its_best_penalty():
     p = problem()
     best = linear_ridge(p)

@@ -74,13 +74,16 @@ def test_a_linear_network_is_descent_of_least_squares(factor):
         assert_agrees(float(expected), found, floor=0.02)
 
 
-@pytest.mark.statistical(rate=2e-3)
+@pytest.mark.statistical(rate=4e-3)
 @pytest.mark.parametrize("kind", ["full", "labels"])
 def test_drawn_networks_follow_the_map(kind, seed):
-    """Weight on s times A, |ω|² and E r² before the last step: 3 checks, k = 5, 8 seeds, 4 % floor."""
+    """Weight on s times A, |ω|² and E r² before the last step: 3 checks, k = 5, 16 seeds; floors 4 %, 4 % and, of a power that fell to a
+    sixth, 12 %: the map is that of large n (10 ± 1 % low at n = 500 with the full gradient, 4.5 ± 2.6 % at 1,000, 200 and 80 seeds). The weights are skewed with labels: the
+    rate is that of groups of 16 of those 200 seeds.
+    """
     p = problem(gradient=kind, steps=3, n=500, d=250, N=500, inputs=Covariance((1.6,) * 125 + (0.4,) * 125))
     lam, measured = p.law.eigenvalues(p.d), []
-    for s in seeds_from(seed, 8):
+    for s in seeds_from(seed, 16):
         network, star = draw_network(p, s), draw_teacher(p, s)
         *_, before, W = weights_path(p, network, s, p.eta)
         r = gradient(p, type(network)(before, network.a), step_batch(p, s)).residual
@@ -89,8 +92,8 @@ def test_drawn_networks_follow_the_map(kind, seed):
     path = travel(p)
     end = path.end
     theory = [end.weight @ (end.L[:, 0] * end.A), end.weight @ (end.v + (end.L**2).sum(1)), path.powers[-1]]
-    for expected, found in zip(theory, np.array(measured).T, strict=True):
-        assert_agrees(float(expected), found, floor=0.04)
+    for expected, found, floor in zip(theory, np.array(measured).T, (0.04, 0.04, 0.12), strict=True):
+        assert_agrees(float(expected), found, floor=floor)
 
 
 @pytest.mark.long

@@ -8,6 +8,7 @@ from numpy.polynomial.hermite_e import hermeval, hermevander
 
 import onestride as one
 from onestride._backend import stream
+from onestride.simulation import learned as simulated
 from onestride.simulation.network import (
     Network,
     draw_batch,
@@ -234,3 +235,11 @@ def test_components_at_larger_size(alpha, gradient, seed):
     for j in range(2):
         assert_agrees(1 + predicted.fraction[j], 1 + measured.fraction.values[:, j], floor=0.02)
     assert_agrees(predicted.unexplained, measured.unexplained.values, floor=0.03)
+
+
+def test_the_predictor_is_expanded_over_four_times_the_samples(monkeypatch):
+    rows = []
+    monkeypatch.setattr(simulated, "_one_seed", lambda *given, **_: rows.append(given[3]) or np.zeros((2, 6)))
+    for n in (500, 2000):
+        one.measure_learned(one.Problem(n=n, d=20, N=30, step=one.Step()), seeds=1)
+    assert rows == [4000, 8000]

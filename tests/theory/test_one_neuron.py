@@ -71,10 +71,11 @@ def test_one_step_is_the_direction_of_the_gradient():
 )
 @pytest.mark.statistical(rate=2e-3)
 def test_the_weights_of_drawn_networks_follow_the_map(changes, seed, on_file):
-    """Mean weight on β⋆ times A and A² − 1, |w|² and the largest singular value: 4 checks, k = 5, 8 seeds, 3 % floor.
+    """Mean weight on β⋆ times A and A² − 1, |w|² and the largest singular value: 4 checks, k = 5, 16 seeds, 3 % floor.
 
-    That of the last is 6 %: a rank-one matrix in noise without a direction has it at ℓ² + b(1 + d/N) + b²d/(Nℓ²), 0.4 % above 100 draws of
-    labels steps and 4.5 % above those of literal ones, whose noise hangs together with A. A false alarm in 2 of 1,000 runs at most.
+    A rank-one matrix in noise without a direction has the last at ℓ² + b(1 + d/N) + b²d/(Nℓ²), 0.4 % above 100 draws of labels steps, and 4.5 %
+    above those of literal ones, whose noise hangs together with A: its floor there is that and five of the 0.8 % of 16 seeds (one of 37 groups
+    missed 6 %). The first two fail in 6 of 10,000 groups of 16 of 120 seeds.
     """
     p = problem(**changes)
 
@@ -85,7 +86,7 @@ def test_the_weights_of_drawn_networks_follow_the_map(changes, seed, on_file):
         return [(W @ star * A).mean(), (W @ star * (A**2 - 1)).mean(), (W**2).sum(1).mean(), top]
 
     key = key_of("drawn networks", p.to_dict())
-    measured = on_file(key, seeds_from(seed, 8), lambda seeds: [drawn(s) for s in seeds])
+    measured = on_file(key, seeds_from(seed, 16), lambda seeds: [drawn(s) for s in seeds])
     end = travel(p).end
     on_star, lengths = end.L[:, 0], end.v + (end.L**2).sum(1)
     theory = [end.weight @ (on_star * end.A), end.weight @ (on_star * (end.A**2 - 1)), end.weight @ lengths]
@@ -94,7 +95,7 @@ def test_the_weights_of_drawn_networks_follow_the_map(changes, seed, on_file):
         assert_agrees(float(expected), found, floor=0.03)
     leading, bulk = np.linalg.norm(np.sqrt(end.weight)[:, None] * end.L, 2), np.mean(end.v) / p.d
     top = np.sqrt(leading**2 + bulk * (1 + p.d / p.N) + bulk**2 * p.d / (p.N * leading**2))
-    assert_agrees(float(top), values[:, 3], floor=0.06)
+    assert_agrees(float(top), values[:, 3], floor=0.085 if p.gradient == "full" else 0.03)
 
 
 def test_descent_is_stable_up_to_the_bound():

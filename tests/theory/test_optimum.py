@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 
 import onestride as one
+from onestride.result import Status
 from onestride.theory import finite_step
+from onestride.theory.search import _step
 
 PROBLEM = one.Problem(
     n=400, d=150, N=300, teacher=[0, 1, 0.7071], noise=0.5, step=one.Step(constant=1, exponent=0.25), ridge=0.1
@@ -74,6 +79,13 @@ def test_nothing_around_the_joint_optimum_is_better():
             assert np.min(around) >= found.test_error * (1 - 1e-3)
 
 
+@pytest.mark.parametrize("exponent", [-1e308, -400.0, -160.0, 0.3, 150.0, 1e308])
+def test_a_step_has_its_size_where_its_exponent_leaves_the_range_of_numbers(exponent):
+    """It was a traceback, or an infinite constant."""
+    assert _step(10.0, 100.0, exponent).size(100) == pytest.approx(10)
+    assert _step(0.0, 100.0, exponent).constant == 0
+
+
 @pytest.mark.long
 def test_a_variable_without_a_number_is_unknown_alone():
     """The step given is known to be off, so the penalty alone has no number; both together have one."""
@@ -111,3 +123,18 @@ def test_bad_variables_get_a_sentence(over):
 def test_nothing_is_split_where_one_batch_does_both():
     with pytest.raises(one.InputError, match="over='split' needs samples of their own for the step"):
         one.optimum(PROBLEM.replace(fresh=False), over=("split",))
+
+
+def test_a_number_known_to_be_off_is_no_error_before_tuning(monkeypatch):
+    """Nor is one variable told to be tuned alone where it is the only one."""
+    p = one.Problem(n=200, d=100, N=150, noise=0.5)
+    here = one.predict(p)
+    found = SimpleNamespace(over=lambda names: (p, ()), alone=lambda name: 1.0)
+    monkeypatch.setattr("onestride.theory.optimum.Search", lambda *_: found)
+    for status, before in ((Status.SOLVED, here.test_error), (Status.INACCURATE, float("nan"))):
+        given = replace(here, status=status)
+        monkeypatch.setattr(
+            "onestride.theory.optimum.predict", lambda *_, throw=True, given=given, **__: here if throw else given
+        )
+        best = one.optimum(p, ("ridge",))
+        assert (best.before, best.alone) == (pytest.approx(before, nan_ok=True), {})

@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 import onestride as one
 from onestride import functions
 from onestride.result import Prediction, Status
-from onestride.theory.bulk import solve_bulk
+from onestride.theory.bulk import bulk_of, solve_bulk
 from onestride.theory.direction import direction
-from onestride.theory.plateau import HIGHEST_DEGREE, active_powers, smoothed_powers, window
+from onestride.theory.plateau import HIGHEST_DEGREE, active_powers, captured, smoothed_powers, window
 from recorded import key_of
 from tolerances import EXACT, assert_agrees, assert_close, false_alarm_rate, seeds_from, stratified
 
@@ -242,6 +242,16 @@ def test_powers_with_vanishing_coefficient_are_skipped(activation, ell, same_as)
     assert upper.test_error == lower.test_error
     assert upper.train_loss == lower.train_loss
     assert active_powers(make(activation=activation), ell) == active_powers(make(activation=activation), same_as)
+
+
+@pytest.mark.parametrize(("readout", "powers"), [("gaussian", [1, 2]), ("constant", [1]), ("rademacher", [1, 2])])
+def test_readouts_of_one_size_free_fewer_directions(readout, powers):
+    """The theory of finite n tends to the limit of the exact step for each readout, and not to that of another."""
+    p = make(2, n=10**16, d=10**16 // 2, N=3 * 10**16 // 2, activation="softplus", readout=readout)
+    assert active_powers(p, 2) == powers
+    assert_close(one.predict(p).test_error, one.predict(p, method="exact-plateau").test_error, rel=2e-3)
+    six = make(6, readout=readout)
+    assert active_powers(six, 6) == {"gaussian": [1, 2, 3, 4, 5, 6], "constant": [1], "rademacher": [1, 2]}[readout]
 
 
 def test_skipping_a_power_is_not_skipping_a_window():
@@ -542,3 +552,11 @@ def test_smoothed_powers_are_means_over_a_normal_number():
     expected = ((z[:, None] + math.sqrt(0.7) * g) ** np.arange(6)[:, None, None]) @ (weight / weight.sum())
     hermite = np.array([np.polynomial.hermite_e.HermiteE.basis(i)(z) / math.sqrt(math.factorial(i)) for i in range(6)])
     np.testing.assert_allclose(smoothed_powers(5, 0.7) @ hermite, expected, atol=1e-12)
+
+
+def test_what_spikes_capture_has_its_derivative():
+    """By λ: of the cube alone, which is of degree one and three, so that more of one is less of the other."""
+    p = one.Problem(n=1000, d=500, N=1500, activation="relu", teacher=[0, 1, 0.7, 0.5], noise=0.5)
+    at, h = np.array([0.02, 0.3]), 1e-6
+    low, (_, slope), high = (captured(bulk_of(p, at + s * h), [3], p.target.normalised, 0.7) for s in (-1, 0, 1))
+    np.testing.assert_allclose(slope, (high[0] - low[0]) / (2 * h), rtol=1e-6)

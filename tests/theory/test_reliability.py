@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy.stats import chi2
 from threadpoolctl import threadpool_info
 
 import onestride as one
@@ -23,7 +22,6 @@ from onestride.theory.profile.accuracy import _of_its_kind, accuracy
 from onestride.theory.profile.build import Ending, try_model
 from onestride.theory.profile.equations import MOST_STEPS
 from onestride.theory.profile.errors import errors as profile_errors
-from onestride.theory.profile.lengths import unseen_share
 from onestride.theory.profile.memory import tie
 from onestride.theory.profile.neurons import learned_direction
 from onestride.theory.reliability import _by_degrees, known_off
@@ -560,6 +558,8 @@ EXTREME = {
     | {"step": Step(constant=0.2, exponent=-0.2)},
     "n = 10⁹, N = 100": {"n": 10**9, "d": 1000, "N": 100},
     "N = 10²⁶": {"n": 1000, "d": 500, "N": 10**26, "step": Step(constant=1, exponent=0.3)},
+    "a linear part of 10⁻¹⁵⁴": {"n": 10, "d": 10, "N": 10, "activation": [0, 2.2e-154, 1], "inputs": "ar1"}
+    | {"step": Step(constant=1.0, exponent=0.0)},
     "an activation of 10³⁰⁸": {"n": 100, "d": 50, "N": 100, "activation": [0, 1e308]},
     "an activation of 10¹⁵⁰": {"n": 100, "d": 50, "N": 100, "activation": [0, 1e150]},
     "noise of 10³⁰⁸": {"n": 100, "d": 50, "N": 100, "noise": 1e308, "step": Step(constant=1)},
@@ -696,6 +696,18 @@ def test_very_few_heavy_entries_are_marked_at_every_penalty():
     assert one.predict_grid(p.replace(d=30), [0.0], [1.0]).untrained.status[0, 0] is Status.SOLVED
 
 
+def test_entries_that_several_steps_see_in_several_directions_are_marked_sooner():
+    """±1 entries, two and three directions of tanh: test errors of 80 and 40 seeds 7.1 ± 0.5 and 6.0 ± 0.8 % above; of 140 0.1 ± 0.7."""
+    p = one.Problem(
+        n=408, d=70, N=188, activation="gelu", teacher="tanh", gradient="labels", weights="gaussian", readout="constant",
+        inputs="rademacher", steps=2, directions=3, mix="staircase", step=Step(constant=1.435, exponent=0.353),
+    )  # fmt: skip
+    milder = (("steps", 1), ("inputs", "gaussian"), ("d", 140))
+    assert "rademacher entries of the inputs have excess kurtosis -2" in (known_off(p) or "")
+    assert "uniform entries" in (known_off(p.replace(inputs="uniform", directions=2)) or "")
+    assert [known_off(p.replace(**{name: value})) for name, value in milder] == [None] * 3
+
+
 def test_neurons_that_are_stretched_alike_are_marked_sooner():
     """silu, a constant readout, two eigenvalues: errors of 32 seeds are 10 to 15 % above (18 November 2026)."""
     halves = one.Covariance(tuple(np.where(np.arange(88) % 2, 0.4, 1.6)))
@@ -705,6 +717,19 @@ def test_neurons_that_are_stretched_alike_are_marked_sooner():
     )  # fmt: skip
     assert "of the teacher's direction that it does not learn" in (known_off(p) or "")
     assert known_off(p.replace(step=Step(constant=0.8, exponent=0.352))) is None
+
+
+def test_neurons_of_one_readout_that_a_batch_moves_alike_are_marked():
+    """softplus, 20 seeds (19 November 2026): objective, training and test error 21, 28 and 31 % low; with ±1 readouts 2 to 4 %."""
+    p = one.Problem(
+        n=300, d=120, N=450, activation="softplus", noise=0.3, ridge=0.01, readout="constant",
+        step=Step(constant=3, exponent=0.5),
+    )  # fmt: skip
+    for off in (p, p.replace(gradient="labels", noise=0.0), p.replace(inputs="uniform"), p.replace(directions=2)):
+        assert "move all neurons in the same way, by 0." in (known_off(off) or "")
+    assert one.predict(p, throw=False).status is Status.INACCURATE
+    milder = {"readout": "rademacher", "noise": 2.0, "step": Step(constant=0.5, exponent=0.5), "activation": "tanh"}
+    assert [known_off(p.replace(**{name: value})) for name, value in milder.items()] == [None] * 4
 
 
 SEVERAL = {
@@ -758,13 +783,25 @@ def test_few_inputs_of_their_own_law_are_marked(given, milder, said):
 
 
 @pytest.mark.parametrize(
-    ("teacher", "said"),
-    [([0, 1], ""), ([0, 1, 0.7], "longer than any of 1000 samples"), ([0, 1, 0, 0.4], "the longest of 1000 samples")],
+    ("given", "said"),
+    [
+        ({}, ""),
+        ({"teacher": [0, 1, 0.1]}, ""),
+        ({"activation": "softplus", "teacher": "tanh"}, ""),
+        ({"teacher": [0, 1, 0.7]}, "90% of the power of the labels"),
+        ({"activation": [0, 1, 0.4]}, "63% of the power of the labels, or of the activation"),
+        ({"teacher": [0, 1, 0, 0.4]}, "the teacher grows so fast"),
+        ({"teacher": [0, 1, 0.4], "directions": 2, "mix": "staircase"}, "the teacher grows so fast"),
+        ({"activation": [0, 1, 0, 0.3]}, "activation '[0, 1, 0, 0.3]' grows so fast"),
+    ],
 )
-def test_labels_that_one_long_sample_carries_are_marked(teacher, said):
-    """E y² of degree three has no mean with 5 degrees of freedom of the lengths; of degree two test errors are 15 to 17 ± 6 % low (60 seeds)."""
-    p = one.Problem(n=1000, d=300, N=400, teacher=teacher, inputs="elliptic", step=Step.none())
-    reason = known_off(p)
+def test_errors_without_a_mean_or_a_variance_are_marked(given, said):
+    """E ℓ^{2k} is infinite from 2k = 5 on, the degrees of freedom of the lengths: with degree three, not with degree two, E ℓ⁴ = 3.
+
+    Of E y² = 1 + 0.49 (3·3 − 2 + 1) = 4.92 of H₁ + 0.7 H₂ 0.49·9 go like ℓ⁴, and of E σ² = 2.28 of H₁ + 0.4 H₂ 0.16·9.
+    """
+    fields = {"n": 1000, "d": 300, "N": 400, "teacher": [0, 1], "inputs": "elliptic", "step": Step.none()} | given
+    reason = known_off(one.Problem(**fields))
     assert (reason is not None) == bool(said)
     assert said in (reason or "")
 
@@ -845,22 +882,3 @@ def test_a_shared_mean_of_neurons_that_sees_the_length_of_few_heavy_entries_is_m
     assert "student entries" in (known_off(heavy.replace(readout="constant")) or "")
     assert known_off(heavy) is None
     assert known_off(heavy.replace(readout="constant", step=Step.none())) is None
-
-
-@pytest.mark.parametrize("n", [60, 1000])
-def test_inputs_longer_than_all_samples_carry_what_a_closed_form_says(n):
-    """H₂(ℓu) varies by ℓ⁴, and E ℓ⁴ = (f − 2)/(f − 4) = 3; n samples have the n mid-quantiles."""
-    square = 3 / chi2(5).ppf((np.arange(n) + 0.5) / n)
-    p = one.Problem(n=n, d=100, N=80, activation=[0, 0, 1], teacher="tanh", inputs="elliptic")
-    assert_close(unseen_share(p), 1 - np.mean(square**2) / 3, rel=0.02)
-
-
-@pytest.mark.parametrize(
-    ("given", "marked"), [({"activation": [0, 1, 0.4]}, True), ({"teacher": QUADRATIC}, True), ({}, False)]
-)
-def test_test_errors_of_inputs_longer_than_all_samples_are_marked(given, marked):
-    """120 seeds at n = 400, no step: H₁ + 0.4 H₂ as activation has test errors 17, 12 and 5.5 % low at λ = 0.001, 0.1 and 1, as labels 10 % at 1."""
-    fields = {"activation": "relu", "teacher": [0, 1], "noise": 0.5, "inputs": "elliptic"} | given
-    told = known_off(one.Problem(n=400, d=100, N=500, **fields))
-    assert (told is not None) == marked
-    assert not marked or "longer than any of 400 samples" in str(told)

@@ -12,6 +12,7 @@ from onestride.theory.profile import degrees, leading, schedule
 from onestride.theory.profile.equations import solve
 from onestride.theory.profile.errors import errors_at
 from onestride.theory.profile.quadratic_form import quadratic_form
+from onestride.theory.profile.travel import stable
 from tolerances import assert_agrees, seeds_from
 
 NAMES = ("train_loss", "train_mse", "test_error")
@@ -193,3 +194,9 @@ def test_a_direction_found_by_chance_is_marked():
 def test_labels_of_power_zero_leave_the_network_alone():
     p = problem(teacher=(0.0, 0.0), noise=0.0, gradient="labels", steps=2)
     assert one.predict(p).test_error == one.predict(p.replace(step=Step.none())).test_error
+
+
+def test_the_bound_of_descent_on_one_batch_has_the_noise_of_the_slopes():
+    """relu: c₁² = Var σ' = 1/4, φ₀ = 1/2."""
+    p = Problem(n=200, d=100, N=100, steps=2, batch="reused", step=Step())
+    assert stable(p) == pytest.approx(2 / ((1 + np.sqrt(0.5)) ** 2 + 0.5), rel=1e-4)

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from numpy.polynomial.hermite_e import hermeval
 
 import onestride as one
 from onestride.simulation.network import draw_batch, draw_network, draw_teacher, step_gradient
-from onestride.theory.density import atom_at_zero, untrained_density, untrained_law
+from onestride.theory.density import Law, atom_at_zero, untrained_density, untrained_law
 from onestride.theory.direction import direction
 from onestride.theory.gaps import densities
 from onestride.theory.outliers import _degrees, direction_cosine, find_outliers, real_path, spike_model
 from onestride.theory.profile import classic
 from onestride.theory.profile.build import build_model
+from onestride.theory.reliability import known_off
+from onestride.theory.spectrum import _positions_only, _sentence, _strengths
 from profiles import by_sizes as problem
 from tolerances import assert_agrees, assert_close, seeds_from
 
@@ -209,6 +213,45 @@ def test_message_names_what_is_not_visible():
     assert "not visible at n = 1500, c = 1: 2" in predicted.message
 
 
+def test_where_the_density_is_not_solved_no_end_of_the_bulk_is_claimed(monkeypatch):
+    """H₁ + H₃ as activation, n = 400: 3e10 was said where four seeds have largest eigenvalues of 4e7 to 3e8."""
+    law = Law(np.ones(3), np.full(3, np.nan), (), 0.0)
+    monkeypatch.setattr("onestride.theory.spectrum.trained_law", lambda *_: law)
+    found = one.spectrum(one.Problem(n=100, d=50, N=100, step=one.Step(exponent=0.2)))
+    assert np.isnan(found.edge)
+    assert found.message.startswith("where the bulk ends after the step, and what leaves it, is not known")
+
+
+@pytest.mark.parametrize(
+    ("expected", "found", "words"),
+    [
+        ((1, 2, 4, 6, 8), (1, 2), ": 4 and above"),
+        ((1, 2, 4, 6, 8), (1, 4), ": 2, 6 and above"),
+        ((1, 2, 4, 6, 8), (1, 2, 2, 4), ": 8"),  # one of those called 2 is of degree 6
+        ((1, 2, 4), (1,), ": 2, 4"),
+        ((1, 2, 4, 6), (1, 2, 4, 2, 0), ""),
+    ],
+)
+def test_all_degrees_that_are_not_visible_are_told(expected, found, words):
+    outliers = replace(_positions_only(1.0, np.empty(0)), leading_degrees=found)
+    stepped = one.Problem(n=300, d=150, N=300, step=one.Step(exponent=0.46))
+    assert _sentence(stepped, outliers, expected, 12.0).partition("c = 1")[2] == words
+
+
+def test_the_strength_of_a_degree_is_its_largest():
+    found = replace(_positions_only(1.0, np.empty(0)), strengths=np.array([3.0, 1.5, 0.7, 0.5]), degrees=(2, 2, 0, 1))
+    assert _strengths(found, ()) == {2: 3.0, 1: 0.5}
+    near = replace(found, strengths=np.array([1.01, 0.99]), degrees=(1, 2))
+    assert (near.visible(1), near.visible(2)) == (True, False)
+
+
+@pytest.mark.parametrize(("activation", "threshold"), [("relu", True), ((0, 0, 1), False)])
+def test_without_a_linear_part_there_are_no_windows_to_lie_between(activation, threshold):
+    outliers = _positions_only(1.0, np.empty(0))
+    stepped = one.Problem(n=300, d=150, N=300, activation=activation, step=one.Step(exponent=0.25))
+    assert ("threshold" in _sentence(stepped, outliers, (), np.nan)) == threshold
+
+
 def test_a_spectrum_known_to_be_off_carries_its_status(monkeypatch):
     from onestride.result import Status
     from onestride.theory import spectrum as module
@@ -342,3 +385,12 @@ def test_literal_gradient_has_the_predicted_outliers(activation, alpha, shape, s
         if predicted.leading[j] > 1.3 * predicted.edge:
             assert_agrees(predicted.leading[j], m.leading.values[:, j], floor=0.04)
             assert_agrees(predicted.on_direction[j], m.on_direction.values[:, j], floor=0.04)
+
+
+@pytest.mark.parametrize("inputs", ["gaussian", "elliptic"])
+def test_a_step_whose_square_is_no_number_is_a_sentence(inputs):
+    """It was OverflowError in `optimum` and a warning here."""
+    huge = one.Problem(n=100, d=50, N=150, activation="relu", inputs=inputs, step=one.Step(constant=1e300, exponent=0))
+    assert known_off(huge) is not None
+    with pytest.raises(one.TheoryError):
+        one.spectrum(huge, density=False)

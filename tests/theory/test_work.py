@@ -60,6 +60,15 @@ def test_a_search_asks_of_few_steps_whether_they_may_be_trusted(monkeypatch):
     assert sum(eta > 20 for eta in asked) == 2 < sum(this._steps() > 20)
 
 
+@pytest.mark.parametrize(("level", "every"), [(None, True), ("isotropic", False)])
+def test_a_search_marks_numbers_as_its_level_has_them(level, every, monkeypatch):
+    asked = []
+    monkeypatch.setattr(search, "mark", lambda *given, **how: asked.append(how["every_degree"]) or given[3])
+    p = TWO_STEPS.replace(steps=1)
+    search.Search(p, ("ridge",), "auto", level)._errors(p, np.array([0.1]))
+    assert asked == [every]
+
+
 @pytest.mark.usefixtures("valley")
 def test_the_end_of_what_may_be_trusted_is_found_where_the_error_falls_to_it(monkeypatch):
     """By halving between the last step of the scan that may and the next; told as the search's end."""

@@ -163,7 +163,7 @@ def test_address_carries_the_parameters(page):
 def test_bad_address_gets_a_sentence_on_a_working_page(page):
     page.allowed.append("400 (Bad Request)")  # the browser's own note about the page's status
     for query, words in (
-        ("n=abc", "n must be a finite number"),
+        ("n=abc", "n must be a whole number"),
         ("colour=red", "'colour' is not a parameter"),
         ("n=1000&n=2000", "'n' is given more than once in the address"),
     ):

@@ -232,6 +232,20 @@ def mark_off(route):
     route.fulfill(response=answer, body=json.dumps(found))
 
 
+def test_features_larger_than_all_their_parts_are_not_called_close_to_them(page):
+    def enlarge(route):
+        answer = route.fetch(timeout=1000 * LIMIT)
+        found = answer.json()
+        found["expansion"]["norm"] *= 10
+        route.fulfill(response=answer, body=json.dumps(found))
+
+    page.route("**/api/here*", enlarge)
+    page.goto(SMALL)
+    settled(page)
+    expect(features(page)).to_contain_text("How well a sum of spikes stands for F is not known here")
+    expect(features(page)).not_to_contain_text("‖")
+
+
 def test_numbers_known_to_be_off_are_dashed_and_told(page):
     page.route("**/api/here*", mark_off)
     page.route("**/api/curves*", mark_off)
@@ -266,6 +280,12 @@ def test_a_chart_of_equal_values_is_drawn(page):
     expect(page.locator("#store-title")).to_have_text("test error against exponent α")
     expect(page.locator("#store-chart .mark")).to_have_count(2)
     assert page.locator("#store-chart .tick-label", has_text=re.compile("^2$")).count() == 1
+    expect(page.locator("#store-words")).not_to_contain_text("lines are drawn")
+    store["axes"] |= {"activation": [f"f{i}" for i in range(7)]}
+    store["rows"] = [row | {"activation": name} for row in rows for name in store["axes"]["activation"]]
+    page.goto("about:blank")
+    page.goto(f"{SMALL}#store&by=activation")
+    expect(page.locator("#store-words")).to_contain_text("Only 5 of 7 lines are drawn.")
 
 
 # ---------------------------------------------------------------------- what the figures show
@@ -401,6 +421,19 @@ def test_figure_is_looked_at_closer_and_whole_again(figures, figure):
     assert figures.evaluate(width) == pytest.approx(before)
 
 
+def test_formulas_follow_the_problem_while_the_keyboard_is_on_one_of_their_symbols(figures):
+    """As after Back: they kept the numbers of the problem before, unmarked."""
+    figures.locator("#open-formulas").click()
+    figures.locator("#formulas .sym[data-symbol=n]").first.focus()
+    number = "document.getElementById('control-exponent-number')"
+    figures.evaluate(f"() => {{ {number}.value = '0.25'; {number}.dispatchEvent(new Event('change')); }}")
+    settled(figures)
+    expect(figures.locator("#formulas section", has_text="The step")).to_contain_text("2000.25=")
+    assert figures.evaluate("() => document.activeElement.dataset.symbol") == "n"
+    figures.locator("#close-formulas").click()
+    enter(figures, "exponent", "0.2")
+
+
 def test_zoom_ends_where_the_problem_leaves_it(figures):
     box = figures.locator("figure.first")
     box.locator("[data-zoom=closer]").click()
@@ -441,10 +474,13 @@ def test_figures_fill_the_window(figures):
     feet = "all => all.map((e) => e.getBoundingClientRect().bottom)"
     for (width, height), seen in (((1920, 1080), 8), ((2560, 1440), 8), ((1280, 720), 4)):
         figures.set_viewport_size({"width": width, "height": height})
-        bottoms = figures.locator(".grid figure").evaluate_all(feet)
-        assert sum(foot <= height for foot in bottoms) == seen
-        assert max(foot for foot in bottoms if foot <= height) > height - 40
-        assert figures.locator("#controls").bounding_box()["height"] > height - 120
+
+        def filled(height=height, seen=seen):  # the page hears of its new size a moment later
+            inside = [foot for foot in figures.locator(".grid figure").evaluate_all(feet) if foot <= height]
+            controls = figures.locator("#controls").bounding_box()["height"]
+            return len(inside) == seen and max(inside) > height - 40 and controls > height - 120
+
+        wait_for(filled, f"{seen} figures in a window of {width} × {height}")
     figures.set_viewport_size({"width": 1280, "height": 900})
 
 
@@ -455,6 +491,10 @@ def test_every_figure_can_be_saved(figures):
             figures.locator("figure.first .files button", has_text=kind).click()
         assert waiting.value.suggested_filename == f"onestride-test_error.{kind.lower()}"
         assert waiting.value.path().read_bytes().startswith(begins)
+        if kind == "SVG":  # the numbers of the axes as on the page
+            numbers = re.findall(r'class="tick-label"[^>]*style="([^"]*)"', waiting.value.path().read_text())
+            assert numbers
+            assert all("font-size: 11.5px" in style for style in numbers)
 
 
 def test_play_moves_its_slider_to_the_end(figures):
@@ -511,7 +551,46 @@ def test_names_of_lines_do_not_collide(figures):
         for noise in ("0.2", "0.9", "1.6"):
             enter(figures, "noise", noise)
             wait_for(lambda: figures.locator("html").evaluate("(e) => e.dataset.curves === e.dataset.asked"), "curves")
-            assert figures.locator("#test_error").evaluate(script) == 0
+            wait_for(lambda: figures.locator("#test_error").evaluate(script) == 0, "names that do not collide")
+
+
+DRAWN = """async ([size, horizontals, spikes]) => {
+  const { draw } = await import('/static/chart.js');
+  const svg = document.createElementNS('http://www.w3.org/2000/svg', 'svg');
+  document.createElement('figure').append(Object.assign(svg, { size }));
+  const axis = (high) => ({ low: 0, high, ticks: [], format: String, label: '' });
+  draw(svg, { x: axis(1), y: axis(30), horizontals, series: [{ kind: 'spikes', names: ['k = 2', 'k = 1'], y: [0, 0], ...spikes }] });
+  const told = (name) => [...svg.querySelectorAll(name)].map((t) => [t.textContent, ...['x', 'y'].map((c) => Number(t.getAttribute(c)))]);
+  const negative = [...svg.querySelectorAll('rect')].filter((r) => r.getAttribute('height') < 0 || r.getAttribute('width') < 0).length;
+  const { inner, toX, toY } = svg.scale;
+  return { lines: told('.baseline-label'), spikes: told('.spike-label'), negative, foot: inner.y + inner.h, at: horizontals.map((h) => toY(h.at)), x: spikes.x.map(toX) };
+}"""
+
+
+def test_names_of_crowded_lines_stay_in_the_figure_and_have_their_values(small):
+    """As on a phone: a name that has no room at its line is not put where it would seem to name another."""
+    names = {"without": 5.5, "best function of βᵀx": 2.1, "ridge on the inputs": 1.7, "noise alone": 0.25}
+    horizontals = [{"at": at, "label": name} for name, at in names.items()]
+    drawn = small.evaluate(DRAWN, [[350, 180], horizontals, {"x": []}])
+    place = dict(zip(names, drawn["at"], strict=True))
+    told = " ".join(text for text, *_ in drawn["lines"])
+    assert all(name in told for name in names)
+    for text, _, y in drawn["lines"]:
+        assert y < drawn["foot"]
+        if text in names:
+            assert min(place.values(), key=lambda line: abs(line - y + 4)) == place[text]
+        else:
+            assert all(f"{name} {names[name]}" in text for name in names if name in text)
+    assert small.evaluate(DRAWN, [[30, 30], horizontals, {"x": []}])["negative"] == 0  # a figure without height yet
+
+
+def test_the_name_of_a_spike_stands_beside_its_taller_neighbour(small):
+    drawn = small.evaluate(DRAWN, [[500, 250], [], {"x": [0.9, 0.899]}])
+    (_, first, above), (_, second, below) = drawn["spikes"]
+    assert above < below
+    assert first == pytest.approx(drawn["x"][0])
+    assert second < drawn["x"][1] - 8
+    assert small.locator("figure:has(#spectrum) h2 sup").inner_text() == "⊤"
 
 
 def test_new_fields_have_controls_and_a_missing_spectrum_its_reason(page):
@@ -519,12 +598,32 @@ def test_new_fields_have_controls_and_a_missing_spectrum_its_reason(page):
     expect(page.locator("#formulas section", has_text="Several steps")).to_contain_text("Stable")
     expect(page.locator("#test_error .stable")).to_be_attached()
     expect(page.locator("#sentence")).to_contain_text("Two steps of size")
-    expect(page.locator("#spectrum + .notice")).to_contain_text("This theory describes one gradient step")
+    expect(page.locator("#spectrum + .notice")).to_contain_text("the page does not draw the spectrum")
+    expect(page.locator("#vectors + .notice")).to_contain_text("the page does not draw the spectrum")
+    expect(page.locator("#vectors")).to_have_attribute("aria-label", re.compile("nothing is known of them$"))
+    assert page.locator("#vectors > g").evaluate("(e) => getComputedStyle(e).visibility") == "hidden"  # an old axis
     assert page.locator("#control-kappa").is_hidden()
     page.locator("#control-inputs").select_option("spiked")
     expect(page.locator("#control-kappa")).to_be_visible()
     page.locator("#control-directions").select_option("2")
     expect(page.locator("#control-mix")).to_be_visible()
+
+
+def test_formulas_of_isotropic_inputs_are_not_said_of_others(page):
+    page.goto("/?n=100&inputs=elliptic&steps=2&constant=0.5")
+    page.locator("#formulas section").first.wait_for(state="attached")
+    formulas = page.locator("#formulas")
+    expect(formulas.locator("section", has_text="The direction found")).to_contain_text("holds for inputs of identity")
+    expect(formulas).not_to_contain_text("E y²")
+    expect(formulas.locator("section", has_text="Several steps")).not_to_contain_text("/")
+    expect(page.locator("#neurons + .notice")).to_contain_text("holds for inputs of identity")
+    assert page.locator("#neurons .curve").count() == 0
+    page.goto("/?n=100&steps=2&constant=0.5")
+    settled(page)
+    expect(formulas).to_contain_text("E y²")
+    expect(formulas.locator("section", has_text="Several steps")).to_contain_text("/")
+    expect(page.locator("#neurons + .notice")).to_be_hidden()
+    assert page.locator("#neurons .curve").count() == 1  # before the steps
 
 
 def test_numbers_that_read_alike_are_not_said_to_differ(small):
@@ -542,6 +641,85 @@ def test_numbers_that_read_alike_are_not_said_to_differ(small):
     )
 
 
+def test_the_learned_shares_are_those_of_the_full_theory_in_every_place(strong):
+    """The quick ones are others here: 0.1 apart."""
+    words = strong.locator("#sentence").inner_text()
+    first, second = re.search(r"learned (\S+) % of degree 1 and (\S+) % of degree 2", words).groups()
+    told = f"{first} % of degree 1, {second} % of degree 2"
+    expect(strong.locator("#learned")).to_have_attribute(
+        "aria-label", f"Share of each degree learned against α: {told} at 0.36"
+    )
+    expect(strong.locator("#function")).to_have_attribute("aria-label", re.compile(f"learned of it: {told}$"))
+
+
+def test_a_share_that_is_not_known_is_not_said_to_be_0(small):
+    script = "async (here) => (await import('/static/figures.js')).sharesOf(here, ' at 0.3')"
+    assert small.evaluate(script, {"fraction": {"1": None, "2": -0.4}}) == ": −40 % of degree 2 at 0.3"
+    assert small.evaluate(script, {"fraction": {"1": None}}) == ""
+    script = "async (here) => (await import('/static/presets.js')).ANSWERS.shares(here)"
+    assert small.evaluate(script, {"fraction": {}}) == ""
+
+
+def test_formulas_say_what_holds_for_this_problem(small):
+    """Beyond α = 1/2, without a step, without a linear part, of a long teacher, of several directions."""
+    script = """async (changes) => {
+      const { formulas } = await import('/static/formulas.js');
+      const known = await (await fetch('/api/here?n=200&quality=quick')).json();
+      const values = { teacher: '0,1', noise: '0', exponent: '0.7', constant: '1', gradient: 'full' };
+      return changes.map((change) => {
+        const box = document.createElement('div');
+        box.innerHTML = formulas({ ...known, expansion: null, ...change }, values);
+        return [...box.children].map((card) => card.textContent);
+      });
+    }"""
+    square = {"window": None, "threshold": True, "activation": [0, 0, 1, 0, 0, 0, 0]}
+    changes = [{"window": None}, {"eta": 0}, square, {"teacher": [0, 1, 1, 1, 1, 1, 0]}, {"directions": 2}]
+    beyond, none, square, long, several = map(" ".join, small.evaluate(script, changes))
+    assert "α = 0.7 lies beyond every window." in beyond
+    assert "The windowNone: no step was taken." in none
+    assert "threshold" not in square
+    assert "How well a sum of spikes stands for F is not known here." in square
+    assert "H4+…" in long
+    assert "yₖ is the part of degree k of the labels" in several
+    assert all("…" not in text and "yₖ" not in text for text in (beyond, none, square))
+
+
+@pytest.mark.parametrize(
+    "ends", [[1.2e-8, 2.1e-8], [-2e-5, 8e-5], [1.082e10, 1.09e10], [0, 3e7], [-0.3, 0.6], [1e-12, 1e-12]]
+)
+def test_numbers_on_an_axis_tell_its_ticks_apart_and_have_room(small, ends):
+    script = """async ([low, high]) => {
+      const { draw, niceTicks } = await import('/static/chart.js');
+      const figure = document.body.appendChild(document.createElement('figure'));
+      const svg = document.createElementNS('http://www.w3.org/2000/svg', 'svg');
+      figure.append(Object.assign(svg, { size: [400, 260] }));
+      const y = niceTicks(low, high);
+      draw(svg, { x: { low: 0, high: 1, ticks: [], format: String, label: '' }, y, series: [] });
+      const out = [...svg.querySelectorAll('.tick-label')].map((t) => [t.textContent, t.getAttribute('x') - t.getComputedTextLength()]);
+      figure.remove();
+      return [y.ticks.length, out];
+    }"""
+    count, told = small.evaluate(script, ends)
+    assert len({text for text, _ in told}) == len(told) == count
+    assert all(left >= 0 for _, left in told)
+    assert any(0.99 < _number(text) / max(map(abs, ends)) < 1.5 for text, _ in told)
+
+
+def _number(text):
+    """7·10⁻⁹, −0.3, 10¹⁰."""
+    plain = str.maketrans("−⁻⁰¹²³⁴⁵⁶⁷⁸⁹", "--0123456789")
+    size, power = re.fullmatch(r"(?:(−?[\d.,]+)(?:·|$))?(?:10([⁻⁰-⁹¹²³]+))?", text).groups()
+    return float((size or "1").replace(",", "").translate(plain)) * 10.0 ** int((power or "0").translate(plain))
+
+
+def test_a_gain_of_nothing_is_not_said_to_be_a_loss(small):
+    """As the sentence above it."""
+    script = "async ([f, curves]) => (await import('/static/presets.js')).ANSWERS.gain(f, curves)"
+    before = {"before": {"test_error": 1.8660}}
+    assert small.evaluate(script, [{"test_error": 1.8675}, before]) == "Now the step leaves the test error at 1.87."
+    assert small.evaluate(script, [{"test_error": 1.95}, before]) == "Now the step loses 0.084: from 1.87 to 1.95."
+
+
 def test_what_only_the_full_theory_covers_is_not_said_to_have_none(page):
     """The readout fitted on the samples of the step: the quick theory has no number, and the full one is held back."""
     page.route(re.compile("quality=full"), lambda route: None)
@@ -550,6 +728,30 @@ def test_what_only_the_full_theory_covers_is_not_said_to_have_none(page):
         "The quick theory has no number for this problem; the full one is asked."
     )
     expect(page.locator("#quality")).to_have_text("…")
+
+
+def test_a_map_of_numbers_known_to_be_off_is_drawn_as_that(small):
+    script = """async (map) => {
+      const { mapFigure } = await import('/static/map.js');
+      const figure = document.body.appendChild(document.createElement('figure'));
+      const svg = document.createElementNS('http://www.w3.org/2000/svg', 'svg');
+      const list = document.createElement('ul');
+      figure.append(Object.assign(svg, { size: [400, 260], id: 'off' }), list);
+      mapFigure(svg, list, { map, alpha: 0.1, ridge: 1 });
+      figure.remove();
+      return [svg.getAttribute('aria-label'), svg.querySelectorAll('.cell-off').length, list.textContent];
+    }"""
+    off = {"alpha": [0, 0.5], "ridge": [0.1, 10], "test_error": [[1, 2], [3, 4]], "off": [[True] * 2] * 2, "best": None}
+    words, crossed, legend = small.evaluate(script, off)
+    assert words.endswith("every number is known to be off by more than 5 %")
+    assert (crossed, "least" in legend) == (4, False)
+
+
+def test_a_vector_of_degree_0_is_constant_or_unknown(small):
+    script = "async (found) => (await import('/static/network.js')).partsOf(found, 0)"
+    assert small.evaluate(script, {"degrees": [0], "overlaps": [[0.81, 0, 0.1]]}) == [pytest.approx(0.9), 0, 0]
+    assert small.evaluate(script, {"degrees": [0], "overlaps": [[0.3, 0, 0.1]]}) is None
+    assert small.evaluate(script, {"degrees": [], "overlaps": []}) is None
 
 
 def test_an_atlas_says_which_points_have_no_number(page):

@@ -69,8 +69,12 @@ def test_a_job_counts_the_stages_of_its_seeds():
 
 def test_parts_are_what_the_package_says(client):
     problem = read_problem(SMALL)
-    best = client.get("/api/panel/best", params=SMALL | {"over": "ridge"}).json()
-    assert best["test_error"] == pytest.approx(one.optimum(problem, ("ridge",)).test_error)
+    best, found = (
+        client.get("/api/panel/best", params=SMALL | {"over": "ridge"}).json(),
+        one.optimum(problem, ("ridge",)),
+    )
+    assert best["test_error"] == pytest.approx(found.test_error)
+    assert best["untrained"] == pytest.approx(found.prediction.untrained.test_error)
     point = client.get("/api/panel/point", params=SMALL | {"along": "N", "size": "80"}).json()
     assert point["test_error"] == pytest.approx(one.predict(problem.replace(N=80)).test_error)
     assert point["excess"] == pytest.approx(point["test_error"] - 0.25)
@@ -84,7 +88,9 @@ def test_parts_are_what_the_package_says(client):
     ("part", "options", "words"),
     [
         ("best", {"over": "lambda"}, "over must be some of"),
-        ("best", {}, "the question is not complete"),
+        ("best", {}, "the question is not complete: best needs over in the address"),
+        ("point", {"along": "n"}, "the question is not complete: point needs size in the address"),
+        ("cell", {"x": "1"}, "the question is not complete: cell needs plane and y in the address"),
         ("point", {"along": "m", "size": "9"}, "along must be"),
         ("point", {"along": "n", "size": "many"}, "size must be a number"),
         ("cell", {"plane": "n-d", "x": "1", "y": "1"}, "over must be one of"),

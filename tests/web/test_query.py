@@ -12,8 +12,9 @@ from onestride.cli import main
 from onestride.diagnosis import Finding
 from onestride.experiments.catalogue import QUESTIONS
 from onestride.theory.assumptions import failed_assumption
+from onestride.theory.quick import QUICK
 from onestride.web.app import STATIC
-from onestride.web.axes import _ends
+from onestride.web.axes import _ends, curve
 from onestride.web.presets import PRESETS
 from onestride.web.query import DEFAULTS, as_command, as_python, copies, in_reach, read_problem, write_query
 from onestride.web.why import _change
@@ -49,6 +50,10 @@ def test_what_the_page_has_no_control_for_is_not_in_reach():
     assert not in_reach(plain.replace(inputs=nearly))
 
 
+def test_neurons_are_counted_from_whole_inputs():
+    assert read_problem({"n": "101", "phi": "0.5", "psi": "0.02"}).N == 50 / 0.02
+
+
 def test_empty_address_is_the_default_problem():
     assert read_problem({}) == read_problem(DEFAULTS)
 
@@ -56,10 +61,12 @@ def test_empty_address_is_the_default_problem():
 @pytest.mark.parametrize(
     ("address", "words"),
     [
-        ({"n": "ten"}, "n must be a finite number"),
+        ({"n": "ten"}, "n must be a whole number, got"),
+        ({"n": "2,000"}, r"n must be a whole number without commas \(type 2000\), got '2,000'"),
+        ({"steps": "2,5"}, "steps must be a whole number, got '2,5'"),
         ({"n": "1.5"}, "n must be a whole number"),
         ({"n": "1e16"}, "n must be a whole number"),
-        ({"n": "nan"}, "n must be a finite number"),
+        ({"n": "nan"}, "n must be a whole number"),
         ({"phi": "0"}, "phi must be a number from 0.001 to 1000"),
         ({"psi": "inf"}, "psi must be a finite number"),
         ({"ridge": "0"}, "ridge must be a number from 1e-12"),
@@ -76,6 +83,7 @@ def test_empty_address_is_the_default_problem():
         ({"inputs": "cauchy"}, "inputs must be one of gaussian"),
         ({"inputs": "spiked", "n": "1e6"}, "inputs=spiked needs d from 2 to 20,000 on this page, got d = 500,000"),
         ({"inputs": "spiked", "overlap": "2"}, "overlap must be a number from 0 to 1"),
+        ({"n": "1e15", "phi": "1000", "psi": "0.001"}, r"needs n, d, N and n_step of at most 1e\+18, got n = 1"),
         ({"colour": "red"}, "'colour' is not a parameter"),
         ({"teacher": "0," * 400}, "at most 300 characters"),
     ],
@@ -121,6 +129,23 @@ def test_copied_python_builds_the_same_problem_and_prints_its_numbers(address):
     assert float(printed.getvalue().split()[0]) == pytest.approx(one.predict(problem, throw=False).test_error)
 
 
+@pytest.mark.parametrize(
+    ("address", "lines"),
+    [
+        ({"fresh": "false"}, 2),  # no theory of shares and spectrum
+        ({"steps": "2", "constant": "1000", "n": "50"}, 2),  # gradient descent diverges
+        ({"n": "10", "phi": "0.5"}, 2),
+        ({"steps": "2", "constant": "0.2"}, 3),
+        ({"inputs": "uniform"}, 4),
+    ],
+)
+def test_copied_python_asks_for_nothing_that_has_no_answer(address, lines):
+    printed = io.StringIO()
+    with contextlib.redirect_stdout(printed):
+        exec(as_python(read_problem({"n": "100"} | address)), {})
+    assert printed.getvalue().count("\n") == lines
+
+
 @pytest.mark.parametrize("address", [*ADDRESSES, SPIKED])
 def test_copied_toml_is_the_same_problem(address):
     problem = read_problem(address)
@@ -139,10 +164,19 @@ def test_copied_command_predicts_the_same(address, capsys):
     assert printed["test_error"] == one.predict(problem, throw=False).test_error
 
 
+def test_a_readout_fitted_on_the_samples_of_the_step_is_copied():
+    assert as_command(read_problem({"fresh": "false"})).endswith(" --no-fresh")
+
+
 def test_a_covariance_is_copied_by_its_spike_or_as_a_file():
     problem = read_problem(SPIKED)
     assert "inputs=one.Covariance.spiked(50, 20, 0.25)," in as_python(problem)
     assert as_command(problem).startswith("onestride predict --problem problem.toml")
+
+
+def test_presets_have_the_teacher_that_they_name():
+    (named,) = (p for p in PRESETS if "H₁ + H₂/√2" in p.name)
+    assert read_problem(named.query).teacher == pytest.approx((0, 1, 0.5**0.5))
 
 
 def test_every_experiment_has_a_preset():
@@ -176,6 +210,13 @@ def test_an_axis_ends_where_a_covariance_has_too_many_inputs(name, value):
     assert read_problem(query | {name: f"{end:.10g}"}).d == 20_000
     with pytest.raises(one.InputError, match="needs d from 2 to 20,000"):
         read_problem(query | {name: f"{1.2 * end:.10g}"})
+
+
+def test_an_axis_may_end_at_sizes_that_no_theory_computes_with():
+    found = curve({"n": "1e15", "phi": "1000", "psi": "2"}, "psi", QUICK)
+    assert found["test_error"][0] is None
+    assert found["test_error"][-1] > 0
+    assert "of at most 1e+18" in found["message"]
 
 
 @pytest.mark.parametrize(("cause", "better", "constant"), [("step-too-large", 2.0, "1"), ("step-too-small", 16.0, "8")])

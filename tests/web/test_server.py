@@ -9,7 +9,7 @@ import signal
 import socket
 import subprocess
 import sys
-from contextlib import closing
+from contextlib import closing, suppress
 from types import SimpleNamespace
 
 import httpx
@@ -21,6 +21,7 @@ import onestride as one
 from onestride.cli import main
 from onestride.store import Store
 from onestride.sweeps.rows import stored_rows
+from onestride.sweeps.task import Task, perform
 from onestride.theory import quick_curves
 from onestride.web import app as app_module
 from onestride.web import serve
@@ -76,7 +77,8 @@ def test_every_file_of_the_page_is_there_and_names_no_other_host(client):
 def test_quick_and_full_answers_have_the_page_s_numbers(client):
     quick = client.get("/api/curves", params=SMALL | {"quality": "quick"}).json()
     assert len(quick["x"]) == len(quick["test_error"])
-    here = client.get("/api/here", params=SMALL | {"quality": "full"}).json()
+    fast, here = (client.get("/api/here", params=SMALL | {"quality": quality}).json() for quality in ("quick", "full"))
+    assert (fast["quality"], here["quality"]) == ("quick", "full")
     assert here["test_error"] == pytest.approx(one.predict(read_problem(SMALL)).test_error)
 
 
@@ -86,6 +88,13 @@ def test_curve_along_another_axis_and_the_map_are_asked_for(client):
     assert found["test_error"] == sorted(found["test_error"])
     told = client.get("/api/map", params=SMALL | {"quality": "quick"}).json()
     assert told["best"]["test_error"] == min(v for row in told["test_error"] for v in row)
+    assert told["message"] == ""
+    nothing = client.get("/api/map", params=SMALL | {"quality": "quick", "fresh": "false"}).json()
+    assert nothing["message"].startswith(
+        "the readout is fitted on the samples of the step"
+    )  # `predict` has a number, the map has none
+    few = client.get("/api/map", params=SMALL | {"quality": "quick", "n": "30"}).json()
+    assert (few["best"], few["message"]) == (None, "")  # all are known to be off, which is no reason not to draw them
     refused = client.get("/api/curves", params=SMALL | {"axis": "seeds"})
     assert refused.status_code == 400
     assert refused.json()["error"].startswith("axis must be one of exponent, ridge, n")
@@ -263,6 +272,17 @@ def test_store_can_be_browsed_with_theory_beside_simulation(server, gate, client
     assert read_problem(row["query"]).n == 300
 
 
+def test_store_with_a_covariance_can_be_browsed(server, gate, client, tmp_path):
+    """It answered 500: a covariance is not JSON."""
+    problem = read_problem({"n": "20", "inputs": "spiked"})
+    with Store(tmp_path / "spiked", create=True) as results:
+        results.put(*perform(Task(problem, ((0.3, 0.1),), (0.1,), 0, "auto", 1)))
+    with server.using(tmp_path / "spiked", gate):
+        found = client.get("/api/store").json()
+    assert found["fixed"]["inputs"].startswith("Covariance(d = 10, ")
+    assert read_problem(found["rows"][0]["query"]) == problem
+
+
 def test_restarted_server_shows_what_was_finished(finished):
     again = Simulations(finished)
     assert again.points(read_problem(SMALL))["seeds"] == 3
@@ -415,6 +435,10 @@ def test_listening_everywhere_is_told(tmp_path, monkeypatch, host, words):
     assert words in said[-1]
     assert "at http://127.0.0.1:" in said[0]
     assert bound == ["127.0.0.1" if not words else "0.0.0.0"]
+    assert f"Simulations go to the folder {tmp_path}." in said[0]
+    (tmp_path / "file").touch()
+    serve.explore(tmp_path / "file" / "x", host=host, port=0, browser=False, say=said.append)
+    assert "file/x is no folder and cannot be one" in said[1 + bool(words)]
 
 
 # ---------------------------------------------------------------------- connections
@@ -435,8 +459,9 @@ def test_second_request_by_halves_is_closed(server, monkeypatch):
         half.request("GET", "/static/icon.svg")
         assert half.getresponse().read()
         monkeypatch.setattr(serve.Connection, "patience", 0.1)  # the first request has come whole, however slowly
-        half.sock.sendall(b"GET /static/icon.svg HT")
-        assert half.sock.recv(1) == b""
+        with suppress(ConnectionError):  # on a machine that stood still meanwhile uvicorn has closed it before
+            half.sock.sendall(b"GET /static/icon.svg HT")
+            assert half.sock.recv(1) == b""
 
 
 def test_body_that_does_not_come_is_answered(server, store, monkeypatch):
@@ -577,6 +602,37 @@ def test_dead_worker_is_replaced(monkeypatch):
             workers.close()
 
     assert run_async(scenario()) == 3
+
+
+def test_curves_are_the_same_for_every_exponent_and_maps_for_every_penalty_on_their_axes():
+    asked = []
+
+    async def compute(self, key):
+        asked.append((key[1].step.exponent, key[1].ridge))
+        return b"{}"
+
+    async def ask():
+        pool = type("Asked", (Workers,), {"_compute": compute})()
+        for task, exponent, ridge in (("curves", 0.4, 1), ("curves", -0.3, 1), ("map", 0.4, 1), ("map", 0.4, 20)):
+            await pool.theory(task, read_problem(SMALL).at(exponent=exponent, ridge=ridge), "quick")
+
+    run_async(ask())
+    assert asked == [(0.0, 1), (-0.3, 1), (0.0, 1e-4), (0.0, 20)]
+
+
+def test_answers_asked_for_last_are_kept(monkeypatch):
+    monkeypatch.setattr(workers_module, "KEPT", 2)
+
+    async def asked(self, *_):
+        return b"{}"
+
+    async def ask():
+        pool = type("Asked", (Workers,), {"_asked": asked})()
+        for n in ("100", "200", "100", "300"):
+            await pool.theory("here", read_problem(SMALL | {"n": n}), "quick")
+        return [key[1].n for key in pool._kept]
+
+    assert run_async(ask()) == [100, 300]
 
 
 def test_parts_of_an_answer_are_one_table_unless_one_of_them_failed():

@@ -24,6 +24,7 @@ from onestride.cli.show import (
     subscript,
     table,
 )
+from onestride.cli.spelling import console
 from onestride.cli.sweeps import store_app, sweep_app
 from onestride.cli.terminal import sentences
 
@@ -274,4 +275,4 @@ app.command(store_app)
 def main(arguments: list[str] | None = None) -> None:
     """Run the command line; every error is one sentence and exit code 2."""
     with sentences(), silent():  # the commands have bars of their own
-        app(arguments, exit_on_error=False, print_error=False)
+        app(arguments, console=console(), exit_on_error=False, print_error=False)

@@ -75,8 +75,9 @@ def _export(path: Path, address: str) -> None:
 
     require("starlette", "uvicorn", "matplotlib", extra="explore", what="the explorer")
     from onestride.web.export import export
+    from onestride.web.query import once
 
-    query = dict(parse_qsl(address.partition("#")[0].rpartition("?")[2], keep_blank_values=True))
+    query = once(parse_qsl(address.partition("#")[0].rpartition("?")[2], keep_blank_values=True))
 
     def tell(done: int, total: int) -> None:
         print(f"\r{done} of {total} parts", end="" if done < total else "\n", flush=True)

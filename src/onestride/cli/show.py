@@ -7,6 +7,8 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
+from onestride.cli.spelling import console, knows_all
+
 if TYPE_CHECKING:
     from onestride.comparison import Comparison
     from onestride.result import Prediction, Simulation
@@ -17,16 +19,13 @@ def emit(data: Any, as_json: bool) -> bool:
     if as_json:
         from onestride.result import json_text
 
-        knows_all = (getattr(sys.stdout, "encoding", None) or "utf-8").lower().startswith("utf")
-        print(json_text(data, ascii_only=not knows_all))
+        print(json_text(data, ascii_only=not knows_all()))
     return as_json
 
 
 def say(item: Any) -> None:
     """Print words or a table."""
-    from rich.console import Console
-
-    Console(highlight=False, markup=False).print(item)
+    console(highlight=False, markup=False).print(item)
 
 
 def table(*columns: str, rows: Iterable[Iterable[str]] = ()) -> Any:

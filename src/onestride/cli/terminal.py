@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import codecs
 import os
+import re
 import sys
-import unicodedata
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import NoReturn
@@ -13,15 +13,10 @@ from typing import NoReturn
 from cyclopts import CycloptsError, UnusedCliTokensError
 
 from onestride._errors import InputError
+from onestride.cli.spelling import spelled
 
 INTERRUPTED = 130
 CLOSED = 141  # what a shell calls a program whose reader went away
-
-SPELLED = {"α": "alpha", "β": "beta", "γ": "gamma", "ε": "epsilon", "ζ": "zeta", "η": "eta", "λ": "lambda", "μ": "mu"}
-SPELLED |= {"ρ": "rho", "σ": "sigma", "τ": "tau", "φ": "phi", "ψ": "psi", "ℓ": "l", "−": "-", "–": "-", "—": "-"}
-SPELLED |= {"±": "+/-", "·": "*", "×": "x", "√": "sqrt", "≤": "<=", "≥": ">=", "≈": "~", "∝": "~", "≠": "!=", "→": "->"}
-SPELLED |= {"⋆": "*", "‖": "||", "∞": "inf", "‘": "'", "’": "'", "“": '"', "”": '"', "Σ": "sum", "⁻": "-"}
-SPELLED |= dict.fromkeys("─━═╌", "-") | dict.fromkeys("│┃║", "|") | dict.fromkeys("╭╮╰╯┌┐└┘├┤┬┴┼╇╈┏┓┗┛┡┩", "+")
 
 
 @contextmanager
@@ -58,6 +53,7 @@ def sentences() -> Iterator[None]:
 
 
 def _stop(sentence: str, code: int) -> NoReturn:
+    sentence = re.sub(r"(?:\\udc[89a-f][0-9a-f])+", _as_typed, sentence)
     with suppress(OSError):
         print(f"onestride: {sentence}", file=sys.stderr, flush=True)
     for stream in (sys.stdout, sys.stderr):
@@ -66,6 +62,11 @@ def _stop(sentence: str, code: int) -> NoReturn:
         except OSError:  # what is left in it cannot be written, so do not try again when the program ends
             _close(stream)
     raise SystemExit(code)
+
+
+def _as_typed(quoted: re.Match[str]) -> str:
+    """Letters of an argument that Python, told of no letters but ASCII, kept byte by byte."""
+    return bytes.fromhex(quoted[0].replace(r"\udc", "")).decode("utf-8", "replace")
 
 
 def _close(stream: object) -> None:
@@ -78,6 +79,9 @@ def _close(stream: object) -> None:
 
 def _open_streams() -> None:
     """Letters that a stream does not know are spelled out, and a stream that is closed leads nowhere."""
+    while (nowhere := os.open(os.devnull, os.O_RDWR)) < 3:  # else words would go into the next file, a journal
+        os.set_inheritable(nowhere, True)
+    os.close(nowhere)
     codecs.register_error("onestride.spell", _spell)
     for name in ("stdout", "stderr"):
         stream = getattr(sys, name)
@@ -90,10 +94,5 @@ def _open_streams() -> None:
 def _spell(error: UnicodeError) -> tuple[str, int]:
     if not isinstance(error, UnicodeEncodeError):
         raise error
-    return "".join(map(_ascii, error.object[error.start : error.end])), error.end
-
-
-def _ascii(letter: str) -> str:
-    if unicodedata.combining(letter):
-        return ""
-    return SPELLED.get(letter) or unicodedata.normalize("NFKD", letter).encode("ascii", "ignore").decode() or "?"
+    before = error.object[max(error.start - 1, 0) : error.start]
+    return spelled(before + error.object[error.start :], error.encoding)[len(before) :], len(error.object)

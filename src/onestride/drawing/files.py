@@ -112,9 +112,9 @@ def save(panels: Sequence[Panel], stem: str | Path, *, columns: int = 2, title: 
     ...     sorted(path.suffix for path in Path(folder).iterdir())
     ['.csv', '.pdf', '.png']
     """
-    import matplotlib
-
     figure, stem = _laid_out(panels, columns, title), Path(stem)
+    import matplotlib  # after `draw` has said what is missing
+
     stem.with_suffix(".csv").write_text(to_csv(panels), encoding="utf-8")
     for suffix in (".pdf", ".png"):
         metadata = {"CreationDate": None} if suffix == ".pdf" else None  # the same numbers give the same file
@@ -134,9 +134,9 @@ def to_svg(panels: Sequence[Panel], *, columns: int = 2, title: str = "") -> str
 
 def _laid_out(panels: Sequence[Panel], columns: int, title: str) -> Figure:
     """The figure with every part in its place, once for all the files: finding the places takes most of the time."""
-    import matplotlib
-
     figure = draw(panels, columns=columns, title=title)
+    import matplotlib  # after `draw` has said what is missing
+
     with matplotlib.rc_context(STYLE):
         figure.draw_without_rendering()
         figure.set_layout_engine("none")

@@ -26,8 +26,13 @@ class Categories:
     gaps: set[int] = field(default_factory=set)
 
     def coded(self, X: Any) -> Any:
-        """X with every level replaced by its number, NaN for what is missing or unknown; X itself without categories."""
+        """X with every level replaced by its number, NaN for what is missing or unknown; X itself without categories, or
+        where it lacks columns, which scikit-learn then says.
+        """
         if not self.levels:
+            return X
+        shape = _shape(X)
+        if len(shape) != 2 or shape[1] <= max(self.levels):
             return X
         if not _is_frame(X):
             table = np.asarray(X)
@@ -97,7 +102,7 @@ def read_categories(X: Any, wanted: Any) -> Categories:
 
 def _columns(X: Any, wanted: Any, frame: bool) -> list[int]:
     """Numbers of the columns that a list of names or numbers, or a mask, means."""
-    shape = getattr(X, "shape", None) or np.shape(X)
+    shape = _shape(X)
     d = shape[1] if len(shape) == 2 else 0
     asked = np.atleast_1d(np.asarray(wanted))
     allowed = f"'from_dtype', None, or names, numbers below {d} or a mask of columns"
@@ -139,6 +144,10 @@ def _same(entry: Any) -> bool:
         return bool(entry == entry)
     except TypeError:  # pandas' NA does not say whether it equals itself
         return False
+
+
+def _shape(X: Any) -> tuple[int, ...]:
+    return getattr(X, "shape", None) or np.shape(X)
 
 
 def _is_frame(X: Any) -> bool:

@@ -18,6 +18,7 @@ from onestride._numerics import Array
 from onestride.estimator._judge import EFFORTS
 from onestride.estimator._layer import Recipe
 from onestride.functions import activation
+from onestride.theory.assumptions import beyond
 
 GRADIENTS = ("auto", "shared", "neurons", "full", "diagonal")
 FIRST_LAYERS = ("auto", "dense", "ranks", "sparse", "landmarks")
@@ -84,7 +85,11 @@ def _activation(spec: Any) -> Any:
             spec = tuple(float(c) for c in spec)
         except (TypeError, ValueError, OverflowError):
             raise InputError(f"activation must be a name or a list of Hermite coefficients, got {spec!r}") from None
-    activation(spec)  # pyright: ignore[reportArgumentType]
+    sigma = activation(spec, centred=False)  # pyright: ignore[reportArgumentType]
+    with np.errstate(all="ignore"):
+        reason = beyond({"E σ²": sigma.second_moment})
+    if reason is not None:
+        raise InputError(f"activation {reason}")
     return spec
 
 
@@ -107,6 +112,18 @@ def read_weights(sample_weight: ArrayLike | None, X: Array) -> Array:
     if weights.max() > _LARGEST_WEIGHT / len(weights):
         raise InputError(f"sample_weight must add up to at most {_LARGEST_WEIGHT:g}, got an entry of {weights.max():g}")
     return weights
+
+
+def by_row(weights: Array, alphas: Array, ours: bool) -> tuple[Array, Array, Array, int]:
+    """Weights in units of a power of two near their mean; the penalties, the same in these units, and its exponent.
+
+    Penalties that are `ours` suit weights of any size; those that somebody gave are meant beside the weights as they were given.
+    """
+    unit = int(np.round(np.log2(weights.mean())))
+    with np.errstate(over="ignore", under="ignore"):
+        given = np.ldexp(alphas, unit) if ours else alphas
+        beside = alphas if ours else np.clip(np.ldexp(alphas, -unit), 1e-300, 1e200)
+    return np.ldexp(weights, -unit), given, beside, unit
 
 
 def finite(values: Array, kind: str) -> Array:

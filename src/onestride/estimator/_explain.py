@@ -28,6 +28,7 @@ LEADING = 5  # eigenvalues of the features that are reported
 HEAVY = 30.0  # kurtosis of a column from which a few rows carry the fit
 _FEW = 200  # rows
 _LITTLE = 0.02  # shares of the target's variance below this count as none
+_TOLD = 0.001  # changes of an error below this share of it are not told in figures
 
 
 @dataclass(frozen=True)
@@ -145,7 +146,7 @@ class Explanation(Result):
             "held-out error": ", ".join(f"{e:.4g} at step {s:g}" for s, e in steps),
             "leave-one-out error": f"{f.untrained_left_out:.4g} without a step"
             + (f", {f.left_out:.4g} with it (optimistic)" if f.step_size else ""),
-            "linear regression": f"explains {f.linear_share:.1%}; signal to noise {f.signal_to_noise:.3g}",
+            "linear regression": f"{_explains(f.linear_share)}; signal to noise {f.signal_to_noise:.3g}",
             "effective dimension": f"{f.effective_dimension:.1f} of {f.inputs} inputs; {f.rows} distinct rows",
             "learned direction": f"{profile}; up to ±{f.hermite_null[0]:.3f} where there is nothing",
             "feature spectrum": f"leading {before} without a step",
@@ -339,11 +340,21 @@ def _verdict(f: Facts) -> tuple[bool | None, str]:
         return None, "No step was taken: none was asked for, or there are too few distinct rows to judge one."
     i = h.steps.index(f.step_size) if f.step_size else int(np.argmin(h.errors[1:])) + 1
     whole = h.errors[0] or 1.0  # 0 when random features are perfect
-    change = f"{abs(h.gain[i]) / whole:.1%} (± {h.stderr[i] / whole:.1%})"
+    gain, change = h.gain[i] / whole, f"{_told(abs(h.gain[i]) / whole)} (± {_told(h.stderr[i] / whole)})"
     if f.step_size:
         return True, f"One step helps: a step of relative size {f.step_size:g} lowers the held-out error by {change}."
-    direction = "lowers" if h.gain[i] > 0 else "raises"
+    direction = "changes" if abs(gain) < _TOLD else "lowers" if gain > 0 else "raises"
     return False, f"One step does not help: the best one {direction} the held-out error by {change}, so none was taken."
+
+
+def _told(share: float) -> str:
+    return f"{share:.1%}" if share >= _TOLD else "less than 0.1%"
+
+
+def _explains(share: float) -> str:
+    """Nothing where left-out rows are predicted worse than by the mean."""
+    told = f"{round(share, 3) + 0.0:.1%}"
+    return f"explains nothing (its leave-one-out R² is {told})" if share < -0.0005 else f"explains {told}"
 
 
 def _reasons(f: Facts, helps: bool | None) -> tuple[str, ...]:
@@ -363,12 +374,12 @@ def _reasons(f: Facts, helps: bool | None) -> tuple[str, ...]:
         said.append(
             "Held-out rows asked for landmarks, a Gaussian kernel at training rows under the learned map, in place of neurons."
         )
-    linear, features = f"linear regression explains {f.linear_share:.1%}", f"{1 - f.untrained_left_out:.1%}"
+    linear, features = f"linear regression {_explains(f.linear_share)}", f"{1 - f.untrained_left_out:.1%}"
     if f.linear_share < _LITTLE:
         follows = "; what helps is the step of the fitted network, which follows the nonlinear part." if helps else "."
         said.append(
-            f"No linear signal: linear regression explains {max(f.linear_share, 0):.1%} of the target. The literal first "
-            f"step of an untrained network follows the linear part alone and has nothing to follow here{follows}"
+            f"No linear signal: {linear}. The literal first step of an untrained network follows the linear part alone "
+            f"and has nothing to follow here{follows}"
         )
     if f.untrained_left_out > 0.9:
         said.append(f"Little to learn: random features leave {f.untrained_left_out:.0%} of the variance unexplained.")
@@ -382,6 +393,6 @@ def _reasons(f: Facts, helps: bool | None) -> tuple[str, ...]:
         left = f"{f.spikes} eigenvalue{'s' if f.spikes > 1 else ''} of the features left the spectrum they had without a step"
         said.append(f"{left}: the features turned towards that many directions.")
     if helps is False and not said:
-        known = f"Random features already explain {features} (leave-one-out), linear regression {f.linear_share:.1%}"
+        known = f"Random features already explain {features} (leave-one-out), {linear}"
         said.append(f"{known}; re-weighting the inputs adds nothing that held-out rows can see.")
     return tuple(said)

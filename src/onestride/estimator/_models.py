@@ -22,7 +22,7 @@ from onestride._backend.threads import by_rows, cores
 from onestride._errors import InputError
 from onestride._numerics import Array
 from onestride.estimator._categories import read_categories
-from onestride.estimator._checks import as_numpy, finite, read_recipe, read_weights
+from onestride.estimator._checks import as_numpy, by_row, finite, read_recipe, read_weights
 from onestride.estimator._explain import Explanation, explain_fit, measurable
 from onestride.estimator._judge import EFFORTS
 from onestride.estimator._large import LEFT_OUT_ROWS, PART_ROWS, tiled_outputs
@@ -87,26 +87,22 @@ class _OneStep(BaseEstimator):
             X, np.ldexp(Y, -unit), weights, self._categories, bool(self.whiten), bool(self.robust), ranks, seed
         )
         self._require_memory(Z, recipe)
+        weights, penalties, alphas, self._unit = by_row(weights, recipe.alphas, self.alphas is None)
         mean, scale = location_and_scale(Y, weights)
         Y = (Y - mean) / scale
         self._target_mean = np.ldexp(mean, unit)
         self._target_scale = np.where(np.isfinite(scale), np.ldexp(scale, unit), 1.0)
-        fit = fit_network(
-            Z,
-            Y,
-            weights,
-            replace(recipe, ranks=ranks),
-            np.random.default_rng(seed),
-            EFFORTS[self.effort],
-            Progress(bool(self.verbose)),
-        )
+        recipe = replace(recipe, ranks=ranks, alphas=alphas)
+        generator, progress = np.random.default_rng(seed), Progress(bool(self.verbose))
+        fit = fit_network(Z, Y, weights, recipe, generator, EFFORTS[self.effort], progress)
         self._layer, self._readout, self.first_layer_ = fit.trained.layer, fit.trained.readout, fit.base.name
         if not fit.base.ranked:
             self._inputs = replace(self._inputs, ranks=None)
         Y, holds = fit.targets, recipe.pull and len(fit.targets) >= ENOUGH_FOR_A_RANGE
         self._range = TargetRange(Y.min(axis=0), Y.max(axis=0)) if holds else None
         self._measurable = measurable(fit, len(Y), recipe)
-        self.step_size_, self.alpha_, self.input_scale_ = fit.step, fit.trained.alpha, fit.scale
+        self.step_size_, self.input_scale_ = fit.step, fit.scale
+        self.alpha_ = float(penalties[np.searchsorted(recipe.alphas, fit.trained.alpha)])
         self.gradient_, self.steps_ = (fit.move.kind, fit.move.repeats) if fit.step else ("none", 0)
         self.held_out_, self.n_outlying_targets_ = fit.held_out, int(fit.outlying.sum())
         owners = self._categories.owners(X.shape[1])
@@ -218,7 +214,7 @@ class OneStepRegressor(RegressorMixin, _OneStep):
     input_scale
         Length of the rows of W₀, in units of 1/standard deviation of an input. ``"auto"``: 1/4, 1/2, 1, 2 or 4.
     alphas
-        Penalties to choose from; 31 from 10⁻⁹ to 10⁶ when None.
+        Penalties to choose from; 31 from 10⁻⁹ to 10⁶ times the mean weight of a distinct row, to a power of two, when None.
     skip
         Let the readout see the inputs too, as a linear skip connection.
     whiten
@@ -318,7 +314,8 @@ class OneStepClassifier(ClassifierMixin, _OneStep):
         targets = (Y * self._target_scale + self._target_mean + 1) / 2
         shares = np.hstack([1 - targets, targets]) if self.classes_.size == 2 else targets
         generator = np.random.default_rng(self._seed + 1)
-        self._logistic, self.logistic_alpha_ = fit_logistic(fit.trained.path, np.clip(shares, 0.0, 1.0), generator)
+        self._logistic, alpha = fit_logistic(fit.trained.path, np.clip(shares, 0.0, 1.0), generator)
+        self.logistic_alpha_ = float(np.ldexp(alpha, self._unit))
         return self
 
     def _logits(self, X: Any) -> Array:

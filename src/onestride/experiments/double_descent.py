@@ -150,9 +150,12 @@ def words(small: Sequence[Peak], large: Sequence[Peak]) -> str:
     placed = [p.outcome is Agreement.AGREES and 0.7 <= p.position <= 1.45 for p in small]
     if all(placed) and all(p.outcome is Agreement.DIFFERS for p in large):
         return HOLDS
-    if unclear:
-        return f"{UNDECIDED}: {seeds_words(unclear)}"
-    return PARTLY if any(placed) else FAILS
+    wrong = any(p.outcome is not Agreement.UNDECIDED and not at for p, at in zip(small, placed, strict=True))
+    wrong |= any(p.outcome is Agreement.AGREES for p in large)
+    seeds = f"{UNDECIDED}: {seeds_words(unclear)}" if unclear else ""
+    if not wrong:
+        return seeds
+    return f"{PARTLY if any(placed) else FAILS}{seeds and f'; other peaks are {seeds}'}"
 
 
 def _best_width(data: Widths) -> str:

@@ -109,13 +109,14 @@ def judge(data: Gaps) -> Judgement:
     model, quantity = steep = max(fits, key=lambda key: abs(fits[key].slope / fits[key].slope_error))
     rows = [_row(key, n, values[i]) for i, n in enumerate(data.ns) for key, values in data.gaps.items()]
     without, step, spike = (data.gaps[k][0] for k in ((PLAIN, "test error"), (STEPPED, "test error"), (STEPPED, SPIKE)))
+    worst = min(f.p for f in fits.values())
     return Judgement(
         words=words(zero),
         finding=(
             f"Intercepts of a straight line in 1/n through n = {', '.join(map(str, data.ns))}: "
             + "; ".join(f"{q}, {m}: {f.intercept:+.2%} ± {f.error:.2%}" for (m, q), f in fits.items())
             + f". Those that are 0 within {ERROR_TOLERANCE:.0%}: {tally(list(zero.values()))}. The smallest probability of a "
-            f"worse χ² is {min(f.p for f in fits.values()):.2f}. The clearest slope is that of the {quantity} ({model}), "
+            f"worse χ² is {'below 0.01' if worst < 0.01 else f'{worst:.2f}'}. The clearest slope is that of the {quantity} ({model}), "
             f"({fits[steep].slope:+.2f} ± {fits[steep].slope_error:.2f})/n.{marks(*data.theory)}"
         ),
         surprise=(

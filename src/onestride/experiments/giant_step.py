@@ -175,7 +175,8 @@ def words(far: Check, near: Check, better: Sequence[Estimate]) -> str:
     than = {Agreement.AGREES: "is better", Agreement.DIFFERS: "is not better", Agreement.UNDECIDED: f"is {UNDECIDED}"}
     readout = f"{than[richer]} at the largest c{' but worse at smaller ones' if poorer else ''}"
     unclear = [c for c in (far, near, above[-1]) if c.outcome is Agreement.UNDECIDED]
-    start = PARTLY if far.agrees or richer is Agreement.AGREES else UNDECIDED if unclear else FAILS
+    wrong = far.differs or richer is Agreement.DIFFERS
+    start = PARTLY if far.agrees or richer is Agreement.AGREES else FAILS if wrong else UNDECIDED
     seeds = f" ({seeds_words(unclear)})" if unclear else ""
     return f"{start}: the fixed point is {fixed}, the Gaussian readout {readout}{seeds}"
 

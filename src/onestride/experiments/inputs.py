@@ -13,6 +13,7 @@ import numpy as np
 from onestride._backend import HOST, Backend, choose, stream
 from onestride._numerics import Array
 from onestride.comparison import ERROR_TOLERANCE, Agreement, Check, Pair, agree, check, together
+from onestride.estimate import label_skewness
 from onestride.experiments.kit import EXPONENT, problem_at, row_of, sideways
 from onestride.experiments.outcome import Figure, Judgement, Progress
 from onestride.experiments.probes import ridge_risk
@@ -102,7 +103,8 @@ def judge(data: Data) -> Judgement:
     rows, gaps = [], []
     for law, errors in data.errors.items():
         theory = np.interp(EXPONENTS, data.theory(law).exponents, data.theory(law).test_error[:, 0])
-        pairs = [agree(float(theory[i]), errors[i], among=among) for i in range(among)]
+        tails = label_skewness(data.theory(law).problem)
+        pairs = [agree(float(theory[i]), errors[i], among=among, skewness=tails) for i in range(among)]
         checks[law] = pairs
         rows += [_row(pair, inputs=law, alpha=alpha) for pair, alpha in zip(pairs, EXPONENTS, strict=True)]
         worst = max(pairs, key=lambda pair: abs(pair.measured / pair.predicted - 1))

@@ -10,12 +10,12 @@ import numpy as np
 
 from onestride._backend import Backend, choose
 from onestride._numerics import Array
-from onestride.comparison import ERROR_TOLERANCE, Agreement, Check, Pair, check, seeds_words, together
+from onestride.comparison import ERROR_TOLERANCE, Agreement, Check, Pair, check, together
 from onestride.experiments.followed import TheoryPath, theory_path
 from onestride.experiments.kit import QUADRATIC, pm, points, row_of, rows_along
 from onestride.experiments.outcome import Figure, Judgement, Progress
 from onestride.experiments.probes import best_risk, found, over_seeds, steps_problem
-from onestride.experiments.verdict import UNDECIDED, beside_theory, of_claims, tally, worded
+from onestride.experiments.verdict import beside_theory, decide_each, of_claims, tally, worded
 from onestride.plot import Panel
 from onestride.problem import Problem
 from onestride.result import Estimate
@@ -150,10 +150,9 @@ def _theory_words(path: Path) -> str:
 
 def _words(one_only: list[Check], climbed: list[Check]) -> str:
     """Two claims: one step finds a single direction, more steps climb every stair."""
-    outcomes = [together(one_only), together(climbed)]
-    if Agreement.UNDECIDED in outcomes:
-        return f"{UNDECIDED}: {seeds_words([*one_only, *climbed])}"
-    return of_claims(outcomes)
+    claims = {"one direction after one step": one_only, "every stair after several": climbed}
+    outcomes = [together(found) for found in claims.values()]
+    return decide_each(claims) if Agreement.UNDECIDED in outcomes else of_claims(outcomes)
 
 
 def _reached(shares: Array) -> str:

@@ -13,6 +13,7 @@ from onestride.functions import InputError
 from onestride.plot import Panel
 from onestride.result import Result, plain
 from onestride.shown import Variables
+from onestride.simulation.arguments import seed_tuple
 
 Progress = Callable[[float], None]  # told how much is done, from 0 to 1
 
@@ -47,6 +48,7 @@ class Settings:
             raise InputError(f"size must be one of {', '.join(SIZE_NAMES)}, got {self.size!r}")
         if self.seeds is not None and self.seeds < 2:
             raise InputError(f"seeds must be 2 or more to give an error bar, got {self.seeds}")
+        seed_tuple(1 if self.seeds is None else self.seeds)  # says that they are too many before the work
         require_device(self.device)
 
     def of(self, sizes: Mapping[str, tuple[Any, Any, Any]]) -> SimpleNamespace:

@@ -153,12 +153,14 @@ def words(ridges: Sequence[Sequence[tuple[float, float]]], gains: Sequence[Estim
             stays.append(Check(float(np.log(place / first[0])), noise, seeds, -np.log(MOVED), np.log(MOVED), count))
     moved = [c.mean for c in stays if c.differs]
     unclear = [c for c in (*lower, *stays) if c.outcome is Agreement.UNDECIDED]
-    if together(lower) is Agreement.UNDECIDED or (unclear and not moved):
+    if unclear and not moved:
         return f"{UNDECIDED}: {seeds_words(unclear)}"
     if not moved:
         return f"{HOLDS} within a factor {MOVED:g}"
-    largest = float(np.exp(max(moved, key=abs)))
-    return f"{PARTLY}: tuning does not replace the step, but the best penalty changes, by up to a factor {largest:.1f}"
+    changes = f"the best penalty changes, by up to a factor {float(np.exp(max(moved, key=abs))):.1f}"
+    if together(lower) is Agreement.UNDECIDED:
+        return f"{FAILS}: {changes}; {UNDECIDED} whether tuning replaces the step: {seeds_words(lower)}"
+    return f"{PARTLY}: tuning does not replace the step, but {changes}"
 
 
 def _finding(n: int, rows: list[dict[str, Any]], agreement: str) -> str:

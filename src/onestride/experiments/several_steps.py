@@ -196,9 +196,12 @@ def _words(states: dict[tuple[int, str], tuple[Agreement, list[Check]]]) -> str:
     rest = [name for name, state in claims.items() if state is Agreement.UNDECIDED]
     if not rest:
         return of_claims(list(claims.values()))
-    known = [f"; {name} {spoken(state, HOLDS, FAILS, '')}" for name, state in claims.items() if name not in rest]
     seeds = seeds_words(c for _, checks in states.values() for c in checks)
-    return f"{UNDECIDED} whether {' and '.join(rest)} ({seeds}){''.join(known)}"
+    unclear = f"{UNDECIDED} whether {' and '.join(rest)} ({seeds})"
+    known = {state: name for name, state in claims.items()}
+    if Agreement.DIFFERS in known:
+        return f"{FAILS}: not that {known[Agreement.DIFFERS]}; {unclear}"
+    return f"{unclear}; {known[Agreement.AGREES]} {HOLDS}" if Agreement.AGREES in known else unclear
 
 
 def _listed(names: Sequence[object], between: str = " and ") -> str:

@@ -36,7 +36,9 @@ def seed_tuple(seeds: int | Iterable[int]) -> tuple[int, ...]:
         raise InputError(f"seeds: there must be at most {MOST_SEEDS:,}, got {seeds!r:.40}")
     distinct = len(set(numbers)) == len(numbers) and numbers == given
     if isinstance(seeds, bool) or not numbers or min(numbers) < 0 or max(numbers) >= 2**63 or not distinct:
-        raise InputError(f"seeds must be a whole number above 0 or a list of distinct ones, got {seeds!r:.80}")
+        raise InputError(
+            f"seeds must be a whole number above 0 or a list of distinct ones from 0 to 2^63 − 1, got {seeds!r:.80}"
+        )
     return numbers
 
 

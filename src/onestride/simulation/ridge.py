@@ -40,8 +40,9 @@ def fit_rows(B: Rows, y: DeviceArray, ridges: Float[Array, "penalties"], *, dual
     try:
         if dual:
             alpha, coefficients = solve_shifted(B, y, n * lam)
-            along, size = backend.get(y @ alpha), backend.get(xp.sum(alpha * alpha, axis=0))
-            return RidgePath(coefficients, lam * along, lam**2 * n * size)
+            unit, along = _unit(n * lam), backend.get(y @ alpha)
+            size = backend.get(xp.sum((alpha * backend.put(unit)) ** 2, axis=0))
+            return RidgePath(coefficients, lam * along, lam / unit * (n * lam / unit) * size)
         moments = backend.zeros(B.width)
         for rows, tile in B:
             moments += tile.T @ y[rows]
@@ -49,6 +50,11 @@ def fit_rows(B: Rows, y: DeviceArray, ridges: Float[Array, "penalties"], *, dual
     except np.linalg.LinAlgError:
         return _from_svd(B, y, lam, dual=dual)
     return _with_losses(coefficients, fitted, y, lam, backend)
+
+
+def _unit(shifts: Float[Array, "penalties"]) -> Float[Array, "penalties"]:
+    """Factors that keep the square of α from being 0 at enormous penalties."""
+    return np.where(shifts > 1e10, shifts, 1.0)
 
 
 def _from_svd(B: Rows, y: DeviceArray, ridges: Float[Array, "penalties"], *, dual: bool) -> RidgePath:
@@ -110,7 +116,10 @@ def fit_split(B: Rows, g: DeviceArray, U: DeviceArray, ridges: Float[Array, "pen
         if dual:
             found = solve_twice(B, Y, shifts)
             each, labels = sets(found.x, lam.size), sets(Y, 1)
-            loss, mse = products(labels, each, backend) * lam, products(each, each, backend) * (lam * shifts)
+            unit = _unit(shifts)
+            sized = [part * backend.put(unit) for part in each]
+            loss = products(labels, each, backend) * lam
+            mse = products(sized, sized, backend) * (lam / unit * (shifts / unit))
             lengths = products(labels, labels, backend)[..., 2:, :] / n
             return joined(found.image, found.again_image, loss, mse, lengths, shifts, backend)
         moments = backend.zeros(*B.stack, B.width, Y.shape[-1])

@@ -147,6 +147,8 @@ def simulate_grid(
         loss, mse, test = estimates(drawn, np.zeros(alphas.size, int))
         before = Simulation(problem, seed_list, loss, mse, test)
     loss, mse, test = estimates(drawn, which[-alphas.size :])
+    if not np.isfinite([np.square(e.values) for e in (loss, mse, test)]).all():
+        raise OverflowError
     return Simulation(problem, seed_list, loss, mse, test, before, alphas, lams, check)
 
 

@@ -55,6 +55,8 @@ _VALUES = (
 class MeasuredSpectrum(Result):
     """The spectrum of FFᵀ/n; the names of `theory.spectrum.Spectrum`, each an `Estimate` with seeds on the first axis.
 
+    β is Xᵀr/n of the step; after several steps (W − W₀)ᵀa, along which they have moved the neurons together.
+
     eigenvalues, untrained_eigenvalues
         All min(n, N) eigenvalues of FFᵀ/n and of F₀F₀ᵀ/n on the same draw, increasing; without a full decomposition
         only the leading ones, and the largest of F₀F₀ᵀ/n.
@@ -140,8 +142,8 @@ def measure_spectrum(
 ) -> MeasuredSpectrum:
     """Measure the spectrum of FFᵀ/n and the overlaps of its `count` leading left singular vectors.
 
-    Draws are those of `simulate`, seed by seed; β is that of the first step, β⋆ the teacher's first direction. The features are those of the
-    ridge regression: F = σ(X̃Wᵀ) on fresh X̃.
+    Draws are those of `simulate`, seed by seed; β is the learned direction (`MeasuredSpectrum`), β⋆ the teacher's first. The features are those
+    of the ridge regression: F = σ(X̃Wᵀ) on fresh X̃.
 
     full
         False: only the leading eigenvalues, from a few dozen products with F instead of a whole decomposition.
@@ -200,32 +202,41 @@ def _one_seed(
     beta_star = draw_teacher(problem, seed)
     network = draw_network(problem, seed)
     step = step_gradient(problem, network, seed, backend)
-    beta = step.beta / (np.linalg.norm(step.beta) or 1.0)  # labels that are all 0 have no direction
     untrained, *trained = drawn_weights(problems, network, seed, backend, step)
     X = draw_batch(problem, seed, ridge_roles(problem)[0], None, n).X
     rows = partial(feature_rows, problem, backend.put(X), backend=backend, stored=stored)
     before, _ = decompose(rows(untrained()), n, 0, full=full)
-    polynomials, taught = hermite_table(X @ beta, DIRECTION_DEGREE), hermite_table(X @ beta_star, HIGHEST_OVERLAP)
-    powers = np.stack([polynomials[1] ** k for k in range(1, HIGHEST_OVERLAP + 1)])
-    basis, _ = np.linalg.qr(polynomials.T)
-    chance = (DIRECTION_DEGREE + 1) / n
+    a, taught = backend.put(network.a), hermite_table(X @ beta_star, HIGHEST_OVERLAP)
+    output = backend.get(untrained().T @ a)
     out: list[dict[str, Array]] = []
     for W in trained:
+        beta = step.beta if problem.steps == 1 else backend.get(W().T @ a) - output
+        beta = beta / (np.linalg.norm(beta) or 1.0)  # labels that are all 0 have no direction
         after, vectors = decompose(rows(W()), n, count, full=full)
-        on_direction = ((basis.T @ vectors) ** 2).sum(0)
         out.append(
             {
                 "eigenvalues": after,
                 "untrained_eigenvalues": before,
                 "leading": after[::-1][:count],
-                "overlaps": _overlaps(vectors, polynomials[: HIGHEST_OVERLAP + 1]),
+                **_along(X @ beta, vectors),
                 "teacher_overlaps": _overlaps(vectors, taught),
-                "power_overlaps": _overlaps(vectors, powers),
-                "on_direction": np.maximum(on_direction - chance, 0.0) / max(1 - chance, chance),
                 "alignment": np.array(beta @ beta_star),
             }
         )
     return out
+
+
+def _along(z: Float[Array, "n"], vectors: Float[Array, "n leading"]) -> dict[str, Array]:
+    """What of the vectors are functions of z."""
+    polynomials, chance = hermite_table(z, DIRECTION_DEGREE), (DIRECTION_DEGREE + 1) / z.size
+    powers = np.stack([polynomials[1] ** k for k in range(1, HIGHEST_OVERLAP + 1)])
+    basis, _ = np.linalg.qr(polynomials.T)
+    on_direction = ((basis.T @ vectors) ** 2).sum(0)
+    return {
+        "overlaps": _overlaps(vectors, polynomials[: HIGHEST_OVERLAP + 1]),
+        "power_overlaps": _overlaps(vectors, powers),
+        "on_direction": np.maximum(on_direction - chance, 0.0) / max(1 - chance, chance),
+    }
 
 
 def decompose(

@@ -26,7 +26,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from onestride._errors import InputError
+from onestride._errors import InputError, quoted
 from onestride.store.journal import (
     Damage,
     DamagedLine,
@@ -84,6 +84,8 @@ class Store:
     """
 
     def __init__(self, path: str | Path, *, create: bool = False) -> None:
+        if not isinstance(path, str | os.PathLike):
+            raise InputError(f"store must be the path of a folder, or a Store, got {quoted(path)}")
         self.path = Path(path)
         self.damage: list[Damage] = []
         self._records: dict[str, Record] = {}

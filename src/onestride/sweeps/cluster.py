@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import logging
-import signal
 from collections.abc import Iterator
 from concurrent.futures import Executor
 from contextlib import contextmanager
 from typing import Any
 
 from onestride._errors import InputError, require
-from onestride._processes import signals_to
+from onestride._processes import deaf
 from onestride.sweeps.drive import cores
-from onestride.sweeps.pool import quiet_tracker
 
 ALLOWED_FAILURES = 10  # a dying worker marks every task it held as suspicious, not only the one that ran
 
@@ -25,8 +23,7 @@ def dask_executor(address: str, workers: int | None = None, *, timeout: float = 
 
     if address == "local":
         count = workers or cores()
-        quiet_tracker()
-        with signals_to(signal.SIG_IGN, signal.SIGINT):  # a terminal sends Ctrl-C to all processes; the driver decides
+        with deaf():  # a terminal sends Ctrl-C to all processes; the driver decides
             # any free port: without an address Dask takes its usual one, and warns where another cluster has it
             options: Any = {"dashboard_address": "127.0.0.1:0", "silence_logs": logging.ERROR}
             cluster = LocalCluster(n_workers=count, threads_per_worker=1, **options)

@@ -11,14 +11,13 @@ import multiprocessing
 import os
 import queue
 import signal
-import sys
 import threading
 from collections.abc import Callable
 from concurrent.futures import BrokenExecutor, Executor, Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from typing import Any
 
-from onestride._processes import end_with_parent
+from onestride._processes import deaf, end_with_parent, quiet_tracker
 
 TRIES = 3
 
@@ -98,29 +97,19 @@ class SturdyPool(Executor):
             process.shutdown()
 
 
-def quiet_tracker() -> None:
-    """Start Python's tracker of semaphores so that it cleans up after a killed driver without calling that a leak."""
-    if "forkserver" not in multiprocessing.get_all_start_methods():
-        return
-    from multiprocessing import resource_tracker
-
-    quiet = "ignore:resource_tracker:UserWarning"
-    sys.warnoptions.append(quiet)  # handed to the tracker's process, which is started once
-    try:
-        resource_tracker.ensure_running()
-    finally:
-        sys.warnoptions.remove(quiet)
-
-
 def _new_process() -> ProcessPoolExecutor:
     """A pool of one process that has shown that it lives."""
     for _ in range(TRIES):
-        process = ProcessPoolExecutor(max_workers=1, mp_context=_context(), initializer=_begin)
+        process = None
         try:
-            process.submit(os.getpid).result()
+            with deaf():
+                process = ProcessPoolExecutor(max_workers=1, mp_context=_context(), initializer=_begin)
+                started = process.submit(os.getpid)
+            started.result()
             return process
-        except BrokenProcessPool:
-            process.shutdown()
+        except (BrokenProcessPool, OSError, EOFError):  # the last two of the server that forks them
+            if process is not None:
+                process.shutdown()
     raise NoWorkers(
         'worker processes end before they begin: a script must run the sweep under `if __name__ == "__main__":`, as each '
         "worker imports it (elsewhere the system refuses them: out of memory, too many processes)"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import math
 from collections.abc import Iterable, Iterator, Sequence
@@ -11,6 +12,7 @@ from typing import Any
 from onestride.drawing import Panel, Series
 from onestride.estimate import heavy_tails, label_skewness
 from onestride.functions import InputError
+from onestride.inputs import Covariance
 from onestride.problem import Problem, Step
 from onestride.result import GAINS, LABELS, QUANTITIES, Estimate, Result, Status
 from onestride.shown import Variables, text
@@ -173,11 +175,14 @@ def tails_words(rows: Sequence[Row]) -> str:
 
 
 def flat_problem(problem: Problem) -> dict[str, Any]:
-    """The fields of a problem in one level, coefficients as text, with φ = d/n and ψ = d/N."""
+    """The fields of a problem in one level, coefficients and a covariance as text, with φ = d/n and ψ = d/N."""
     data = {name: getattr(problem, name) for name in Problem.model_fields if name != "step"}
     for name in ("activation", "teacher"):
         if not isinstance(data[name], str):
             data[name] = "[" + ", ".join(f"{c!r}" for c in data[name]) + "]"
+    if isinstance(problem.inputs, Covariance):  # two that read alike are kept apart by a mark of their numbers
+        numbers = repr((problem.inputs.eigenvalues, problem.inputs.teacher)).encode()
+        data["inputs"] = f"{problem.inputs!r} {hashlib.sha256(numbers).hexdigest()[:6]}"
     data["n_step"] = problem.step_samples
     step = {"constant": problem.step.constant, "exponent": problem.step.exponent}
     return data | step | {"phi": problem.phi, "psi": problem.psi}

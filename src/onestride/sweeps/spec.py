@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import itertools
 import math
+import os
 import sys
 import tomllib
 from collections.abc import Callable, Iterable
@@ -27,7 +28,7 @@ from typing import Any
 import numpy as np
 
 from onestride import _html, functions, inputs, teachers
-from onestride._errors import InputError, hint, is_whole
+from onestride._errors import InputError, hint, is_whole, quoted
 from onestride.problem import Problem, Step
 from onestride.simulation.arguments import seed_tuple
 from onestride.sweeps.cells import Group, group_cells
@@ -77,6 +78,8 @@ def read_sweep(source: str | Path | dict[str, Any]) -> Sweep:
     """Read a TOML file, or a dictionary of the same shape; wrong ones raise an `InputError` with every mistake."""
     if isinstance(source, dict):
         return parse_sweep(_plain(source), "sweep")
+    if not isinstance(source, str | os.PathLike):
+        raise InputError(f"source must be the path of a TOML file, a dictionary or a Sweep, got {quoted(source)}")
     path = Path(source)
     try:
         with path.open("rb") as file:

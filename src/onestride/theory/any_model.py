@@ -45,14 +45,23 @@ class Positions(NamedTuple):
     strengths: Float[Array, "strengths"]
 
 
-def any_model(problem: Problem) -> Model:
-    """The model whose spectrum is looked at: that of `predict` on fewer nodes and columns, with its most probable batch and teacher."""
-    found = try_model(problem, nodes=_NODES, min_weight=RARE / problem.N, likeliest=True)
+def every_model(problem: Problem, *, likeliest: bool = False) -> list[tuple[float, Model]]:
+    """The models whose spectra are looked at, with their chances: those of `predict`, one for each draw of teacher and batch that it
+    averages over, the most probable first or `likeliest` alone, on fewer nodes and columns.
+    """
+    found = try_model(problem, nodes=_NODES, min_weight=RARE / problem.N, likeliest=likeliest)
     if isinstance(found, Ending):
         raise TheoryError(found.message)
-    model = max(found.members, key=lambda member: member[0])[1]
-    sectors, rest = all_in_columns(model.sectors, model.rest, model.w, model.weight, least=_SEEN)
-    return replace(model, sectors=sectors, rest=rest)
+    models = list[tuple[float, Model]]()
+    for chance, model in sorted(found.members, key=lambda member: -member[0]):
+        sectors, rest = all_in_columns(model.sectors, model.rest, model.w, model.weight, least=_SEEN)
+        models.append((chance, replace(model, sectors=sectors, rest=rest)))
+    return models
+
+
+def any_model(problem: Problem) -> Model:
+    """That of the most probable draw."""
+    return every_model(problem, likeliest=True)[0][1]
 
 
 def strengths_at(model: Model, s: Solution) -> Float[Array, "strengths"]:
@@ -69,15 +78,30 @@ def strengths_at(model: Model, s: Solution) -> Float[Array, "strengths"]:
     return np.linalg.eigvalsh(root.T @ M @ root)[::-1][:_MOST]
 
 
-def positions(model: Model) -> Positions:
-    """Follow the equations from far above the spectrum down to the edge of the bulk."""
-    path = real_path(model, far=_far(model))
+def positions(model: Model, floor: float = 0.0) -> Positions:
+    """Follow the equations from far above the spectrum down to the edge of the bulk, or to `floor`."""
+    path = real_path(model, floor, far=_far(model))
     if not path:
         raise TheoryError("the profile equations were not solved above the spectrum, so its edge is not known")
     reached = np.array([strengths_at(model, s) for s in path])
     found = [at for at in map(crossing, reached.T) if at is not None]
     places = [_place(model, path[at], path[at + 1], k) for k, at in enumerate(found)]
     return Positions(energy(path[-1]), np.sort([E for E in places if E is not None])[::-1], reached[-1])
+
+
+def mean_positions(models: list[tuple[float, Model]]) -> Positions:
+    """The positions of the first model, its outliers averaged over all draws; where a draw has fewer, the end of the bulk stands for them.
+
+    Simulated means of the largest (inputs "power", 120 seeds): 67.5 ± 1.5, 93.3 ± 2.1, 17.7 ± 0.8; so averaged 69.8, 95.5, 16.4, of the
+    most probable draw 63.8, 88.0, 13.1.
+    """
+    (chance, model), *others = models
+    first = positions(model)
+    leading, edges = chance * first.leading, np.full(first.leading.size, first.edge)
+    for chance, model in others if leading.size else ():
+        found = np.append(positions(model, first.edge).leading, edges)
+        leading = leading + chance * found[: leading.size]
+    return first._replace(leading=leading)
 
 
 def _place(model: Model, above: Solution, below: Solution, k: int) -> float | None:

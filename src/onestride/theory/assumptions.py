@@ -53,13 +53,21 @@ def not_computable(problem: Problem) -> str | None:
     return None if out_of_range(problem) is None else beyond_the_model(problem, schedules=True, same_batch=True)
 
 
+def too_large(problem: Problem) -> str | None:
+    """Which sizes are beyond computing with, whatever the theory; None where none is."""
+    if max(problem.n, problem.d, problem.N, problem.step_samples) <= LARGEST_SIZE:
+        return None
+    return (
+        f"the theory computes in double precision and needs n, d, N and n_step of at most {LARGEST_SIZE:.0e}, got "
+        f"n = {problem.n}, d = {problem.d}, N = {problem.N}, n_step = {problem.step_samples}"
+    )
+
+
 def out_of_range(problem: Problem) -> str | None:
     """Which size or power is too large or too small to be computed with, whatever the theory; None where none is."""
-    if max(problem.n, problem.d, problem.N, problem.step_samples) > LARGEST_SIZE:
-        return (
-            f"the theory computes in double precision and needs n, d, N and n_step of at most {LARGEST_SIZE:.0e}, got "
-            f"n = {problem.n}, d = {problem.d}, N = {problem.N}, n_step = {problem.step_samples}"
-        )
+    reason = too_large(problem)
+    if reason is not None:
+        return reason
     if problem.steps > MOST_STEPS:
         return f"the theory follows steps one by one and needs at most {MOST_STEPS} of them, got steps={problem.steps}"
     if not problem.law.isotropic and problem.d > MOST_EIGENVALUES:
@@ -74,15 +82,24 @@ def out_of_range(problem: Problem) -> str | None:
         )
     with np.errstate(all="ignore"):
         if problem.sigma.second_moment == 0:
-            return (
-                f"the theory needs an activation that is not 0, got {problem.sigma.name!r}: its features hold nothing"
+            what, why = (
+                ("so small that its square is 0 in double precision", "larger coefficients do")
+                if problem.sigma.coefficients.any()
+                else ("that is 0", "its features hold nothing")
             )
+            return f"the theory cannot be computed for an activation {what}, got {problem.sigma.name!r}: {why}"
         sizes = {"λ": problem.ridge, "1/λ": 1 / problem.ridge, "the noise": problem.noise}
         powers = {"E σ²": problem.sigma.second_moment, "E σ⋆²": problem.target.second_moment}
         sizes |= powers | {f"1/{name}": 1 / power for name, power in powers.items() if power > 0}
+    reason = beyond(sizes)
+    return None if reason is None else f"the theory computes in double precision and {reason}"
+
+
+def beyond(sizes: dict[str, float]) -> str | None:
+    """The first of these, by name, whose products need not be finite numbers; None where none is."""
     for name, size in sizes.items():
         if not size <= LARGEST:
-            return f"the theory computes in double precision and needs {name} of at most {LARGEST:g}, got {_told(size)}"
+            return f"needs {name} of at most {LARGEST:g}, got {_told(size)}"
     return None
 
 

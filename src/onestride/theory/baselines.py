@@ -27,6 +27,7 @@ from onestride.theory.profile.travel import leading_overlap
 from onestride.theory.table.rows import linear_errors
 
 BASELINES = ("random-features", "linear-ridge", "best-linear", "kernel", "direction-only", "bayes")
+_ROUNDING = 1e-12  # of the labels' power: an error below is what the least penalty leaves of 0
 
 
 @dataclass(frozen=True, repr=False)
@@ -176,8 +177,12 @@ def linear_ridge(problem: Problem, ridge: float | None = None) -> float:
     1/ρ = λ + φ/(1 + ρ), U = ρ/(1 + ρ), Y = c⋆₁²U + (rest)ρ and the error is −Y'/ρ² (leave-one-out). The noise seen by
     the linear fit is everything else, rest = E σ⋆² − c⋆₁² + σ_ε²; the best λ is φ·rest/c⋆₁².
     """
-    if not problem.law.isotropic and problem.law.freedom is None:
-        return _with_covariance(problem, ridge)
+    curved = not problem.law.isotropic and problem.law.freedom is None
+    error, noise = (_with_covariance if curved else _isotropic)(problem, ridge), problem.noise**2
+    return error if ridge is not None or error > _ROUNDING * (problem.target.second_moment + noise) else noise
+
+
+def _isotropic(problem: Problem, ridge: float | None) -> float:
     linear = problem.target.coefficients[1] ** 2
     rest, phi = problem.target.nonlinear_power + problem.noise**2, problem.phi
     if ridge is None and linear == 0:

@@ -13,6 +13,7 @@ with its mean direction E[g z]; with all directions across that one it is 0.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -36,7 +37,7 @@ def direction(problem: Problem) -> Direction:
     c1, teacher_c1 = sigma.coefficients[1], target.coefficients[1]
     full = problem.gradient == "full"
     output_power = output_variance(problem) if full else 0.0
-    shared = float(np.trace(target.tensor(2))) * sigma.coefficients[2] * np.sqrt(problem.N) / problem.d
+    shared = float(np.trace(target.tensor(2))) * sigma.coefficients[2] * math.sqrt(problem.N) / problem.d
     if not (full and problem.readout == "constant"):
         shared = 0.0
     residual_power = float(target.second_moment + problem.noise**2 + output_power - 2 * shared)

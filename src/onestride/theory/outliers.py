@@ -47,9 +47,7 @@ from onestride.theory.profile.strength import level_name
 HIGHEST_OVERLAP = 4  # overlaps are given with H_0 … H_4
 _ALL_DEGREES = 12  # of a function of z; higher ones count as of the next
 _ABOUT_Z = 0.25  # share of a spike's function that lies along z, below which it is about the length of x
-_MOSTLY_Z = (
-    0.5  # the same of a strength inside the bulk: z² and |x|² mix in two of them, and one has more than half along z
-)
+_MOSTLY_Z = 0.5  # the same of a strength inside the bulk: z² and |x|² mix in two, and one has more than half along z
 RARE = 0.03  # neuron nodes of weight below this over N are dropped: no neuron of a real network is there
 _EDGE_ACCURACY = 1e-4
 _WIDEST = 1.25  # from one point of the walk down in E to the next
@@ -104,6 +102,7 @@ def crossing(values: Array) -> int | None:
     return int(at[0]) if at.size else None
 
 
+@np.errstate(all="ignore")  # numbers out of range end as NaN or infinite, and the equations are not solved
 def spike_model(
     problem: Problem,
     level: str,

@@ -13,6 +13,8 @@ by κ times the square of its move along β: where degree k of σ sees (θ_j z)^
     κ = φ₀ E r² Var σ'/(c₁ s)²,
 
 the square of β's coordinate with a constant κ, its cube with 3κz. For ℓ ≥ 2 that does not vanish: "exact-plateau".
+Directions are free as far as neurons differ in how they take them, by a_j^k: with readouts of one size there is one (a constant
+readout) or two (±1).
 """
 
 # pyright: reportConstantRedefinition=false
@@ -108,11 +110,15 @@ def captured(bulk: Bulk, powers: list[int], teacher: Array, overlap: float, spre
 
 
 def active_powers(problem: Problem, ell: float) -> list[int]:
-    """K_ℓ = {1 ≤ k ≤ ℓ : c₁ c_k ≠ 0}."""
+    """K_ℓ = {1 ≤ k ≤ ℓ : c₁ c_k ≠ 0}, of those whose a^{∘k} are one vector the lowest, which is the largest."""
     if problem.sigma.coefficients[1] == 0:
         return []
     highest = int(min(ell, HIGHEST_DEGREE))
-    return [k for k in range(1, highest + 1) if problem.sigma.coefficients[k] != 0]
+    powers = [k for k in range(1, highest + 1) if problem.sigma.coefficients[k] != 0]
+    if problem.readout == "gaussian":
+        return powers
+    alike = 1 if problem.readout == "constant" else 2  # of ±1 the even powers are one vector and the odd ones another
+    return sorted({k % alike: k for k in reversed(powers)}.values())
 
 
 def own_noise(problem: Problem) -> float:

@@ -19,6 +19,7 @@ from onestride._numerics import Array, Float, hermite_table
 from onestride.problem import Problem
 from onestride.result import QUANTITIES, Status, TheoryError, plain
 from onestride.teachers import Target, all_products, degree_fractions, hermite_components
+from onestride.theory.assumptions import failed_assumption
 from onestride.theory.density import visible_degrees
 from onestride.theory.direction import direction
 from onestride.theory.expansion import expansion_distance
@@ -35,7 +36,7 @@ from onestride.theory.profile.strength import BEST_LEVEL
 from onestride.theory.profile.travel import stable
 from onestride.theory.quick_spectrum import quick_spectrum
 from onestride.theory.reliability import known_off, off_at
-from onestride.theory.spectrum import beyond_the_spectrum, spectrum
+from onestride.theory.spectrum import beyond_the_spectrum, missing_mass, spectrum
 
 
 @dataclass(frozen=True)
@@ -60,6 +61,13 @@ FULL = Quality("full", BEST_LEVEL, 21, 26, "Profile theory with every degree of 
 QUALITIES = {q.name: q for q in (QUICK, FULL)}
 SOLVED = Ending(Status.SOLVED, "")
 _ELSEWHERE = "Quick theory while you move: coarse quadrature."  # where there is no cheaper level
+_NO_DIRECTION = (
+    "the formula for β holds for inputs of identity covariance and one length; a simulation shows the neurons along β"
+)
+_SAME_SAMPLES = (
+    "the readout is fitted on the samples of the step: of that the page has the errors at this step, as predict does; curves, map and learned "
+    "shares it has for fresh samples"
+)
 _PER_AMPLITUDE, _STRONGEST = 10, 3  # nodes more for each unit of the amplitude above one, up to four
 _CURVE = 121  # points of the teacher's curve
 _RADII = 2  # nodes of the length of x while a slider moves
@@ -112,6 +120,9 @@ def cell(problem: Problem, quality: Quality, start: Solution | None) -> tuple[Ce
 
 
 def _model(problem: Problem, quality: Quality) -> Model | Ending:
+    again = not problem.fresh and problem.eta > 0
+    if again and failed_assumption(problem, schedules=True, same_batch=True) is None:
+        return Ending(Status.ASSUMPTION, _SAME_SAMPLES)
     level = quality.level if _one_isotropic_step(problem) else BEST_LEVEL
     return try_model(problem, level, nodes=_nodes(problem, quality), build=_coarse if quality is QUICK else build_model)
 
@@ -185,16 +196,28 @@ def here(problem: Problem, quality: Quality) -> dict[str, Any]:
     row = facts(problem)
     row |= _here_full(problem) if quality is FULL else _here_quick(problem)
     row |= {"quality": quality.name, "words": words_of(problem, quality), "stable": stability(problem)}
-    return row | {"expansion": _expansion(problem, row["spectrum"]), "no_spectrum": beyond_the_spectrum(problem) or ""}
+    return row | {"expansion": _expansion(problem, row), "no_spectrum": _undrawn(problem)}
 
 
-def _expansion(problem: Problem, found: dict[str, Any] | None) -> dict[str, Any] | None:
-    """‖F − F_ℓ‖/√n along the learned direction beside ‖F‖/√n = √(largest eigenvalue); None outside every window."""
-    ell = window_of(problem.step)
+def _undrawn(problem: Problem) -> str:
+    """Why the page has no spectrum: there is none, or none with the functions that its vectors are."""
+    reason = failed_assumption(problem, schedules=True)
+    if reason is not None or beyond_the_spectrum(problem) is None:
+        return reason or ""
+    return (
+        "after several steps, and for inputs with a covariance or random lengths, the page does not draw the spectrum: the command onestride spectrum "
+        "has its bulk and the positions of what leaves it; what functions these vectors are is not known"
+    )
+
+
+def _expansion(problem: Problem, row: dict[str, Any]) -> dict[str, Any] | None:
+    """‖F − F_ℓ‖/√n along the learned direction beside ‖F‖/√n = √(largest eigenvalue); None outside every window or where it is off."""
+    found, ell = row["spectrum"], window_of(problem.step)
     if not found or not math.isfinite(ell) or problem.sigma.coefficients[1] == 0:
         return None
-    largest = max([found["edge"] or 0.0, *found["leading"]])
-    distance = expansion_distance(problem, int(ell))
+    if found["edge"] is None or found.get("unreliable") or row["status"] == "inaccurate":
+        return None
+    distance, largest = expansion_distance(problem, int(ell)), max([found["edge"], *found["leading"]])
     return {"ell": int(ell), "distance": plain(distance), "norm": plain(math.sqrt(largest))}
 
 
@@ -211,7 +234,7 @@ def stability(problem: Problem) -> dict[str, Any] | None:
 def facts(problem: Problem) -> dict[str, Any]:
     """What needs no equation to be solved: sizes, η, the window ℓ, coefficients, the direction β."""
     ell = window_of(problem.step)
-    beta = direction(problem)
+    beta, told = direction(problem), problem.law.isotropic
     return {
         "n": problem.n,
         "d": problem.d,
@@ -225,10 +248,11 @@ def facts(problem: Problem) -> dict[str, Any]:
         "directions": problem.directions,
         "steps": problem.steps,
         "function": _teacher_curve(problem),
-        "teacher_power": plain(problem.target.second_moment),
-        "overlap": plain(beta.overlap),
-        "length": plain(beta.s),
-        "residual_power": plain(beta.residual_power),
+        "teacher_power": plain(problem.target.second_moment) if problem.law.freedom is None else None,
+        "overlap": plain(beta.overlap) if told else None,
+        "length": plain(beta.s) if told else None,
+        "residual_power": plain(beta.residual_power) if told else None,
+        "no_direction": "" if told else _NO_DIRECTION,
     }
 
 
@@ -263,8 +287,11 @@ def _here_full(problem: Problem) -> dict[str, Any]:
     row |= {"accuracy": prediction.accuracy, "fraction": {}, "components": [None] * (DEGREE + 1), "spectrum": None}
     if math.isnan(prediction.test_error):
         return row
+    here_, _ = cell(problem, FULL, None)
+    if math.isnan(here_.errors[2]):
+        return row | {"message": row["message"] or here_.verdict.message}
     try:
-        shares, (here_, _) = learned(problem), cell(problem, FULL, None)
+        shares = learned(problem)
         row["components"] = plain(here_.components)
         row["fraction"] = {str(k): plain(v) for k, v in zip(shares.degrees, shares.fraction, strict=True)}
         found = None if beyond_the_spectrum(problem) else spectrum(problem)
@@ -275,5 +302,5 @@ def _here_full(problem: Problem) -> dict[str, Any]:
     told = found.to_dict()
     kept = ("leading", "degrees", "edge", "message", "untrained", "trained", "expected", "on_direction")
     kept += ("overlaps", "untrained_edge", "between", "between_degrees")
-    row["spectrum"] = {name: told.get(name) for name in kept}
+    row["spectrum"] = {name: told.get(name) for name in kept} | {"unreliable": bool(missing_mass(found.trained))}
     return row

@@ -113,7 +113,10 @@ def along(
 
 
 def error_map(problem: Problem, ridges: tuple[float, float], quality: Quality) -> dict[str, Any]:
-    """The test error over (α, λ), λ from end to end in logarithms, which of it is known to be off, and where the rest is least."""
+    """The test error over (α, λ), λ from end to end in logarithms, which of it is known to be off, and where the rest is least.
+
+    Where there is no number at all, `message` says why.
+    """
     alphas = np.linspace(0, 0.5, _CELLS)
     lams = np.geomspace(min(ridges[0], problem.ridge), max(ridges[1], problem.ridge), _CELLS)
     columns = [problem.at(exponent=float(a)) for a in alphas]
@@ -129,7 +132,8 @@ def error_map(problem: Problem, ridges: tuple[float, float], quality: Quality) -
     if np.isfinite(trusted).any():
         i, j = np.unravel_index(np.nanargmin(trusted), table.shape)
         row["best"] = {"alpha": plain(alphas[i]), "ridge": plain(lams[j]), "test_error": plain(table[i, j])}
-    return row | {"quality": quality.name}
+    nothing = "" if np.isfinite(table).any() else cell(columns[0], quality, None)[0].verdict.message
+    return row | {"message": nothing, "quality": quality.name}
 
 
 def _off(problem: Problem, ridges: Array, errors: Array) -> list[bool]:
@@ -207,9 +211,9 @@ def _baselines_known(problem: Problem) -> set[str]:
 
 
 def _plateaus(problem: Problem) -> dict[str, Any]:
-    """Both errors in every window ℓ = 1 … 6 as n → ∞, and the ends of the windows."""
+    """Both errors in every window ℓ = 1 … 6 after the exact step as n → ∞, and the ends of the windows."""
     ells = range(1, HIGHEST_WINDOW + 1)
     ends = [((ell - 1) / (2 * ell), ell / (2 * ell + 2)) for ell in ells]
     middles = [(a + b) / 2 if problem.step.constant else problem.step.exponent for a, b in ends]
-    grid = predict_grid(problem, middles, [problem.ridge], method="plateau")
+    grid = predict_grid(problem, middles, [problem.ridge], method="exact-plateau")
     return {"windows": ends} | {name: plain(getattr(grid, name)[:, 0]) for name in ("train_loss", "test_error")}

@@ -17,12 +17,10 @@ from onestride.theory.profile.travel import stable, travel
 _AMPLIFIED, _FAR = 0.15, 0.5
 _FAR_BY_STEPS, _TURNED, _BEYOND = 1.5, 0.3, 3.0
 _LUCK = 0.2
-_SMALLEST, _SHRUNK = (
-    0.5,
-    0.1,
-)  # variance of a neuron's rest from which on it is followed (`one_neuron`), and neurons below it
+_SMALLEST, _SHRUNK = 0.5, 0.1  # a neuron's rest is followed from this variance on (`one_neuron`); neurons below it
 _FIRST_ORDER = 0.25  # first order is off by 0.2 % at 0.05, and by the square of that
 _CHANCE = 5.0  # of the standard deviations of c⋆₁ in a batch: their square is 4 % of its own then
+MOST = 1e150  # of η, whose square is a number
 _GROWTH = {"fresh": 30.0, "reused": 6.0}
 
 
@@ -113,4 +111,4 @@ def fluctuation(problem: Problem) -> float:
     if problem.steps > 1 and problem.eta > 0:
         end = travel(problem).end
         return max(float(end.weight @ end.v) - 1, 0.0)
-    return problem.eta**2 * isotropic_noise(problem) / problem.N if problem.eta else 0.0
+    return min(problem.eta, MOST) ** 2 * isotropic_noise(problem) / problem.N if problem.eta else 0.0

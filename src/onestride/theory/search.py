@@ -34,6 +34,7 @@ _APART = 1e-3  # of two problems that a slope compares, in the logarithms
 _SAMPLES = 1e-2  # the same in shares of the samples: tables are cut differently from one sample to the next, errors by up to 4e-5
 _HALVINGS = 5  # of the way to the largest step that may be trusted
 _AT_END = 2e-2  # the same of a bound and a minimum that lies at it
+_MOST = 600.0  # |log n^α|: at 700 the range of numbers ends
 
 
 @dataclass(frozen=True)
@@ -54,8 +55,7 @@ class Search:
             n_step = min(max(round(share * budget), 1), budget - 1)
             found = found.replace(n=budget - n_step, n_step=n_step)
         if eta is not None:
-            alpha = found.step.exponent
-            found = found.replace(step=Step(constant=eta / float(found.n) ** alpha, exponent=alpha if eta else 0.0))
+            found = found.replace(step=_step(eta, float(found.n), found.step.exponent))
         return found if ridge is None else found.replace(ridge=ridge)
 
     def error(self, at: Problem) -> float:
@@ -242,6 +242,12 @@ class Search:
 
     def _why(self) -> str:
         return predict(self.problem, method=self.method, level=self.level, throw=False).message
+
+
+def _step(eta: float, n: float, exponent: float) -> Step:
+    """η with this exponent, or without one where c = η/n^α would leave the range of numbers."""
+    exponent = exponent if eta and abs(exponent) * float(np.log(n)) < _MOST else 0.0
+    return Step(constant=eta / n**exponent, exponent=exponent)
 
 
 _FIELD = {"step": "eta", "ridge": "ridge", "split": "share"}

@@ -7,7 +7,7 @@ Before the step: `density`. After it the bulk density is Σ_i w_i Im ρ_i/π of 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -19,7 +19,7 @@ from onestride.problem import Problem, Step, expect
 from onestride.result import Result, Status, TheoryError
 from onestride.shown import Variables
 from onestride.table import Table
-from onestride.theory.any_model import any_model, bulk_law, positions
+from onestride.theory.any_model import any_model, bulk_law, every_model, mean_positions, positions
 from onestride.theory.assumptions import failed_assumption, needs_identity
 from onestride.theory.density import Law, atom_at_zero, band_grid, histogram_law, untrained_law
 from onestride.theory.gaps import BLUR, bright_ends, densities, refined
@@ -35,6 +35,9 @@ _NODES = 17  # of z and A for the density: 1e-5 of what 41 give
 _SHIFTS = (1 / 8, 3 / 8)  # of the nodes of A: the densities of both are averaged in the upper tail
 _POINTS = 160
 _DEFECT = 0.01  # mass that may be missing from the density without a word
+_UNSOLVED = (
+    "where the bulk ends after the step, and what leaves it, is not known: the equations of its density were not solved"
+)
 
 
 @dataclass(frozen=True, repr=False)
@@ -45,7 +48,7 @@ class Spectrum(Result):
         `Law` of the bulk of F₀F₀ᵀ/n and FFᵀ/n: `grid`, `density`, `bands`, `atom` (at 0), `edge`. The density after the
         step is smoothed by 0.1 % of E; it is None when it was not asked for.
     edge
-        Upper end of the bulk after the step.
+        Upper end of the bulk after the step; NaN where the equations of its density were not solved.
     leading
         Positions of the outliers, decreasing.
     overlaps, teacher_overlaps
@@ -58,7 +61,8 @@ class Spectrum(Result):
         The Hermite degree that dominates each outlier (besides the constant): the second spike is z², not H₂. Empty, and all
         overlaps NaN, for several steps and for inputs with a covariance or random lengths: positions and bulk only.
     expected
-        Degrees whose spike the n → ∞ theory puts in this window of α: k ≤ ℓ with c_k ≠ 0.
+        Degrees whose spike the n → ∞ theory puts in this window of α: k ≤ ℓ with c_k ≠ 0, and with a constant readout the lowest of them
+        alone, with ±1 the lowest odd and even ones.
     between, between_overlaps, between_on_direction, between_degrees
         The same for eigenvalues below the uppermost bulk and above a lower one: with n, N ≫ d the d eigenvalues of degree
         one are a bulk of their own, and what has left that of the higher degrees (z², the length of x: degree 0) may lie
@@ -165,11 +169,11 @@ def spectrum(problem: Problem, *, level: Level = "isotropic", density: bool = Tr
     expected = () if np.isnan(ell) else tuple(active_powers(problem, ell))
     message = _sentence(problem, found, expected, ell)
     trained = trained_law(problem, level, untrained, found) if density else None
-    message += _missing(trained)
+    message += missing_mass(trained)
     return _spectrum(problem, level, (untrained, trained), found, message, known_off(problem), expected)
 
 
-def _missing(trained: Law | None) -> str:
+def missing_mass(trained: Law | None) -> str:
     """What is to be said of a density that is not all there."""
     if trained is None or abs(trained.mass() + trained.atom - 1) < _DEFECT:
         return ""
@@ -186,6 +190,8 @@ def _spectrum(
     expected: tuple[int, ...] = (),
 ) -> Spectrum:
     """The result; `off` says why its numbers are not to be relied on."""
+    if laws[1] is not None and np.isnan(laws[1].mass()):
+        found, message = replace(found, edge=np.nan), _UNSOLVED
     return Spectrum(
         problem=problem,
         level=level,
@@ -246,16 +252,17 @@ def _edge_is_off(problem: Problem) -> str | None:
     """After a step under a covariance what Σ and M do to the strengths together is right on average, not at their ends."""
     if problem.eta == 0 or problem.law.isotropic or problem.law.freedom is not None:
         return None
+    whose = "are means over draws" if problem.steps == 1 else "are those of the most probable draw"
     return (
         "after a step on inputs with a covariance the bulk ends below the place given (by a quarter: ReLU, ar1, n = 400, d = 200, c = 1, "
-        "α = 1/4), while outliers are where they should be"
+        f"α = 1/4); outliers {whose}, from which another may differ by a half"
     )
 
 
 def _by_position(problem: Problem, density: bool) -> Spectrum:
     """Bulk and positions by the equations of `predict`, where the functions that the vectors are have no theory yet."""
-    model = any_model(problem)
-    found = positions(model)
+    models = every_model(problem, likeliest=problem.steps > 1)  # of several steps the mean was no better
+    model, found = models[0][1], mean_positions(models)
     if problem.law.isotropic:
         untrained = untrained_law(problem)
     else:
@@ -268,7 +275,7 @@ def _by_position(problem: Problem, density: bool) -> Spectrum:
     )
     if not problem.law.isotropic:
         message += "; where few eigenvalues of the inputs' covariance lie far apart, the bulk ends below that"
-    message += _missing(trained)
+    message += missing_mass(trained)
     outliers, off = _positions_only(found.edge, found.leading), known_off(problem) or _edge_is_off(problem)
     return _spectrum(problem, model.level, (untrained, trained), outliers, message, off)
 
@@ -321,12 +328,18 @@ def _sentence(problem: Problem, found: Outliers, expected: tuple[int, ...], ell:
     degrees = found.leading_degrees
     names = f" (degree {', '.join(map(str, degrees))})" if degrees else ""
     text = f"{_leaving(len(degrees))} the bulk, which ends at {found.edge:.4g}{names}{_between_sentence(found)}"
-    if np.isnan(ell):
+    if np.isnan(ell) and problem.sigma.coefficients[1] != 0:
         return f"{text}; α = {problem.step.exponent:g} is a threshold between two windows"
-    inner = [k for gap in found.between for k in gap.leading_degrees]
-    missing = [k for k in expected if k not in degrees and k not in inner and k <= 4]
-    if missing and np.isfinite(ell):  # α = 1/2 lies beyond every window
-        hidden = f"not visible at n = {problem.n}, c = {problem.step.constant:g}: {', '.join(map(str, missing))}"
+    seen = [k for k in (*degrees, *(k for gap in found.between for k in gap.leading_degrees)) if k]
+    missing = [k for k in expected if k not in seen and k <= 4]
+    unnamed = len(seen) - len(set(seen) & set(expected))  # no vector is said to be of a degree above four
+    higher = [k for k in expected if k > 4][unnamed:]
+    if (missing or higher) and np.isfinite(ell):  # α = 1/2 lies beyond every window
+        several = len(higher) > 1
+        if not several or missing[-1:] != [k for k in expected if k < higher[0]][-1:]:
+            missing += higher[:1]
+        which = ", ".join(map(str, missing)) + (" and above" if several else "")
+        hidden = f"not visible at n = {problem.n}, c = {problem.step.constant:g}: {which}"
         listed = ", ".join(map(str, expected[:4])) + (", …" if len(expected) > 4 else "")
         return f"{text}; as n → ∞ this window has spikes of degree {listed}; {hidden}"
     return text

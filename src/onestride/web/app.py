@@ -34,7 +34,7 @@ from onestride.web.guard import LARGEST_BODY, Guard
 from onestride.web.own_routes import own_routes, part_of_panel
 from onestride.web.panels import Panels, options_of
 from onestride.web.presets import PRESETS
-from onestride.web.query import DEFAULTS, copies, read_problem, write_query
+from onestride.web.query import DEFAULTS, copies, once, read_problem, write_query
 from onestride.web.simulation import check_seeds
 from onestride.web.workers import Workers
 
@@ -201,12 +201,7 @@ async def cancel(request: Request) -> Response:
 
 def _problem(request: Request, *others: str) -> Problem:
     """The problem of the address; a parameter given twice is a mistake."""
-    pairs = [(name, value) for name, value in request.query_params.multi_items() if name not in others]
-    names = [name for name, _ in pairs]
-    twice = next((name for name in names if names.count(name) > 1), None)
-    if twice is not None:
-        raise InputError(f"{twice[:40]!r} is given more than once in the address")
-    return read_problem(dict(pairs))
+    return read_problem(once(pair for pair in request.query_params.multi_items() if pair[0] not in others))
 
 
 async def _body(request: Request) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from onestride._errors import InputError
 from onestride.problem import Problem
 from onestride.theory.quick import Quality
 from onestride.theory.quick_curves import along, error_map
-from onestride.web.query import MOST_INPUTS, read_problem
+from onestride.web.query import MOST_INPUTS, problem_of_any_size, read_problem
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,7 @@ def curve(query: Mapping[str, str], name: str, quality: Quality) -> dict[str, An
     problem, axis = read_problem(query), AXES[name]
 
     def at(value: float) -> Problem:
-        return read_problem(dict(query) | {name: str(round(value)) if name == "n" else f"{value:.10g}"})
+        return problem_of_any_size(dict(query) | {name: str(round(value)) if name == "n" else f"{value:.10g}"})
 
     return along(problem, name, at, _ends(problem, name), quality, log=axis.log)
 

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from onestride._errors import InputError
+from onestride._processes import deaf
 from onestride.estimate import heavy_tails, label_skewness
 from onestride.problem import Problem
 from onestride.result import QUANTITIES, Estimate, plain
@@ -33,7 +34,6 @@ from onestride.web.simulation import (
     own_record,
     work,
 )
-from onestride.web.workers import deaf
 
 BINS = 42
 MOST_RUNS = 30  # finished problems that the page lists

@@ -20,6 +20,7 @@ from typing import Any
 
 from onestride import __version__
 from onestride._errors import InputError
+from onestride._processes import deaf, quiet_tracker
 from onestride.functions import function_names
 from onestride.problem import Problem
 from onestride.result import plain
@@ -30,7 +31,7 @@ from onestride.web.axes import AXES
 from onestride.web.presets import PRESETS
 from onestride.web.query import DEFAULTS, read_problem
 from onestride.web.simulation import FUNCTION, MEASURES, NETWORK, check_size
-from onestride.web.workers import start_theory
+from onestride.web.workers import end, start_theory
 
 STATIC = Path(__file__).parent / "static"
 WORDS = "Computed before this page was written, with the theory of one.predict, at every stop of the sliders."
@@ -102,8 +103,16 @@ def _computed(parts: list[Any], processes: int) -> Iterator[tuple[dict[str, Any]
     if processes == 1:
         yield from map(_part, parts)
         return
+    quiet_tracker()  # before the pool makes semaphores
     with ProcessPoolExecutor(processes, mp_context=get_context("spawn"), initializer=start_theory) as pool:
-        yield from pool.map(_part, parts)
+        with deaf():  # it starts the processes
+            found = [pool.submit(_part, part) for part in parts]
+        try:
+            for part in found:
+                yield part.result()
+        except BaseException:  # an interrupt or a failure: nobody waits for the others
+            end(pool)
+            raise
 
 
 def _part(asked: tuple[dict[str, str], float, float, dict[str, tuple[float, ...]]]) -> tuple[Any, Any, Any]:

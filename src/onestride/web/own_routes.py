@@ -13,6 +13,7 @@ from onestride._errors import InputError
 from onestride.problem import Problem
 from onestride.web.own import about_table, copies, read_own, write_own
 from onestride.web.panels import options_of
+from onestride.web.query import once
 
 PAGE = Path(__file__).parent / "static" / "table.html"
 
@@ -79,9 +80,5 @@ def _table(request: Request) -> Problem:
 
 def _asked(request: Request, *others: str) -> Problem:
     """The problem of the address; a parameter given twice is a mistake."""
-    base, pairs = _table(request), request.query_params.multi_items()
-    names = [name for name, _ in pairs]
-    twice = next((name for name in names if names.count(name) > 1), None)
-    if twice is not None:
-        raise InputError(f"{twice[:40]!r} is given more than once in the address")
-    return read_own(base, {name: value for name, value in pairs if name not in others})
+    base, asked = _table(request), once(request.query_params.multi_items())
+    return read_own(base, {name: value for name, value in asked.items() if name not in others})

@@ -71,6 +71,7 @@ PARTS: dict[str, Callable[..., dict[str, Any]]] = {"best": best, "point": point,
 OWN = {"here": here}  # of a table's page
 OPTIONS = {"best": {"over"}, "point": {"along", "size", "hold", "tuned", "seeds"}, "points": {"plane"}}
 OPTIONS |= {"cell": {"plane", "x", "y", "near"}}
+NEEDED = {"best": ("over",), "point": ("along", "size"), "cell": ("plane", "x", "y")}
 
 
 def options_of(part: str, query: Mapping[str, str]) -> dict[str, str]:
@@ -82,13 +83,15 @@ def options_of(part: str, query: Mapping[str, str]) -> dict[str, str]:
 
 def answer(part: str, problem: Problem, options: dict[str, str]) -> bytes:
     """One part as JSON, made in a worker."""
+    missing = [name for name in NEEDED.get(part, ()) if name not in options]
+    if missing:
+        words = f"the question is not complete: {part} needs {' and '.join(missing)} in the address"
+        return json.dumps({"failed": True, "message": words}).encode()
     try:
         with time_limit(TIME_LIMIT):
             return json.dumps(plain((PARTS | OWN)[part](problem, **options)), allow_nan=False).encode()
     except (InputError, TheoryError) as error:
         return json.dumps({"failed": True, "message": str(error)}).encode()
-    except TypeError as error:  # an option is missing
-        return json.dumps({"failed": True, "message": f"the question is not complete: {error}"}).encode()
 
 
 class Panels:

@@ -85,7 +85,7 @@ _EXPERIMENTS = {
         "play over n",
     ),
     "equivalence": (
-        "How far is the error at this n from its limit, that of the expansion F_ℓ with a Gaussian matrix for F₀?",
+        "How far is the error at this n from its limit n → ∞, where a Gaussian matrix stands for F₀?",
         f"{PAPER_2} n=1200 exponent=0.29",
         "limit",
         "play over n",
@@ -146,10 +146,10 @@ _EXPERIMENTS = {
         "change the activation",
     ),
     "beyond-half": (
-        "What has a step of size √n learned, the largest that theory knows?",
+        "What has a step of size √n learned, which is beyond every window?",
         f"{WIDE} noise=0.5 exponent=0.5",
         "shares",
-        "larger ones can be simulated: type α",
+        "type a larger α",
     ),
     "finite-size": (
         "How far is theory at this n from its limit n → ∞?",

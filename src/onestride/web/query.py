@@ -8,14 +8,15 @@ from __future__ import annotations
 
 import math
 import shlex
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
-from onestride._errors import InputError, short, typed_number
+from onestride._errors import WHOLE, InputError, short, typed_number
 from onestride.functions import DEGREES, function_names
 from onestride.inputs import Covariance, input_law
 from onestride.problem import Problem, Step
 from onestride.teachers import MOST_DIRECTIONS
+from onestride.theory.assumptions import failed_assumption, too_large
 
 DEFAULTS: dict[str, str] = {
     "n": "1000",
@@ -62,8 +63,27 @@ RANGES = {  # far beyond the sliders, and well inside what the equations can be 
 }
 
 
+def once(pairs: Iterable[tuple[str, str]]) -> dict[str, str]:
+    """The parameters of an address by name; one that is given twice is a mistake."""
+    found: dict[str, str] = {}
+    for name, value in pairs:
+        if name in found:
+            raise InputError(f"{name[:40]!r} is given more than once in the address")
+        found[name] = value
+    return found
+
+
 def read_problem(query: Mapping[str, str]) -> Problem:
     """The problem of an address; what the address leaves out has its default. Mistakes are told in a sentence."""
+    problem = problem_of_any_size(query)
+    reason = too_large(problem)
+    if reason is not None:
+        raise InputError(reason)
+    return problem
+
+
+def problem_of_any_size(query: Mapping[str, str]) -> Problem:
+    """The same without a limit of d and N, as the end of an axis may have it."""
     unknown = sorted(set(query) - set(DEFAULTS))
     if unknown:
         raise InputError(f"{short(unknown[0])} is not a parameter of the explorer; known: {', '.join(DEFAULTS)}")
@@ -71,7 +91,7 @@ def read_problem(query: Mapping[str, str]) -> Problem:
         if len(value) > LONGEST_VALUE:
             raise InputError(f"{name} must be at most {LONGEST_VALUE} characters long, got {len(value)}")
     given = DEFAULTS | dict(query)
-    n = typed_number("n", given["n"])
+    n = typed_number("n", given["n"], WHOLE)
     if not (n.is_integer() and 1 <= n <= LARGEST_N):
         raise InputError(f"n must be a whole number from 1 to 10^15, got {short(given['n'])}")
     value = {name: _within(name, given[name]) for name in RANGES if name not in ("activation", "teacher")}
@@ -151,7 +171,7 @@ def _within(name: str, text: str) -> float:
 
 
 def _whole(name: str, text: str, most: int) -> int:
-    number = typed_number(name, text)
+    number = typed_number(name, text, WHOLE)
     if not (number.is_integer() and 1 <= number <= most):
         raise InputError(f"{name} must be a whole number from 1 to {most}, got {short(text)}")
     return int(number)
@@ -189,9 +209,12 @@ problem = one.Problem(
 prediction = one.predict(problem, throw=False)
 print(prediction.test_error, prediction.train_loss)  # after the step: test error, ridge objective
 print(prediction.message)  # whether to rely on them
-print(one.learned(problem).fraction)  # share of each degree of the teacher that is learned
 """
-SPECTRUM = "print(one.spectrum(problem, density=False).leading)  # eigenvalues of FFᵀ/n that leave the bulk\n"
+SHARES = """\
+if prediction.test_error >= 0:  # it is NaN where the theory has no number
+    print(one.learned(problem).fraction)  # share of each degree of the teacher that is learned
+"""
+SPECTRUM = "    print(one.spectrum(problem, density=False).leading)  # eigenvalues of FFᵀ/n that leave the bulk\n"
 
 
 def copies(problem: Problem) -> dict[str, str]:
@@ -210,8 +233,10 @@ def as_python(problem: Problem) -> str:
         lines.append(f"    inputs=one.Covariance.spiked({problem.d}, {spike[0]:.10g}, {spike[1]:.10g}),")
     elif "inputs" in kept:
         lines.append(f"    inputs={_literal(kept['inputs'])},")
-    spectrum = SPECTRUM if problem.law.isotropic and problem.steps == 1 else ""
-    return SCRIPT.format(fields="\n".join(lines)) + spectrum
+    script = SCRIPT.format(fields="\n".join(lines))
+    if failed_assumption(problem, schedules=True) is not None:
+        return script
+    return script + SHARES + (SPECTRUM if problem.law.isotropic and problem.steps == 1 else "")
 
 
 def as_command(problem: Problem) -> str:

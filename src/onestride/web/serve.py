@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import ipaddress
+import os
 import signal
 import socket
 import threading
@@ -42,7 +43,8 @@ def explore(
     address = page_address(bound if everywhere else host, taken)
     server = make_server(create_app(store, host=bound if everywhere else host, table=table))
     address += "table" if table is not None else ""
-    say(f"The explorer is at {address}. Simulations go to the folder {store}. Stop it with Ctrl+C.")
+    to = f"go to the folder {store}" if _may_hold(store) else f"are refused: {store} is no folder and cannot be one"
+    say(f"The explorer is at {address}. Simulations {to}. Stop it with Ctrl+C.")
     if not here:
         where = "every address of this machine" if everywhere else bound
         say(f"It listens on {where}: whoever can reach that can use it and write to the folder.")
@@ -135,6 +137,11 @@ def page_address(host: str, port: int) -> str:
     """The address to open in a browser."""
     name = {"0.0.0.0": "127.0.0.1", "::": "[::1]"}.get(host, f"[{host}]" if ":" in host else host)
     return f"http://{name}:{port}/"
+
+
+def _may_hold(store: Path) -> bool:
+    """Whether a folder is there, or nothing is in its way."""
+    return next(place for place in (store, *store.absolute().parents) if os.path.exists(place)).is_dir()
 
 
 def _open_when_ready(server: uvicorn.Server, address: str) -> None:

@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from onestride._errors import InputError
-from onestride._processes import end_with_parent
+from onestride._processes import deaf, end_with_parent
 from onestride.problem import Problem
 from onestride.web.axes import AXES
 from onestride.web.query import write_query
@@ -46,22 +46,6 @@ class GivenUp(Exception):
     """Nobody waits for this computation any more."""
 
 
-@contextmanager
-def deaf() -> Iterator[None]:
-    """Processes started meanwhile never hear Ctrl+C, not even while they load: a blocked signal is blocked in a child."""
-    if not hasattr(signal, "pthread_sigmask"):
-        yield
-        return
-    from multiprocessing import resource_tracker
-
-    resource_tracker.ensure_running()  # once it runs it leaves the mask alone
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
-    try:
-        yield
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
-
-
 def start_worker() -> None:
     """What every child process does first: no Ctrl+C of its own, an end when the server ends, failures as NaN."""
     import numpy as np
@@ -69,6 +53,15 @@ def start_worker() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     end_with_parent()
     np.seterr(all="ignore")  # they end as NaN and a sentence
+
+
+def end(pool: ProcessPoolExecutor) -> None:
+    """End its processes, whatever they do."""
+    children = list((pool._processes or {}).values())
+    pool.shutdown(wait=False, cancel_futures=True)
+    for child in children:
+        with suppress(ValueError, OSError):
+            child.terminate()
 
 
 def start_theory(given_up: Any = None) -> None:
@@ -270,9 +263,5 @@ class Workers:
     def close(self) -> None:
         """End every process."""
         for pool in self._pools.values():
-            children = list((pool._processes or {}).values())
-            pool.shutdown(wait=False, cancel_futures=True)
-            for child in children:
-                with suppress(ValueError, OSError):
-                    child.terminate()
+            end(pool)
         self._pools.clear()

@@ -34,9 +34,8 @@ def build_model(
     """Set up the profile theory for `problem` (its ridge plays no part: `solve` takes λ), of several draws the likeliest alone if asked for."""
     level = level_name(level)
     if level == "degrees":
-        count, least = _every_degree_nodes(nodes), min_weight or 1e-7
         functions, likeliest = (problem.sigma, problem.target), likeliest and not problem.law.isotropic
-        return _every_degree(problem.replace(ridge=1.0), *functions, count, least, likeliest)  # pyright: ignore[reportArgumentType]
+        return _every_degree(problem.replace(ridge=1.0), *functions, _every_degree_nodes(nodes), min_weight, likeliest)  # pyright: ignore[reportArgumentType]
     return classic.build(problem, level, nodes=nodes, min_weight=min_weight or 1e-12)
 
 
@@ -47,7 +46,7 @@ def _every_degree_nodes(nodes: int) -> int:
 
 @lru_cache(maxsize=8)
 def _every_degree(
-    problem: Problem, sigma: Function, target: Function, nodes: int, min_weight: float, likeliest: bool
+    problem: Problem, sigma: Function, target: Function, nodes: int, min_weight: float | None, likeliest: bool
 ) -> Model:
     """The model serves every penalty asked for; the functions are named since a registered name may change its meaning."""
     assert (sigma, target) == (problem.sigma, problem.target)
@@ -56,7 +55,7 @@ def _every_degree(
         known = _every_degree(problem, sigma, target, nodes, min_weight, True) if several else None  # pyright: ignore[reportArgumentType]
         return covariance.build(problem, nodes=nodes, min_weight=min_weight, likeliest=likeliest, known=known)
     build = degrees.build if problem.steps == 1 or problem.eta == 0 else schedule.build
-    return build(problem, nodes=nodes, min_weight=min_weight)
+    return build(problem, nodes=nodes, min_weight=min_weight or covariance.RAREST)
 
 
 class Ending(NamedTuple):
@@ -79,7 +78,8 @@ def try_model(
 ) -> Model | Ending:
     """The model of `problem`, or why it has none: an assumption that fails, numbers out of range.
 
-    `likeliest`: after several steps, or by `build_model` itself, of several draws this one alone; `min_weight`: of neurons, likewise.
+    `likeliest`: after several steps, or by `build_model` itself, of several draws this one alone; `min_weight`: of neurons, likewise, with rows
+    no longer than samples are.
     `same_batch`: the caller knows what to do where the ridge regression has no samples of its own; the model is for fresh ones.
     """
     several = problem.steps > 1 and problem.eta > 0

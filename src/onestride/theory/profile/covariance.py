@@ -52,7 +52,7 @@ from onestride.theory.profile.correlated import Course, course_directions
 from onestride.theory.profile.drift import AGAIN, Second, left_over, moved_means
 from onestride.theory.profile.harmonics import HIGHEST_DEGREE, multiplicity, radius_rule, resolve, sphere_rule
 from onestride.theory.profile.higher import Stretched, higher_sector, seen_by
-from onestride.theory.profile.lengths import length_rule
+from onestride.theory.profile.lengths import row_lengths
 from onestride.theory.profile.moves import Moves, one_step
 from onestride.theory.profile.neurons import LearnedDirection, normal_rule, resolution
 from onestride.theory.profile.one_neuron import Path
@@ -80,6 +80,7 @@ _ALIKE = 9  # along u alone, where readouts are alike and nothing else tells neu
 _ACROSS = 5  # nodes of z along a spike
 _RADII = 3  # nodes of the length of x
 _FAR = 3.0  # times a row's length: along weights as large z has so many nodes that random lengths leave |g| one
+RAREST = 1e-7  # neurons that are rarer are left out
 _NOISE = 60.0  # a degree is noise when its multiplicity over S₂^l is above this many times max(n, N)
 
 
@@ -87,14 +88,17 @@ def build(
     problem: Problem,
     *,
     nodes: int = 31,
-    min_weight: float = 1e-7,
+    min_weight: float | None = None,
     likeliest: bool = False,
     known: Model | None = None,
 ) -> Model:
-    """Set up every degree for a problem whose inputs have a covariance, with all draws of it or the likeliest alone, which may be `known`."""
+    """Set up every degree for inputs with a covariance, with all draws of it or the likeliest alone, which may be `known`.
+
+    min_weight: neurons that are rarer are left out, and rows longer than all samples; without it there are such rows.
+    """
     sigma = sigma_of(problem)
     if problem.eta == 0:
-        return build_untrained(problem, sigma)
+        return build_untrained(problem, sigma, min_weight)
     cases = draws(problem, sigma)
     several = len(cases) > 1 and (problem.steps > 1 or sigma.spike is not None)
     first = known or _of_draw(problem, cases[0], several, nodes, min_weight)
@@ -104,7 +108,7 @@ def build(
     return replace(first, draws=((cases[0][0], first), *others))
 
 
-def _of_draw(problem: Problem, case: tuple[float, Sigma], several: bool, nodes: int, min_weight: float) -> Model:
+def _of_draw(problem: Problem, case: tuple[float, Sigma], several: bool, nodes: int, min_weight: float | None) -> Model:
     """The model of one draw; of several each has fewer nodes."""
     p, sigma = case
     if problem.steps == 1:
@@ -120,7 +124,7 @@ def _of_draw(problem: Problem, case: tuple[float, Sigma], several: bool, nodes: 
     if not _followed(course):
         course = mean or follow(problem)
     if not _followed(course):
-        return build_untrained(problem, sigma)
+        return build_untrained(problem, sigma, min_weight)
     at, moves = course_directions(problem, course)
     rows, chance = (counts.rows, counts.chance) if len(at.rows) > 1 else (nodes, p)
     return Builder(problem, at, moves, rows, min_weight, chance).model
@@ -148,7 +152,7 @@ def teacher_length(d: int, second: float, along: float, r2: Array) -> tuple[Arra
     return np.sqrt(D * np.maximum(1 + (r2 - 1) * along / second, 0.05)), D
 
 
-def build_untrained(problem: Problem, sigma: Sigma) -> Model:
+def build_untrained(problem: Problem, sigma: Sigma, min_weight: float | None = None) -> Model:
     """The network before the step; a spike of Σ is a coordinate of its own."""
     d, lam, spike = problem.d, sigma.eigenvalues, sigma.spike
     z, wz = (np.zeros(1), np.ones(1)) if spike is None else normal_rule(15)
@@ -164,7 +168,7 @@ def build_untrained(problem: Problem, sigma: Sigma) -> Model:
     (omega, size), weight = _grid([(omega, weight), own.nodes])
     sphere = problem.weights == "sphere"
     aside = size * np.maximum(1 - top / d - (sphere and spike is not None) * (omega**2 - 1) / d, LEAST)
-    lengths = length_rule(problem.law.freedom, problem.n)
+    lengths = row_lengths(problem, sampled=min_weight is not None)
     r, wr = radius_rule(d / second, 7 if spike is None and lengths[0].size == 1 else _RADII)
     (z, r2, scale), w = _grid([(z, wz), (r**2 * second / d, wr), lengths])
     L = degrees_resolved(D0, max(problem.n, problem.N), second)
@@ -196,7 +200,7 @@ class Builder:
     at: Directions
     moves: Moves
     nodes: int
-    min_weight: float
+    min_weight: float | None
     chance: float = 1.0  # of its draw
 
     @cached_property
@@ -218,14 +222,15 @@ class Builder:
     def rows(self) -> tuple[Array, Array, Array, Array]:
         """Nodes (z, r², ℓ) and probabilities; z (u × i)."""
         count, scale = resolution(self.amplitude, self.nodes)
-        second, d, lengths = self.aside[0], self.problem.d, length_rule(self.problem.law.freedom, self.problem.n)
+        second, d = self.aside[0], self.problem.d
+        lengths = row_lengths(self.problem, sampled=self.min_weight is not None)
         radii = _RADII if len(self.at.rows) == 1 and lengths[0].size == 1 else 2
         if lengths[0].size > 1 and self.amplitude > _FAR:
             radii = 1
         r, wr = radius_rule(d / second, radii)
         axes = [normal_rule(count, scale), *(sphere_rule(10**12, _ACROSS) for _ in self.at.rows[1:])]
         values, weight = _grid([*axes, (r**2 * second / d, wr), lengths])
-        kept = weight > 1e-9
+        kept = weight > min(1e-9, 1e-6 * float(lengths[1].min()))  # of long rows, however rare, all z count
         return values[:-2, kept], values[-2, kept], values[-1, kept], weight[kept] / weight[kept].sum()
 
     @cached_property
@@ -239,7 +244,7 @@ class Builder:
             offsets = [next(count for least, count in _OFFSETS if variance >= least) for variance in variances]
         axes += [sphere_rule(problem.d if sphere else 10**12, count) for count in offsets]
         values, weight = _grid([*axes, self.lengths.nodes])
-        kept = weight > self.min_weight
+        kept = weight > (self.min_weight or RAREST)
         which, xi, weight = values[0, kept].astype(int), values[1:-1, kept].T, weight[kept] / weight[kept].sum()
         return Weights.after(problem, self.at, self.moves, which, xi, values[-1, kept], weight, self.gram)
 

@@ -36,9 +36,7 @@ from onestride.theory.direction import direction
 
 _HEIGHT = 1e-4  # of the real axis, in standard deviations of the law
 _GRID = 700  # points x before refinement
-_STRIDE = (
-    8  # of them, every so many is continued from far above the real axis, the others begin between their neighbours
-)
+_STRIDE = 8  # every so many of them is continued from far above the real axis, others begin between their neighbours
 _UNRESOLVED = 1e-3  # mass of a law between two points
 _RESIDUALS = 160  # nodes kept of the law of r
 _SEEN = 6e-5  # density · max(|x|, sd) above which x is in the support of a law

@@ -36,7 +36,7 @@ from onestride.theory.profile.gradient_noise import (
 )
 
 _BINS = 14  # of log ℓ
-_SEEN_BY_RULES = 6.0  # lengths at which activations and teachers have accurate rules
+_ROUNDING = 1e-13
 FEW = 8  # of them in a batch of several steps: errors move by 0.1 %
 
 
@@ -70,6 +70,23 @@ def length_rule(freedom: float | None, n: int, bins: int = _BINS) -> tuple[Float
     return np.sqrt(np.bincount(group, square) / count), count / n
 
 
+def row_lengths(problem: Problem, *, sampled: bool) -> tuple[Float[Array, "l"], Float[Array, "l"]]:
+    """Nodes and probabilities of ℓ for the rows: as n samples see it where they are `sampled`, as their spectrum is; else of the law itself.
+
+    Rows that are judged, and in few draws those of the fit, are longer than any of n samples, and errors are means over both. One node more, which
+    takes its probability from the shortest, gives E ℓ² = 1 and E ℓ⁴ = (f − 2)/(f − 4): far out errors are quadratic in ℓ², or have no
+    mean (`without_a_mean`).
+    """
+    freedom = problem.law.freedom
+    lengths, weights = length_rule(freedom, problem.n)
+    if sampled or freedom is None or freedom <= 4:
+        return lengths, weights
+    first, second = 1 - weights @ lengths**2, (freedom - 2) / (freedom - 4) - weights @ lengths**4
+    longer, short = float(first**2 / second), np.zeros(weights.size)
+    short[0] = min(longer, float(weights[0]) / 2)
+    return np.append(lengths, np.sqrt(second / first)), np.append(weights - short, longer)
+
+
 class _Slopes(NamedTuple):
     """E f(ℓu)², k₀, k₂ and v of a function at one ℓ."""
 
@@ -95,55 +112,28 @@ def step_law(problem: Problem) -> StepLaw:
     return _step_law(problem.replace(ridge=1.0, step=Step.none()), problem.sigma, problem.target)  # pyright: ignore[reportArgumentType]
 
 
-def longest_share(problem: Problem) -> float:
-    """Share of the labels' power that the longest of the samples carries."""
-    lengths, weights = length_rule(problem.law.freedom, problem.n)
-    at = [_labels(problem.target, float(length)) for length in lengths]
-    powers = weights * [float(one.w @ one.y**2) for one in at]
-    total = float(powers.sum())
-    return float(powers[-1] / (problem.n * weights[-1]) / total) if total > 0 else 0.0
+def without_a_mean(problem: Problem) -> str | None:
+    """Which of teacher and activation grows too fast for errors to have a mean, E ℓ^{2k} = ∞ from 2k = f on; None where neither does."""
+    freedom = problem.law.freedom
+    assert freedom is not None
+    each = {"the teacher": problem.target.growth, f"activation {problem.sigma.name!r}": problem.sigma.growth}
+    name = max(each, key=lambda one: each[one])
+    return name if 2 * each[name] >= freedom or freedom <= 4 else None
 
 
-def unseen_share(problem: Problem) -> float:
-    """Share of the labels' power, or of what is not linear in σ, that belongs to inputs longer than n samples have: the larger of both."""
-    assert problem.law.freedom is not None
-    return _unseen_share(problem.sigma, problem.target, problem.law.freedom, problem.n)
-
-
-@lru_cache(maxsize=64)
-def _unseen_share(sigma: Function, target: Target, freedom: float, n: int) -> float:
-    """Powers are known at a few ℓ and in between go like powers of ℓ, as beyond the last, where rules end."""
-    rare = (np.arange(240) + 0.5) / 8  # −log of the probability of more, to e⁻³⁰
-    fresh, chance = np.sqrt((freedom - 2) / (2 * gammaincinv(freedom / 2, np.exp(-rare)))), np.exp(-rare)
-    seen, weights = length_rule(freedom, n)
-    at = np.geomspace(0.25, _SEEN_BY_RULES, 16)
-
-    def missing(power: list[float]) -> float:
-        known = np.log(np.maximum(power, 1e-300))
-        growth = (known[-1] - known[-4]) / np.log(at[-1] / at[-4])
-
-        def mean(lengths: Array, weights: Array) -> float:
-            beyond = np.log(np.maximum(lengths / at[-1], 1.0))
-            return float(
-                weights @ np.exp(np.interp(np.log(lengths), np.log(at), known) + growth * beyond) / weights.sum()
-            )
-
-        return 1 - mean(seen, weights) / mean(fresh, chance) if max(power) > 0 else 0.0
-
-    labels = [_labels(target, float(length)) for length in at]
-    slopes = [_slopes(sigma, float(length)) for length in at]
-    not_linear = [
-        one.power - _mean(sigma, length) ** 2 - (one.first * length) ** 2
-        for one, length in zip(slopes, at, strict=True)
-    ]
-    return max(
-        missing([float(one.w @ one.y**2) for one in labels]), missing(not_linear) if sigma.nonlinear_power > 0 else 0.0
-    )
-
-
-def _mean(f: Function, length: float) -> float:
-    x, w = f.rule
-    return float(w @ (f(x) * gauss_density(x / length)) / length)
+def quartic_share(problem: Problem) -> float:
+    """Share of E y², or of E σ² if that is larger, that goes like ℓ⁴: of a + bℓ² + cℓ⁴ at ℓ = 1, 2, 3 it is cE ℓ⁴/(a + b + cE ℓ⁴)."""
+    freedom = problem.law.freedom
+    assert freedom is not None
+    fourth, shares = (freedom - 2) / (freedom - 4), list[float]()
+    labels = [_labels(problem.target, length) for length in (1.0, 2.0, 3.0)]
+    for powers in (
+        [float(one.w @ one.y**2) for one in labels],
+        [_slopes(problem.sigma, l).power for l in (1.0, 2.0, 3.0)],
+    ):
+        c = ((powers[2] - powers[1]) / 5 - (powers[1] - powers[0]) / 3) / 8
+        shares.append(fourth * c / (powers[0] + (fourth - 1) * c) if c > 0 else 0.0)
+    return max(shares)
 
 
 def output_of_lengths(problem: Problem) -> float:
@@ -229,7 +219,10 @@ def _step_law(problem: Problem, sigma: Function, target: Target) -> StepLaw:
         np.array([getattr(slope, name) for slope in slopes]) for name in ("first", "second", "variance")
     )
     plain, once, twice = (np.stack(part, axis=1) for part in zip(*powers, strict=True))  # power of r × length
-    relative = first / c1 if c1 else np.ones_like(first)  # without random lengths it is 1
+    linear = abs(c1) > _ROUNDING * np.sqrt(sigma.second_moment)  # k₀ is known to that
+    relative = (
+        first / c1 if linear and problem.law.freedom is not None else np.ones_like(first)
+    )  # 1 without random lengths
     q, kappa, private = lengths * relative, lengths**2 * second, lengths**2 * variance
     power, batch = float(weights @ plain[1]), float((weights * q**2) @ plain[1])
     nu = np.sqrt(float((weights * kappa**2) @ plain[1]) / (power or 1.0)) * (np.sign(sigma.coefficients[2]) or 1.0)

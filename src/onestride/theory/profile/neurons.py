@@ -13,6 +13,7 @@ p = W₀ᵀa; conditioning on t = Wᵀa accounts for that, W = a tᵀ + (I − a
 # pyright: reportConstantRedefinition=false, reportMissingTypeStubs=false
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
@@ -55,12 +56,12 @@ def learned_direction(problem: Problem, *, through_output: bool | None = None) -
     beta, c1, teacher_c1 = direction(problem), problem.sigma.coefficients[1], problem.target.coefficients[1]
     eta, full = problem.eta, problem.gradient == "full"
     if not (full if through_output is None else through_output):
-        return LearnedDirection(c1 * eta * beta.s / np.sqrt(problem.N), beta.overlap, False, 0.0)
+        return LearnedDirection(c1 * eta * beta.s / math.sqrt(problem.N), beta.overlap, False, 0.0)
     kept = 1 - c1**2 * eta if full else 1.0  # what is left of p = W₀ᵀa
     length = np.hypot(kept, c1 * eta * np.sqrt(max(beta.s**2 - (c1**2 if full else 0.0), 0.0)))
     overlap = np.clip(c1 * eta * teacher_c1 / length, -1, 1) if length > 0 else 0.0  # rounding may pass 1
     tilt = kept / length if length > 0 else 0.0
-    return LearnedDirection(float(length / np.sqrt(problem.N)), float(overlap), True, float(tilt))
+    return LearnedDirection(float(length / math.sqrt(problem.N)), float(overlap), True, float(tilt))
 
 
 @lru_cache(maxsize=256)

@@ -44,10 +44,7 @@ from onestride.theory.profile.sectors import Means, Model, Sector, split_teacher
 
 _NODES = 21  # of z on the rows of the second kind, and of A: the ratio to 1e-5
 _GROUPS = (21, 9)  # of z and of r, of the samples of the step and of fresh ones alike
-_DEGREES, _NOISE = (
-    4,
-    60.0,
-)  # resolved at most; a degree of more than so many times max(n, N) harmonics is noise to the ratio
+_DEGREES, _NOISE = 4, 60.0  # resolved at most; with more than so many times max(n, N) harmonics a degree is noise
 _JUDGED = 1e9  # penalty of the rows of the second kind, in units of λ
 _STEP = 1e-30  # imaginary, for derivatives
 _ROUNDING = 1e-15  # squared share of the largest from which on a function of the neurons is rounding

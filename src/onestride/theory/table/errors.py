@@ -23,6 +23,7 @@ from onestride.theory.table.rows import FEWEST, FULL, ROWS, Effort, Network, err
 
 WEAKEST = 2.0**-6  # of η/√N: its factor differs from 1 by what is interpolated to 1
 BEYOND_ROWS = 10.0  # times the rows of the table: as far as powers of γ may continue what they show
+AMPLIFIED = 2.15  # 1/denominator of the test error: beyond, half of the errors measured are more than 10 % off (docs/own-data.md)
 
 
 def refused(problem: Problem) -> str | None:
@@ -60,8 +61,8 @@ def errors(problem: Problem, steps: list[Step], ridges: ArrayLike, *, effort: Ef
             continue
         found = with_spread(stepped, lam, effort)
         values[:, i] = found[:3]
-        for j, reach in enumerate(found[4]):
-            reason = beyond_the_rows(stepped, float(lam[j]), float(reach))
+        for j, (reach, amplified) in enumerate(found[4:].T):
+            reason = beyond_the_rows(stepped, float(lam[j]), float(reach), float(amplified))
             if reason is not None:
                 status[i, j], message[i, j] = Status.INACCURATE, f"{Status.INACCURATE.value}: {reason}"
     loss, training, test = values
@@ -70,8 +71,8 @@ def errors(problem: Problem, steps: list[Step], ridges: ArrayLike, *, effort: Ef
 
 def with_spread(
     problem: Problem, ridges: Float[Array, "penalties"], effort: Effort = FULL
-) -> Float[Array, "5 penalties"]:
-    """Objective, training and test error, the relative standard error of the last, and how far beyond the rows it lies."""
+) -> Float[Array, "6 penalties"]:
+    """Objective, training and test error, the relative standard error of the last, how far beyond the rows it lies, and how much is amplified."""
     table = problem.inputs
     assert isinstance(table, Table)
     n, N, network = problem.n, problem.N, network_of(problem)
@@ -116,8 +117,8 @@ def _between(value: float, most: float) -> list[tuple[float, float]]:
     return [(high, 1.0)] if share > 1 - 1e-9 else [(low, 1 - share), (high, share)]
 
 
-def beyond_the_rows(problem: Problem, ridge: float, reach: float) -> str | None:
-    """Why a number is continued too far from what the rows show; None where it is not."""
+def beyond_the_rows(problem: Problem, ridge: float, reach: float, amplified: float) -> str | None:
+    """Why a number is too far from what the rows show; None where it is not."""
     table = problem.inputs
     assert isinstance(table, Table)
     if problem.n > BEYOND_ROWS * table.rows:
@@ -130,6 +131,11 @@ def beyond_the_rows(problem: Problem, ridge: float, reach: float) -> str | None:
         return (
             f"the penalty λ = {ridge:.2g} is so small that the fit follows parts of the features that the {table.rows} rows of the table do "
             "not show"
+        )
+    if amplified > AMPLIFIED:
+        return (
+            f"the penalty λ = {ridge:.2g} is so small for n = {problem.n} and N = {problem.N} that the fit amplifies what it cannot follow "
+            f"{amplified:.3g} times: beyond {AMPLIFIED:g} times half of the errors measured were more than 10 % off, most of those larger than predicted"
         )
     return None
 

@@ -71,17 +71,18 @@ class KernelLaw:
         """How far down in log γ powers may continue the curves at n rows: like n⁻², and a factor e at most where n = m."""
         return self.shown - 1 - 2 * float(np.log(max(n / self.rows, 1.0)))
 
-    def errors(self, n: int, N: int, ridges: Float[Array, "penalties"]) -> Float[Array, "5 penalties"]:
-        """Objective, training and test error, their relative standard error, and the smallest γ that rows show over the one needed."""
-        out = np.empty((5, ridges.size))
+    def errors(self, n: int, N: int, ridges: Float[Array, "penalties"]) -> Float[Array, "6 penalties"]:
+        """Objective, training and test error, their relative standard error, the smallest γ that rows show over the one needed, and 1/denominator."""
+        out = np.empty((6, ridges.size))
         for j, (d, at) in enumerate(zip(n * ridges / N, self._scales(n, N, ridges), strict=True)):
             zs, q, A, slope, spread = (
                 float(np.interp(at, self.u, part)) for part in (self.z, self.q, self.A, self.slope, self.stderr)
             )
             kappa = np.exp(at) * (N - zs) / N if n < N else d / (n - zs)  # whichever difference is the larger one
             share, kept = kappa / np.exp(at), d / (n * kappa)
-            test = (A - N / (N - q) * share * slope) / (1 - (q * (N - 2 * zs) + zs**2) / (n * (N - q)))
-            out[:, j] = kept * A, kept**2 * test, test, spread, np.exp(self.shown - at)
+            amplified = 1 / (1 - (q * (N - 2 * zs) + zs**2) / (n * (N - q)))
+            test = (A - N / (N - q) * share * slope) * amplified
+            out[:, j] = kept * A, kept**2 * test, test, spread, np.exp(self.shown - at), amplified
         return out
 
     def unlearned(self, n: int, N: int, ridge: float) -> Float[Array, "g 2"]:
@@ -174,7 +175,7 @@ def _continued(rows: int, parts: Float[Array, "6 u"], left: tuple[Array, Array])
     inner = [PchipInterpolator(u, part)(grid) for part in (np.log(z), q, A, slope, stderr)]
     inner[0] = np.exp(inner[0])
     last = z > z[0] / 2
-    falls = float(np.clip(np.mean((z - q)[last] / z[last]), 0.02, 0.98))
+    falls = float(np.clip(1 - q[0] / z[0], 0.02, 0.98))  # at the edge: q has no jump there
     down = np.linspace(-_BEYOND, 0, _FINE, endpoint=False)
     zs, As, slopes = z[0] * np.exp(-falls * down), *_energy_below(u[last], (A - slope)[last], float(A[0]), down)
     outer = (zs, (1 - falls) * zs, As, slopes, np.full(down.size, stderr[0]))

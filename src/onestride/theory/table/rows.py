@@ -87,16 +87,22 @@ def errors_by_size(
     *,
     paired: bool,
     effort: Effort = FULL,
-) -> Float[Array, "5 penalties"]:
-    """Three errors, their relative standard error and the reach of `KernelLaw.errors`, at n rows and N neurons.
+) -> Float[Array, "6 penalties"]:
+    """Three errors, and what else `KernelLaw.errors` has, at n rows and N neurons.
 
+    The smaller number of rows counts less where it does not show the γ that is asked for, and not at all a factor e below.
     paired: from at most half of the rows, so that the step has the other half.
     """
-    out = np.zeros((5, ridges.size))
+    weights: list[float] = []
+    rows: list[int] = []
+    found: list[Array] = []
     for weight, laws, apart in weighted_laws(table, network, n, N, paired=paired, effort=effort):
-        found = [law.errors(n, N, ridges) for law in laws]
-        out += weight * np.log(_average(np.array(found), apart))
-    return np.exp(out)
+        weights.append(weight)
+        rows.append(laws[0].rows)
+        found.append(np.log(_average(np.array([law.errors(n, N, ridges) for law in laws]), apart)))
+    logs, fewer = np.array(found), np.array(rows) < max(rows)
+    shares = np.array(weights)[:, None] * np.where(fewer[:, None], np.clip(1 - logs[:, 4], 0, 1), 1.0)
+    return np.exp(np.einsum("wp,wep->ep", shares / shares.sum(0), logs))
 
 
 def weighted_laws(
@@ -139,7 +145,7 @@ def _neurons(n: int, m: int, N: int, many: int) -> list[tuple[int, float]]:
     return [(M, s) for M, s in ((max(N, 10), share), (many, 1 - share)) if s > 0]
 
 
-def _average(found: Float[Array, "draws 5 penalties"], apart: float) -> Float[Array, "5 penalties"]:
+def _average(found: Float[Array, "draws 6 penalties"], apart: float) -> Float[Array, "6 penalties"]:
     """Over the draws, of which `apart` have rows of their own."""
     draws, mean = len(found), np.maximum(found.mean(0), 1e-300)
     between = found[:, 2].std(0, ddof=1) / np.sqrt(draws) / mean[2]

@@ -33,7 +33,7 @@ def table_shares(problem: Problem) -> tuple[Float[Array, "4"], float, str | None
     learned = labels - left
     power = found[2] - labels[-1] + 2 * learned[-1]
     outside = max(float(power - np.sum(learned[:-1] ** 2)), 0.0)
-    return learned[:-1] / labels[:-1], outside, beyond_the_rows(problem, problem.ridge, float(found[4]))
+    return learned[:-1] / labels[:-1], outside, beyond_the_rows(problem, problem.ridge, *map(float, found[4:]))
 
 
 def _unlearned(table: Table, network: Network, problem: Problem, *, paired: bool) -> Float[Array, "2 g"]:

@@ -1,6 +1,8 @@
 // One chart: lines, points with error bars, a histogram and straight lines, drawn as SVG from plain numbers. What the legend has
 // switched off is left out; a figure that is zoomed keeps its part of the axes until they mean something else.
 
+import { show } from "./text.js";
+
 const SVG = "http://www.w3.org/2000/svg";
 
 export function node(tag, attributes = {}, text = null) {
@@ -16,7 +18,7 @@ export function niceTicks(low, high, count = 5) {
   const span = high - low;
   if (!(span > 0)) {
     const room = Math.abs(low) / 2 || 0.5; // all values are equal
-    return { low: low - room, high: high + room, ticks: [low], format: (x) => String(Number(x.toPrecision(4))).replace("-", "−") };
+    return { low: low - room, high: high + room, ticks: [low], format: (x) => show(x, 4) };
   }
   const raw = span / count;
   const power = 10 ** Math.floor(Math.log10(raw));
@@ -26,7 +28,11 @@ export function niceTicks(low, high, count = 5) {
   const ticks = [];
   for (let k = 0; from + k * step <= to + step / 1e6; k++) ticks.push(from + k * step);
   const digits = Math.max(0, -Math.floor(Math.log10(step) + 1e-9) + (step / power === 2.5 ? 1 : 0));
-  return { low: from, high: to, ticks, format: (x) => x.toFixed(Math.min(digits, 8)).replace("-", "−") };
+  const most = Math.max(Math.abs(from), Math.abs(to));
+  const apart = Math.floor(Math.log10(most) + 1e-9) - Math.floor(Math.log10(step) + 1e-9) + (step / power === 2.5 ? 1 : 0);
+  const plain = most >= 1e-4 && most < 1e7; // elsewhere in powers of ten, with as many digits as tell ticks apart
+  const format = (x) => (plain ? x.toFixed(digits).replace("-", "−") : show(x, 2 + apart));
+  return { low: from, high: to, ticks, format: (x) => format(Math.abs(x) < step / 1e6 ? 0 : x) };
 }
 
 export function logTicks(low, high) {
@@ -96,11 +102,12 @@ const inSight = ({ at, value }, { x, y }) => at >= x[0] && at <= x[1] && (value 
 export function draw(svg, spec) {
   const [seenWidth, seenHeight] = svg.size ?? [svg.clientWidth, svg.clientHeight];
   const [width, height] = [seenWidth || 400, seenHeight || 260];
-  const margin = { left: 50, right: spec.right ?? 14, top: 22, bottom: 39 };
-  const inner = { x: margin.left, y: margin.top, w: width - margin.left - margin.right, h: height - margin.top - margin.bottom };
   const meaning = `${spec.x.label} ${spec.y.label ?? ""}`;
   if (svg.zoom?.meaning !== meaning || !(spec.handles ?? []).every((handle) => inSight(handle, svg.zoom))) svg.zoom = null;
   const [x, y] = [lookedAt(spec.x, svg.zoom?.x), lookedAt(spec.y, svg.zoom?.y)];
+  const longest = Math.max(0, ...y.ticks.map((t) => widthOf(y.format(t))));
+  const margin = { left: Math.max(50, 10 + longest), right: spec.right ?? 14, top: 22, bottom: 39 };
+  const inner = { x: margin.left, y: margin.top, w: Math.max(0, width - margin.left - margin.right), h: Math.max(0, height - margin.top - margin.bottom) };
   const series = spec.series.filter((s) => !svg.off?.has(s.group ?? s.label));
   const fx = x.log ? Math.log10 : (v) => v;
   const toX = (v) => inner.x + (inner.w * (fx(v) - fx(x.low))) / (fx(x.high) - fx(x.low));
@@ -212,31 +219,38 @@ function drawHorizontals(lines, { put, toY, y, inner, reserved, marks }) {
     const boxes = places.map(({ side, y: foot, far = 0 }) => ({ x: left[side], y: foot, w, side, far }));
     const free = boxes.filter((b) => taken.every((t) => apart(b, t))).map((b) => ({ ...b, cost: b.far + crossed(b) }));
     const box = free.sort((a, b) => a.cost - b.cost)[0]; // the sort is stable: the first of those that cross least
-    if (!box) return;
+    if (!box) return false;
     taken.push(box);
     const shift = { end: w, start: 0, middle: w / 2 }[box.side];
     put("text", { class: "baseline-label", x: box.x + shift, y: box.y, "text-anchor": box.side }, text);
+    return true;
   };
-  const beyond = (sign, outside, first, step) => {
-    const names = outside.sort((a, b) => a.at - b.at).map(({ at, label }) => `${label} ${Number(at.toPrecision(3))}`);
+  const inRows = (named, sign = "") => {
     const rows = [];
-    for (const name of names) {
+    for (const name of named.map(({ at, label }) => `${label} ${show(at)}`)) {
       if (rows.length && widthOf(`${rows.at(-1)}, ${name}`) < inner.w - 20) rows[rows.length - 1] += `, ${name}`;
-      else rows.push(`${sign} ${name}`);
+      else rows.push(`${sign}${name}`);
     }
+    return rows;
+  };
+  const anywhere = (foot, far = 0, sides = ["end", "start", "middle"]) => sides.map((side) => ({ side, y: foot, far }));
+  const beyond = (sign, outside, first, step) => {
+    const rows = inRows(outside.sort((a, b) => a.at - b.at), `${sign} `);
     const heights = [0, 1, 2, 3, 4, 5].map((k) => first + step * k).filter((foot) => heightOf.every((line) => line < foot - 11 || line > foot + 3));
-    rows.forEach((row) => write(row, (heights.length ? heights : [first]).flatMap((foot) => ["start", "end", "middle"].map((side) => ({ side, y: foot })))));
+    rows.forEach((row) => write(row, (heights.length ? heights : [first]).flatMap((foot) => anywhere(foot, 0, ["start", "end", "middle"]))));
   };
   const inside = shown.filter(({ at }) => at >= y.low && at <= y.high).sort((a, b) => a.at - b.at);
   const heightOf = inside.map(({ at }) => toY(at));
   for (const { at, style = 1 } of inside) put("line", { class: `baseline dash-${style}`, x1: inner.x, x2: inner.x + inner.w, y1: toY(at), y2: toY(at) });
-  for (const { at, label } of inside) {
+  const within = (foot) => foot > inner.y + 9 && foot < inner.y + inner.h - 2;
+  const homeless = inside.filter(({ at, label }) => {
     const line = toY(at);
-    const heights = [line - 4, line + 12, line - 16, line + 24, line - 28];
     const strange = (foot) => heightOf.some((other) => other !== line && Math.abs(other - foot + 4) < Math.abs(line - foot + 4)); // it would seem to name that one
-    const far = (foot, k) => (strange(foot) ? 100 : k < 2 ? 0 : 2 * THROUGH);
-    write(label, heights.flatMap((foot, k) => ["end", "start", "middle"].map((side) => ({ side, y: foot, far: far(foot, k) }))));
-  }
+    const heights = [line - 4, line + 12, line - 16, line + 24, line - 28];
+    return !write(label, heights.flatMap((foot, k) => (within(foot) && !strange(foot) ? anywhere(foot, k < 2 ? 0 : 2 * THROUGH) : [])));
+  });
+  const above = homeless.length ? toY(homeless.at(-1).at) - 4 : 0; // with their values, as near as there is room
+  for (const row of inRows(homeless)) write(row, Array.from({ length: 12 }, (_, k) => above - 6 * k).filter(within).flatMap((foot, k) => anywhere(foot, k)));
   beyond("↓", shown.filter(({ at }) => at < y.low), inner.y + inner.h - 6, -12);
   beyond("↑", shown.filter(({ at }) => at > y.high), inner.y + 25, 12);
 }
@@ -285,11 +299,11 @@ function drawSeries(s, { put, toX, toY, y, inner, ends }) {
     let level = 0;
     s.x.forEach((at, i) => {
       const [px, foot] = [toX(at), inner.y + inner.h];
-      level = last - px < 40 ? level + 1 : 0; // names of close neighbours at different heights
+      level = last - px < 44 ? level + 1 : 0; // names of close neighbours at different heights, beside the taller arrow
       last = px;
       const top = inner.y + 26 + 24 * level;
       put("path", { class: `spike colour-${colour}`, d: `M${px} ${foot}V${top + 7}M${px - 4.5} ${top + 9}L${px} ${top}L${px + 4.5} ${top + 9}` });
-      if (s.names?.[i]) put("text", { class: "spike-label", x: px, y: top - 5, "text-anchor": "middle" }, s.names[i]);
+      if (s.names?.[i]) put("text", { class: "spike-label", x: level ? px - 9 : px, y: level ? top + 7 : top - 5, "text-anchor": level ? "end" : "middle" }, s.names[i]);
     });
   } else if (s.kind === "dots") {
     const path = s.x.map((at, i) => `M${round(toX(at))} ${round(toY(s.y[i]))}h0`).join("");

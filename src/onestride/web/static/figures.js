@@ -1,7 +1,7 @@
 // Errors, learned shares and the learned function, from the answers of the server.
 
 import { draw, legend, logTicks, niceTicks } from "./chart.js";
-import { finite, logName, show } from "./text.js";
+import { finite, logName, percent, show } from "./text.js";
 
 const THRESHOLDS = [0, 1 / 4, 1 / 3, 3 / 8];
 const NAMES = { 0: "0", 0.25: "1/4", 0.375: "3/8", [1 / 3]: "1/3" };
@@ -190,8 +190,13 @@ export function learnedFigure(svg, list, { curves, here, points, at, pins, axes 
   });
   if (points?.learned) entries.push({ label: "simulation", kind: "points" });
   legend(list, entries);
-  const words = Object.entries(here?.fraction ?? {}).map(([k, v]) => `${Math.round(100 * v)} % of degree ${k}`);
-  svg.setAttribute("aria-label", `Share of each degree learned against ${AXES[curves.axis].symbol}: ${words.join(", ")} at ${show(at)}`);
+  svg.setAttribute("aria-label", `Share of each degree learned against ${AXES[curves.axis].symbol}${sharesOf(here, ` at ${show(at)}`)}`);
+}
+
+// What is known of the shares, in words; null is not 0.
+export function sharesOf(here, where = "") {
+  const known = Object.entries(here?.fraction ?? {}).filter(([, v]) => v != null);
+  return known.length ? `: ${known.map(([k, v]) => `${percent(v)} of degree ${k}`).join(", ")}${where}` : "";
 }
 
 // ------------------------------------------------------------------ the function
@@ -234,6 +239,5 @@ export function functionFigure(svg, list, { curves, here, points, fresh, pins, o
     ...own.map(({ group, colour, style }) => ({ label: group, group, colour, style })),
     ...(dots ? [{ label: "f̂(x), simulated", kind: "dots" }] : []),
   ]);
-  const told = Object.entries(here.fraction ?? {}).map(([k, v]) => `${Math.round(100 * v)} % of degree ${k}`);
-  svg.setAttribute("aria-label", `The teacher and what the network has learned of it: ${told.join(", ")}`);
+  svg.setAttribute("aria-label", `The teacher and what the network has learned of it${sharesOf(here)}`);
 }

@@ -1,6 +1,6 @@
 // The formulas of the theory in MathML, with the numbers of the current problem, each symbol explained on hover or focus.
 
-import { listed, percent, show, steady } from "./text.js";
+import { asSentence, listed, percent, show, steady } from "./text.js";
 
 const SYMBOLS = {
   eta: "η: the size of the gradient step",
@@ -50,6 +50,8 @@ const sup = (base, top) => `<msup>${base}${top}</msup>`;
 const sub = (base, low) => `<msub>${base}${low}</msub>`;
 const SMALL_REST = 0.2; // of ‖F‖: F ≈ F_ℓ is said up to here
 const MOST_TERMS = 3;
+const SHOWN = 4; // parts of the teacher
+const UNKNOWN = "<p>How well a sum of spikes stands for F is not known here.</p>";
 const frac = (top, low) => `<mfrac><mrow>${top}</mrow><mrow>${low}</mrow></mfrac>`;
 const math = (...parts) => `<math display="block"><mrow>${parts.join("")}</mrow></math>`;
 
@@ -68,14 +70,14 @@ function teacherSum(teacher, noise, named) {
   const terms = teacher
     .map((c, k) => [c, k])
     .filter(([c, k]) => k > 0 && Math.abs(c) > 1e-12)
-    .slice(0, 4)
+    .slice(0, SHOWN)
     .map(([c, k], i) => {
       const sign = c < 0 ? mo("−") : i ? mo("+") : "";
       const size = Math.abs(Math.abs(c) - 1) < 1e-12 ? "" : mn(Math.abs(c));
       return `${sign}${size}${sym("H", sub(mi("H"), `<mn>${k}</mn>`))}`;
     });
   if (!terms.length) terms.push("<mn>0</mn>");
-  if (named) terms.push(mo("+") + mo("…"));
+  if (named || teacher.filter((c, k) => k > 0 && Math.abs(c) > 1e-12).length > SHOWN) terms.push(mo("+") + mo("…"));
   if (noise > 0) terms.push(`${mo("+")}${sym("noise", mn(noise) + mi("ε"))}`);
   return [terms.slice(0, 3).join(""), terms.slice(3).join("")].filter(Boolean); // two lines when it is long
 }
@@ -100,7 +102,7 @@ function termNorm(f, k, size, law) {
 function powers(f, values) {
   const degrees = f.teacher.map((c, k) => [`degree ${k}`, c * c * [1, 1, 2, 6, 24, 120, 720][k]]).filter(([, v], k) => k > 0 && v > 1e-12);
   const noise = Number(values.noise) ** 2;
-  return norms(...degrees.slice(0, 4), ...(noise ? [["noise", noise]] : []), ["E y²", f.teacher_power + noise]);
+  return f.teacher_power == null ? "" : norms(...degrees.slice(0, 4), ...(noise ? [["noise", noise]] : []), ["E y²", f.teacher_power + noise]);
 }
 
 const norms = (...rows) => `<p class="norm">${rows.map(([name, value]) => `${name} = ${show(value)}`).join(" · ")}</p>`;
@@ -125,15 +127,15 @@ function featureCard(f, readoutLaw) {
   const whole = math(sym("F", mi("F")), mo("="), mi("σ"), mo("("), X, sup(mi("W"), mi("⊤")), mo(")"));
   if (f.eta === 0) return [math(sym("F", mi("F")), mo("="), F0), "<p>No step was taken.</p>"];
   if (!f.expansion)
-    return [whole, f.threshold ? "<p>On a threshold no number of spikes stands for F.</p>" : f.window == null ? "<p>Beyond every window no finite sum of spikes stands for F.</p>" : ""];
+    return [whole, f.activation[1] === 0 ? UNKNOWN : f.threshold ? "<p>On a threshold no number of spikes stands for F.</p>" : f.window == null ? "<p>Beyond every window no finite sum of spikes stands for F.</p>" : UNKNOWN];
   const { ell: top, distance, norm } = f.expansion;
-  if (distance == null || !(distance <= SMALL_REST * norm)) {
-    const size = distance == null ? "cannot be computed" : `is ${show(distance, 2)} in ‖·‖/√n, beside ${show(norm, 2)} of F`;
-    const terms = featureSum(f, readoutLaw).filter((t) => t.size != null);
-    return [whole, `<p>The spikes of window ${top} stand for F as n → ∞. Not at this n: what they leave out along β ${size}.</p>`, norms(["‖F‖/√n", norm], ...terms.map((t) => [`‖degree ${t.k}‖/√n`, t.size]))];
-  }
   const terms = featureSum(f, readoutLaw);
   const before = f.spectrum?.untrained_edge;
+  if (before != null && distance != null && norm > 1.01 * terms.reduce((sum, t) => sum + (t.size ?? Infinity), Math.sqrt(before) + distance)) return [whole, UNKNOWN];
+  if (distance == null || !(distance <= SMALL_REST * norm)) {
+    const size = distance == null ? "cannot be computed" : `is ${show(distance, 2)} in ‖·‖/√n, beside ${show(norm, 2)} of F`;
+    return [whole, `<p>The spikes of window ${top} stand for F as n → ∞. Not at this n: what they leave out along β ${size}.</p>`, norms(["‖F‖/√n", norm], ...terms.filter((t) => t.size != null).map((t) => [`‖degree ${t.k}‖/√n`, t.size]))];
+  }
   return [
     math(sym("F", mi("F")), mo("≈"), F0, mo("+"), `<munderover>${mo("∑")}<mrow>${sym("k", mi("k"))}${mo("=")}<mn>1</mn></mrow>${ell}</munderover>`, `<msubsup>${sym("ck", mi("c"))}<mn>1</mn>${mi("k")}</msubsup>`, sym("ck", sub(mi("c"), mi("k"))), sup(eta, mi("k")), sup(`<mrow>${mo("(")}${X}${beta}${mo(")")}</mrow>`, `<mrow>${mo("∘")}${mi("k")}</mrow>`), sup(`<mrow>${mo("(")}${sup(sym("a", mi("a")), `<mrow>${mo("∘")}${mi("k")}</mrow>`)}${mo(")")}</mrow>`, mi("⊤"))),
     ...(terms.length ? terms.map((t, i) => math(i ? "" : mo("=") + F0, t.math) + (t.size == null ? "" : norms([`‖degree ${t.k}‖/√n`, t.size]))) : [math(mo("="), F0)]),
@@ -143,11 +145,18 @@ function featureCard(f, readoutLaw) {
 }
 
 // The bound on c₁²η that keeps descent with the literal gradient stable.
-function stability({ value, bound }, values) {
+function stability({ value, bound }, values, isotropic) {
   const size = `${sup(sub(sym("ck", mi("c")), "<mn>1</mn>"), "<mn>2</mn>")}${eta}`;
-  const law = values.batch === "reused" ? "" : `${frac("<mn>2</mn>", `<mn>1</mn>${mo("+")}${sym("d", mi("d"))}${mo("/")}${sub(mi("n"), "<mtext>step</mtext>")}`)}${mo("=")}`;
+  const law = values.batch === "reused" || !isotropic ? "" : `${frac("<mn>2</mn>", `<mn>1</mn>${mo("+")}${sym("d", mi("d"))}${mo("/")}${sub(mi("n"), "<mtext>step</mtext>")}`)}${mo("=")}`;
   const words = value < bound ? "Stable: what is linear in the residual shrinks from step to step." : "Unstable: the residual grows from step to step.";
   return [math(size, mo("="), mn(value), mo(value < bound ? "&lt;" : "&gt;"), law, mn(bound)), `<p>${words}</p>`].join("");
+}
+
+// The learned share of degree k: of one direction that of Hₖ, of several that of all their products of degree k.
+function share(directions) {
+  const of = (...body) => `${sym("E", mi("E"))}${mo("[")}${body.join("")}${mo("]")}`;
+  const part = sub(sym("y", mi("y")), mi("k"));
+  return directions > 1 ? [of(fhat, part), of(sup(part, "<mn>2</mn>"))] : [of(fhat, sym("H", sub(mi("H"), mi("k")))), `${cStar(mi("k"))}${mi("k")}${mo("!")}`];
 }
 
 const COUNTS = ["no", "one", "two", "three", "four", "five"];
@@ -156,7 +165,7 @@ const leave = (count) => `${COUNTS[count] ?? count} ${count < 2 ? "eigenvalue le
 // Why fewer spikes are seen than the window has.
 function windowNote(f) {
   const { expected, leading } = f.spectrum ?? {};
-  if (!expected?.length || leading.length === expected.length) return "";
+  if (!expected?.length || f.spectrum.edge == null || leading.length === expected.length) return "";
   const degrees = expected.slice(0, 4).join(", ") + (expected.length > 4 ? ", …" : "");
   return `<p>As n → ∞ it has spikes of degree ${degrees}. At n = ${show(f.n)} and this c ${leave(leading.length)}.</p>`;
 }
@@ -168,9 +177,10 @@ export function formulas(f, values) {
     "The step",
     math(eta, mo("="), sym("c", mi("c")), sup(sym("n", mi("n")), alpha), mo("="), mn(Number(values.constant)), mo("·"), sup(base(f.n), mn(Number(values.exponent))), mo("="), mn(f.eta)),
   );
-  if (f.stable) card("Several steps", stability(f.stable, values));
+  if (f.stable) card("Several steps", stability(f.stable, values, !f.no_direction));
   const linear = f.activation[1] !== 0; // without a linear part the gradient has no direction and no window
-  if (!linear) card("The window", "<p>None: the activation has no linear part, c₁ = 0.</p>");
+  if (f.eta === 0) card("The window", "<p>None: no step was taken.</p>");
+  else if (!linear) card("The window", "<p>None: the activation has no linear part, c₁ = 0.</p>");
   else if (f.window != null && f.window > 0) {
     const w = f.window;
     card(
@@ -178,11 +188,12 @@ export function formulas(f, values) {
       math(frac(`${ell}${mo("−")}<mn>1</mn>`, `<mn>2</mn>${ell}`), mo("="), mn((w - 1) / (2 * w)), mo("<"), alpha, mo("<"), mn(w / (2 * w + 2)), mo("="), frac(ell, `<mn>2</mn>${ell}${mo("+")}<mn>2</mn>`)),
       windowNote(f),
     );
-  } else card("The window", `<p>${f.threshold ? "α lies on a threshold between two windows." : f.window === 0 ? "ℓ = 0: too small a step for any spike." : "α = 1/2 lies beyond every window."}</p>`);
+  } else card("The window", `<p>${f.threshold ? "α lies on a threshold between two windows." : f.window === 0 ? "ℓ = 0: too small a step for any spike." : `α = ${show(Number(values.exponent))} lies beyond every window.`}</p>`);
   const named = !values.teacher.includes(",");
   if (f.directions > 1) card("The labels", ...mixed(f, values, named));
   else card("The labels", ...teacherSum(f.teacher, Number(values.noise), named).map((line, i) => math(i ? "" : sym("y", mi("y")) + mo("="), line)), `<p class="where">${named ? `${values.teacher.replace(/[^\w]/g, "")}, centred; ` : ""}Hermite polynomials of <span class="sym" data-symbol="z" tabindex="-1" role="button">z = β⋆ᵀx</span></p>`, powers(f, values));
-  if (linear) card("The direction found", math(mi("cos"), mo("("), beta, mo(","), betaStar, mo(")"), mo("="), frac(cStar("<mn>1</mn>"), sym("s", mi("s"))), mo("="), frac(mn(f.teacher[1]), mn(f.length)), mo("="), mn(f.overlap)), norms(["s² from c⋆₁²", f.teacher[1] ** 2], ["from d samples of noise", f.length ** 2 - f.teacher[1] ** 2 - (values.gradient === "full" ? f.activation[1] ** 2 : 0)], ...(values.gradient === "full" ? [["from f₀, c₁²", f.activation[1] ** 2]] : [])));
+  if (linear && f.no_direction) card("The direction found", `<p>${asSentence(f.no_direction)}</p>`);
+  else if (linear) card("The direction found", math(mi("cos"), mo("("), beta, mo(","), betaStar, mo(")"), mo("="), frac(cStar("<mn>1</mn>"), sym("s", mi("s"))), mo("="), frac(mn(f.teacher[1]), mn(f.length)), mo("="), mn(f.overlap)), norms(["s² from c⋆₁²", f.teacher[1] ** 2], ["from d samples of noise", f.length ** 2 - f.teacher[1] ** 2 - (values.gradient === "full" ? f.activation[1] ** 2 : 0)], ...(values.gradient === "full" ? [["from f₀, c₁²", f.activation[1] ** 2]] : [])));
   card("The features", ...featureCard(f, values.readout));
   const norm = (body, low = "") => `${mo("‖")}${body}${low ? sup(mo("‖"), low) : mo("‖")}`;
   card(
@@ -195,8 +206,8 @@ export function formulas(f, values) {
   if (shares.length)
     card(
       "Learned",
-      math(frac(`${sym("E", mi("E"))}${mo("[")}${fhat}${sym("H", sub(mi("H"), mi("k")))}${mo("]")}`, `${cStar(mi("k"))}${mi("k")}${mo("!")}`), mo("="), `<mtext>${shares.map(([, v]) => percent(v)).join(", ")}</mtext>`),
-      `<p class="where">for k = ${shares.map(([k]) => k).join(", ")}</p>`,
+      math(frac(...share(f.directions)), mo("="), `<mtext>${shares.map(([, v]) => percent(v)).join(", ")}</mtext>`),
+      `<p class="where">for k = ${shares.map(([k]) => k).join(", ")}${f.directions > 1 ? "; yₖ is the part of degree k of the labels" : ""}</p>`,
     );
   return cards.join("");
 }
@@ -235,10 +246,16 @@ export function explain(box, tip) {
 
 export function writeFormulas(box, f, values) {
   const text = formulas(f, values);
-  if (text === box.written || box.contains(document.activeElement)) return; // do not pull a symbol away from the keyboard
+  if (text === box.written) return;
+  const symbols = () => [...box.querySelectorAll(".sym")];
+  const held = symbols().indexOf(document.activeElement);
+  const name = document.activeElement?.dataset.symbol;
   box.written = text;
   box.innerHTML = text;
   for (const section of box.querySelectorAll("section")) section.querySelector(".sym")?.setAttribute("tabindex", "0");
+  if (held < 0) return;
+  const same = symbols().filter((symbol) => symbol.dataset.symbol === name); // the keyboard stays on its symbol
+  (same.find((symbol) => symbol === symbols()[held]) ?? same[0])?.focus({ preventScroll: true });
 }
 
 // What the step does to the test error, in numbers as they are shown: two that read alike are not said to differ.
@@ -257,7 +274,7 @@ export function sentence(f, curves) {
   const untrained = shares.map(([k]) => curves.before.fraction[k]);
   const without = f.eta === 0 ? "" : `${f.steps > 1 ? ", without the steps" : ", without the step"} ${listed(untrained.map(percent))}`;
   const learned = `The network has learned ${listed(shares.map(([k, v]) => `${percent(v)} of degree ${k}`))}${without}`;
-  const spikes = f.spectrum?.leading?.length;
+  const spikes = f.spectrum?.edge == null ? null : f.spectrum.leading?.length;
   const sentences = [
     f.eta === 0 ? `Without a step the test error is <b>${steady(f.test_error)}</b>` : `${f.steps > 1 ? `${COUNTS[f.steps] ?? f.steps} steps` : "A step"} of size <b>η = ${show(f.eta)}</b> ${moved(before, f.test_error, f.steps)}`,
     [shares.length ? learned : "", spikes == null ? "" : leave(spikes)].filter(Boolean).join("; "),

@@ -8,7 +8,7 @@ import { Drawing } from "./draw.js";
 import { Drawer } from "./drawer.js";
 import { mapFigure } from "./map.js";
 import { Refused, ask, latest } from "./net.js";
-import { neuronsFigure, vectorsFigure } from "./network.js";
+import { neuronsFigure, partsOf, vectorsFigure } from "./network.js";
 import { Play } from "./play.js";
 import { Presets } from "./presets.js";
 import { addFiles, readOut } from "./readout.js";
@@ -204,7 +204,7 @@ function render() {
     }
     const nothing = curves.degrees.every((k) => curves.fraction[k].every((v) => v == null));
     notice("learned", nothing ? curves.message || "the teacher has no part of degree 1 to 4" : "");
-    figure("learned", [curves, points, shown.at, pins], (svg, list) => learnedFigure(svg, list, shown), fresh);
+    figure("learned", [curves, here_, points, shown.at, pins], (svg, list) => learnedFigure(svg, list, shown), fresh);
   } else if (curves?.message) for (const name of ["test_error", "train_loss", "learned"]) notice(name, curves.message);
   if (here?.function) {
     notice("function", here.test_error == null && !points?.function ? here.message : "");
@@ -230,10 +230,12 @@ function renderNetwork(here, points) {
   const known = here?.quality === "full" || points?.network;
   stale("vectors", !known);
   stale("neurons", !here);
-  const none = here?.no_spectrum || here?.message || "no eigenvalue leaves the bulk: the leading vectors are no functions of β̂ᵀx";
-  const told = points?.network || here?.spectrum?.degrees?.length;
-  if (known) notice("vectors", told ? "" : here?.spectrum?.leading?.length ? "a simulation shows these vectors; theory does not" : none);
-  if (known) figure("vectors", [here?.spectrum, points], (svg, list) => vectorsFigure(svg, list, { here, points }));
+  const { spectrum } = here ?? {};
+  const none = here?.no_spectrum || (!spectrum && here?.message) || "no eigenvalue leaves the bulk: the leading vectors are no functions of β̂ᵀx";
+  const told = points?.network || spectrum?.leading?.some((_, k) => partsOf(spectrum, k));
+  if (known) notice("vectors", told ? "" : spectrum?.leading?.length ? "a simulation shows these vectors; theory does not" : none);
+  if (known) figure("vectors", [spectrum, points], (svg, list) => vectorsFigure(svg, list, { here, points }));
+  if (here?.activation) notice("neurons", points?.network ? "" : here.no_direction);
   if (here?.activation) figure("neurons", [here, points], (svg, list) => neuronsFigure(svg, list, { here, points, values: controls.values }));
 }
 
@@ -242,8 +244,8 @@ function renderMap(alpha) {
   stale("map", !sameMap());
   if (!map) return notice("map", "computed once the other figures have come to rest");
   const ridge = Number(controls.values.ridge);
-  notice("map", map.best ? "" : map.message || "there is no theory for this problem");
-  if (map.best) figure("map", [map, alpha, ridge], (svg, list) => mapFigure(svg, list, { map, alpha, ridge }));
+  notice("map", map.message);
+  if (!map.message) figure("map", [map, alpha, ridge], (svg, list) => mapFigure(svg, list, { map, alpha, ridge }));
 }
 
 // Which theory is drawn and what is known of it: a full dot only beside a prediction that nothing is known against.
@@ -320,7 +322,7 @@ async function start() {
   explain(byId("formulas"), byId("tip"));
   new Drawer(byId("open-formulas"), byId("drawer"), byId("close-formulas"));
   for (const id of ["test_error", "train_loss", "learned"]) dragValue(byId(id), controls, () => view.axis);
-  pickOnMap(byId("map"), controls, () => answers.map?.best);
+  pickOnMap(byId("map"), controls, () => answers.map && !answers.map.message);
   for (const box of document.querySelectorAll("figure")) {
     addFiles(box);
     readOut(box.querySelector("svg[role=img]"), byId("tip"));

@@ -48,7 +48,7 @@ export function mapFigure(svg, list, { map, alpha, ridge }) {
   };
   mark("here", alpha, ridge, "");
   if (map.best) mark("best", map.best.alpha, map.best.ridge, show(map.best.test_error));
-  legend(list, [{ label: "test error, full colour is low", kind: "area" }, { label: "least", kind: "best" }, { label: "this problem", kind: "here" }, ...(cells.some((c) => c.off) ? [{ ...OFF, style: "cell-off" }] : [])].map((entry) => ({ ...entry, fixed: true })));
-  const best = map.best ? `least ${show(map.best.test_error)} at α = ${show(map.best.alpha)}, λ = ${show(map.best.ridge, 2)}` : "no value";
+  legend(list, [{ label: "test error, full colour is low", kind: "area" }, ...(map.best ? [{ label: "least", kind: "best" }] : []), { label: "this problem", kind: "here" }, ...(cells.some((c) => c.off) ? [{ ...OFF, style: "cell-off" }] : [])].map((entry) => ({ ...entry, fixed: true })));
+  const best = map.best ? `least ${show(map.best.test_error)} at α = ${show(map.best.alpha)}, λ = ${show(map.best.ridge, 2)}` : "every number is known to be off by more than 5 %";
   svg.setAttribute("aria-label", `Test error for every step and penalty: ${best}`);
 }

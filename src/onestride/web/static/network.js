@@ -9,10 +9,11 @@ const LOW = "₁₂₃";
 const STEPS = 61;
 
 // The function of z that theory knows of the k-th vector: its parts along H_j of the parity of its degree, as those of a power.
-function partsOf({ degrees = [], overlaps = [] }, k) {
+// Degree 0 is a constant or the length of x, which is no function of z.
+export function partsOf({ degrees = [], overlaps = [] }, k) {
   const degree = degrees[k];
   const squares = overlaps[k];
-  if (!degree || !squares?.every((v) => v != null)) return null;
+  if (degree == null || !squares?.every((v) => v != null) || (degree === 0 && squares[0] < 0.5)) return null;
   return squares.map((square, j) => ((degree - j) % 2 === 0 && j <= degree ? Math.sqrt(Math.max(square, 0)) : 0));
 }
 
@@ -32,20 +33,20 @@ export function vectorsFigure(svg, list, { here, points }) {
   const size = Math.min(6, Math.max(2, ...finite(series.flatMap((s) => s.y)).map(Math.abs)));
   draw(svg, { x: { low: -3, high: 3, ticks: [-3, -2, -1, 0, 1, 2, 3], format: (t) => show(t, 2), label: "β̂ᵀx" }, y: niceTicks(-size, size, 4), series });
   legend(list, entries);
-  svg.setAttribute("aria-label", `Leading left singular vectors of the features against X̃β: ${entries.map((e) => e.label).join("; ") || "none leaves the bulk"}`);
+  svg.setAttribute("aria-label", `Leading left singular vectors of the features against X̃β: ${entries.map((e) => e.label).join("; ") || (here?.spectrum ? "none leaves the bulk" : "nothing is known of them")}`);
 }
 
 export function neuronsFigure(svg, list, { here, points, values }) {
   const drawn = points?.network;
   const [c1, root] = [here.activation[1], Math.sqrt(here.N)];
-  const before = values.gradient === "full" ? -c1 / (here.length * root) : 0; // of β = Xᵀ(y − f₀)/n the part along W₀ᵀa
-  const slope = here.steps === 1 ? before + (c1 * here.eta * here.length) / root : null;
+  const before = here.no_direction ? null : values.gradient === "full" ? -c1 / (here.length * root) : 0; // of β = Xᵀ(y − f₀)/n the part along W₀ᵀa
+  const slope = here.steps === 1 && before != null ? before + (c1 * here.eta * here.length) / root : null;
   const x = [-3, 3];
   const series = [
     { kind: "dots", x: drawn?.readout ?? [], y: drawn?.before ?? [], colour: 4, label: "before, simulated", group: "before" },
     { kind: "dots", x: drawn?.readout ?? [], y: drawn?.after ?? [], colour: 0, label: "after, simulated", group: "after" },
-    { kind: "line", x, y: x.map((at) => before * at), colour: 4, label: "before, theory", group: "before", straight: true },
   ];
+  if (before != null) series.push({ kind: "line", x, y: x.map((at) => before * at), colour: 4, label: "before, theory", group: "before", straight: true });
   if (slope != null) series.push({ kind: "line", x, y: x.map((at) => slope * at), colour: 0, label: "after, theory", group: "after", straight: true });
   const most = Math.max(3 / Math.sqrt(here.d), 3 * Math.abs(slope ?? 0), ...(drawn ? [...drawn.before, ...drawn.after].map(Math.abs) : []));
   draw(svg, { x: { low: -3, high: 3, ticks: [-3, -2, -1, 0, 1, 2, 3], format: (t) => show(t, 2), label: "√N·aⱼ" }, y: niceTicks(-most, most, 4), series });

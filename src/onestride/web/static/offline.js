@@ -1,10 +1,28 @@
 // In place of net.js in an exported page: the answers were computed before, for every stop of four sliders.
 
+import { plainNumber, show } from "./text.js";
+
 const { about, curves, here, laws, points } = JSON.parse(document.getElementById("precomputed").textContent);
 const { stops, defaults } = about;
 const NO_SERVER = "this is a copy of the page without its server; start it with: onestride explore";
 
 export class Refused extends Error {}
+
+// Numbers that are the same but for their digits, as 1/3 is 0.333333333333; lists part by part.
+function same(one, other) {
+  const [a, b] = [one, other].map((text) => String(text).split(",").map(plainNumber));
+  const close = (x, y) => x === y || (x !== "" && Math.abs(Number(x) - Number(y)) <= 1e-9 * Math.abs(Number(y)));
+  return a.length === b.length && a.every((x, i) => close(x, b[i]));
+}
+
+// Whatever is not in the file is refused: its numbers would be those of another problem.
+function check(query) {
+  for (const [name, text] of Object.entries(query)) {
+    if (!(name in defaults)) throw new Refused(`'${name}' is not a parameter of this file`);
+    const there = stops[name] ?? [defaults[name]];
+    if (!there.some((value) => same(text, value))) throw new Refused(`${name} = ${text} is not in this file, which has ${stops[name]?.map((v) => show(v, 4)).join(", ") ?? there[0]}`);
+  }
+}
 
 const nearest = (name, text) => stops[name].reduce((best, v) => (Math.abs(v - Number(text)) < Math.abs(best - Number(text)) ? v : best));
 
@@ -53,7 +71,8 @@ function mapAt(at) {
   const off = stops.exponent.map((_, i) => curves.map((c) => c.status[i] === "inaccurate"));
   const cells = table.flatMap((row, i) => row.map((v, j) => ({ alpha: stops.exponent[i], ridge: stops.ridge[j], test_error: v, off: off[i][j] })));
   const best = cells.filter((c) => c.test_error != null && !c.off).sort((a, b) => a.test_error - b.test_error)[0] ?? null;
-  return { alpha: stops.exponent, ridge: stops.ridge, test_error: table, off, best };
+  const message = cells.every((c) => c.test_error == null) ? curves[0].message : "";
+  return { alpha: stops.exponent, ridge: stops.ridge, test_error: table, off, best, message };
 }
 
 // One seed was simulated, of the problem that was exported.
@@ -71,7 +90,10 @@ const ANSWERS = {
 
 export async function ask(path, { query = {} } = {}) {
   if (!(path in ANSWERS)) throw new Refused(NO_SERVER);
-  return ANSWERS[path](query instanceof URLSearchParams ? Object.fromEntries(query) : query);
+  const asked = query instanceof URLSearchParams ? Object.fromEntries(query) : query;
+  const { quality, axis, ...problem } = asked;
+  check(problem);
+  return ANSWERS[path](asked);
 }
 
 export const post = async () => {

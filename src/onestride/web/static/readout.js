@@ -66,7 +66,7 @@ export function readOut(svg, tip) {
 
 // ------------------------------------------------------------------ files
 
-const COPIED = ["fill", "stroke", "stroke-width", "stroke-dasharray", "stroke-linecap", "stroke-linejoin", "opacity", "font", "paint-order"];
+const COPIED = ["fill", "stroke", "stroke-width", "stroke-dasharray", "stroke-linecap", "stroke-linejoin", "opacity", "font-family", "font-size", "font-style", "font-weight", "paint-order"];
 
 // The figure with its styles written out, its title and its legend on top.
 function standalone(svg, title, list) {

@@ -136,7 +136,9 @@ export class StoreView {
     if (nothing) return svg.replaceChildren();
     if (this.choice.as !== "lines") return heatMap(svg, byId("legend-store"), { rows, x, by, quantity: y, gaps: this.choice.as === "gaps", values: this.data.axes, text, words: (f) => (f ? name(f) : "") });
     const groups = by ? this.data.axes[by].map((v) => [`${name(by)} = ${text(v)}`, rows.filter((r) => r[by] === v)]) : [["", rows]];
-    const drawn = groups.filter(([, own]) => own.length).slice(0, 5);
+    const known = groups.filter(([, own]) => own.length);
+    const drawn = known.slice(0, 5);
+    if (known.length > drawn.length) byId("store-words").textContent += ` Only ${drawn.length} of ${known.length} lines are drawn.`;
     const series = [];
     const entries = [];
     drawn.forEach(([label, own], i) => {

@@ -52,6 +52,7 @@ export class Story {
 
   // Scene k of the address, or none; a first visit to the bare page is invited.
   read() {
+    if ("offline" in document.documentElement.dataset) return; // its scenes are other problems than the file has
     const k = Number(new URLSearchParams(location.hash.slice(1)).get("scene"));
     this.scene = k >= 1 && k <= SCENES.length ? k : 0;
     this.show();
