@@ -41,7 +41,7 @@ def opened(profile: Any) -> Iterator[Any]:
     yield page
     page.evaluate("() => location.host && localStorage.clear()")
     page.close()
-    assert not mistakes
+    assert not mistakes, mistakes
 
 
 @dataclass(frozen=True)

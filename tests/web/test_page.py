@@ -176,6 +176,37 @@ def test_a_mistake_in_one_call_does_not_silence_the_one_asked_meanwhile(small):
     assert seen == [1, 2]
 
 
+def test_an_answer_whose_body_does_not_come_is_none(small):
+    """A request may be given up, and a connection may end, once the head of the answer is there."""
+    told = small.evaluate("""async () => {
+        const { ask } = await import("/static/net.js");
+        const real = window.fetch;
+        const told = {};
+        const half = (error) => Object.assign(new Response(), { json: () => Promise.reject(error) });
+        const answers = {
+            "given up": () => half(new DOMException("", "AbortError")),
+            "cut off": () => half(new TypeError("network error")),
+            "no JSON": () => new Response("<p>"),
+            "a word of the server": () => new Response('{"error": "no"}', { status: 400 }),
+            "an error without words": () => new Response("", { status: 500 }),
+            "whole": () => new Response('{"x": 1}'),
+        };
+        window.fetch = async (path, options) => (path in answers ? answers[path]() : real(path, options));
+        for (const path in answers) told[path] = await ask(path).then((x) => x, (error) => `${error.name}: ${error.message}`);
+        window.fetch = real;
+        return told;
+    }""")
+    silent = "Error: the server does not answer; start it again with: onestride explore"
+    assert told == {
+        "given up": "AbortError: ",
+        "cut off": silent,
+        "no JSON": "Error: the server answered 200",
+        "a word of the server": "Error: no",
+        "an error without words": "Error: the server answered 500",
+        "whole": {"x": 1},
+    }
+
+
 def test_a_fraction_is_a_number_and_a_comma_gets_help(page):
     page.goto(f"{SMALL}&phi=1/2")
     settled(page)

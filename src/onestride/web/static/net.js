@@ -7,17 +7,17 @@ export class Refused extends Error {
   }
 }
 
+// Given up, an answer is none, also where only its body was missing; cut off, it is as good as none.
+function unanswered(error) {
+  if (error.name === "AbortError") throw error;
+  throw new Refused("the server does not answer; start it again with: onestride explore");
+}
+
 export async function ask(path, { query = null, signal, ...options } = {}) {
   const address = query ? `${path}?${new URLSearchParams(query)}` : path;
-  let response;
-  try {
-    response = await fetch(address, { signal, ...options });
-  } catch (error) {
-    if (error.name === "AbortError") throw error;
-    throw new Refused("the server does not answer; start it again with: onestride explore");
-  }
-  const data = await response.json().catch(() => ({ error: `the server answered ${response.status}` }));
-  if (!response.ok) throw new Refused(data.error ?? `the server answered ${response.status}`, response.status);
+  const response = await fetch(address, { signal, ...options }).catch(unanswered);
+  const data = await response.json().catch((error) => (error instanceof SyntaxError ? null : unanswered(error)));
+  if (!response.ok || data === null) throw new Refused(data?.error ?? `the server answered ${response.status}`, response.status);
   return data;
 }
 
