@@ -28,10 +28,13 @@ from typing import Any
 
 from onestride._errors import InputError, quoted
 from onestride.store.journal import (
+    TORN,
     Damage,
     DamagedLine,
     Record,
+    Seen,
     StoreError,
+    append,
     content_key,
     decode,
     encode,
@@ -40,6 +43,7 @@ from onestride.store.journal import (
     lines,
     replace_file,
     split_lines,
+    unread,
 )
 
 try:
@@ -89,9 +93,10 @@ class Store:
         self.path = Path(path)
         self.damage: list[Damage] = []
         self._records: dict[str, Record] = {}
-        self._read: dict[Path, tuple[int, int]] = {}  # bytes and lines already read of each journal
+        self._read: dict[Path, Seen] = {}
         self._journal: int | None = None
         self._journal_path: Path | None = None
+        self._own = Seen()  # what this writer has put into its journal
         self._synced = 0.0
         with _sentence(self.path, "read"):
             if self.path.exists() and not self.path.is_dir():
@@ -131,32 +136,31 @@ class Store:
         """Read what was appended since the last look, by any writer; the new records."""
         fresh = []
         for path in self._journals():
-            if path == self._journal_path:
-                continue
-            offset, line = self._read.get(path, (0, 0))
-            with _sentence(self.path, "read"):
-                size = path.stat().st_size
-                if size == offset:
-                    continue
-                if size < offset:  # another writer has set damaged lines aside
-                    offset = line = 0
-                with path.open("rb") as file:
-                    file.seek(offset)
-                    data = file.read()
-            for number, at, raw, ended in lines(data, line, offset):
-                try:
-                    record = decode(raw)
-                except DamagedLine as error:
-                    if not ended:
-                        break  # a torn tail, or a line that is being written: look again next time
-                    damage = Damage(path.name, number, at, str(error), raw)
-                    if damage not in self.damage:
-                        self.damage.append(damage)
-                else:
-                    if self._records.setdefault(record.key, record) is record:
-                        fresh.append(record)
-                if ended:
-                    self._read[path] = (at + len(raw) + 1, number)
+            if path != self._journal_path:
+                with _sentence(self.path, "read"), suppress(FileNotFoundError):  # removed since it was listed
+                    fresh += self._read_on(path)
+        return fresh
+
+    def _read_on(self, path: Path) -> list[Record]:
+        """The new records of one journal."""
+        fresh = []
+        seen, data = unread(path, self._read.get(path, Seen()))
+        if seen.offset == 0:  # it is read for the first time, or again
+            self.damage = [d for d in self.damage if d.file != path.name]
+        whole, last = 0, seen.line
+        for number, at, raw, ended in lines(data, seen.line, seen.offset):
+            try:
+                record = decode(raw)
+            except DamagedLine as error:
+                if not ended:
+                    break  # a torn tail, or a line that is being written: look again next time
+                self.damage.append(Damage(path.name, number, at, str(error), raw))
+            else:
+                if self._records.setdefault(record.key, record) is record:
+                    fresh.append(record)
+            if ended:
+                whole, last = at + len(raw) + 1 - seen.offset, number
+        self._read[path] = seen.after(data[:whole], last)
         return fresh
 
     def _journals(self) -> list[Path]:
@@ -168,7 +172,7 @@ class Store:
         """Whether another living process holds a journal of this store."""
         with _sentence(self.path, "read"):
             for path in self._journals():
-                with _abandoned(path, self._journal_path) as free:
+                with suppress(FileNotFoundError), _abandoned(path, self._journal_path) as free:
                     if not free and path != self._journal_path:
                         return True
         return False
@@ -179,7 +183,7 @@ class Store:
         """Append what is not known yet, all of it in one write; how many records that were."""
         fresh = {record.key: record for record in records if record.key not in self._records}
         if fresh:
-            self._append(b"".join(map(encode, fresh.values())))
+            self._append(b"".join(map(encode, fresh.values())), len(fresh))
             self._records |= fresh
         return len(fresh)
 
@@ -187,28 +191,22 @@ class Store:
         """Make this writer's journal now, so that a store that cannot be written says so before work is done."""
         if self._journal is None:
             with _sentence(self.path, "written"):
-                self._journal = self._new_journal()
+                self._journal, self._journal_path = self._new_journal()
         return self._journal
 
-    def _append(self, data: bytes) -> None:
+    def _append(self, data: bytes, count: int) -> None:
         journal = self.open_journal()
         with _sentence(self.path, "written", "what was written before is safe"):
             self._write(journal, data)
+            self._own = self._own.after(data, self._own.line + count)
             self._stay_named()
 
     def _write(self, journal: int, data: bytes) -> None:
-        end = os.fstat(journal).st_size
-        try:
-            left = memoryview(data)
-            while left:
-                left = left[os.write(journal, left) :]
-            now = time.monotonic()
-            if now - self._synced > SYNC_SECONDS:
-                os.fsync(journal)
-                self._synced = now
-        except BaseException:
-            os.ftruncate(journal, end)  # no torn line of our own
-            raise
+        now = time.monotonic()
+        due = now - self._synced > SYNC_SECONDS
+        append(journal, data, sync=due)
+        if due:
+            self._synced = now
 
     def _stay_named(self) -> None:
         """Where locks say nothing another machine may have replaced our journal: what it held goes into a new one."""
@@ -218,12 +216,20 @@ class Store:
         with suppress(FileNotFoundError):
             if os.path.samestat(path.stat(), os.fstat(journal)):
                 return
-        self._journal = self._new_journal()
-        os.lseek(journal, 0, os.SEEK_SET)
-        self._write(self._journal, os.read(journal, os.fstat(journal).st_size))
+        again, name = self._new_journal()
+        try:
+            os.lseek(journal, 0, os.SEEK_SET)
+            while data := os.read(journal, 2**24):
+                append(again, data, sync=False)
+            os.fsync(again)
+        except BaseException:  # the old one, which has no name any more, is all there is: keep it, and try again later
+            os.close(again)
+            name.unlink(missing_ok=True)
+            raise
+        self._journal, self._journal_path = again, name
         os.close(journal)
 
-    def _new_journal(self) -> int:
+    def _new_journal(self) -> tuple[int, Path]:
         """A journal that is locked before others can see it: nobody may decide that it is abandoned while we live."""
         self.path.mkdir(parents=True, exist_ok=True)
         path = self.path / f"journal-{_host()}-{os.getpid()}-{time.time_ns():x}.jsonl"
@@ -234,15 +240,14 @@ class Store:
             with suppress(OSError):  # a file system without locks; there the time of the last write decides
                 fcntl.flock(journal, fcntl.LOCK_EX | fcntl.LOCK_NB)
             os.rename(unnamed, path)
-        self._journal_path = path
         if os.name == "nt":  # where a folder is no file
-            return journal
+            return journal, path
         folder = os.open(self.path, os.O_RDONLY)
         try:
             os.fsync(folder)
         finally:
             os.close(folder)
-        return journal
+        return journal, path
 
     def close(self) -> None:
         """Bring everything to the disk and let go of the journal."""
@@ -256,7 +261,7 @@ class Store:
             journal, self._journal = self._journal, None
             path, self._journal_path = self._journal_path, None
             if path is not None:
-                self._read[path] = (os.fstat(journal).st_size, 0)
+                self._read[path], self._own = self._own, Seen()
             os.close(journal)
 
     def __enter__(self) -> Store:
@@ -270,14 +275,15 @@ class Store:
     def heal(self) -> list[Damage]:
         """Move damaged lines and torn tails of journals nobody writes to `quarantine.jsonl`; what was moved."""
         moved: list[Damage] = []
-        with _sentence(self.path, "repaired", "nothing was removed"):
+        self.refresh()  # another may have set them aside already
+        with _sentence(self.path, "repaired", "nothing was lost"):
             for path in self._journals():
-                if ends_well(path) and not any(d.file == path.name for d in self.damage):
-                    continue
-                with _abandoned(path, self._journal_path) as free:
-                    if free:
-                        moved += self._heal_file(path)
-        self.damage = [d for d in self.damage if d not in moved]
+                with suppress(FileNotFoundError):
+                    if ends_well(path) and not any(d.file == path.name for d in self.damage):
+                        continue
+                    with _abandoned(path, self._journal_path) as free:
+                        if free:
+                            moved += self._heal_file(path)
         self.refresh()
         return moved
 
@@ -285,14 +291,18 @@ class Store:
         intact, bad = split_lines(path)
         if bad:
             found = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
-            with (self.path / QUARANTINE).open("ab") as file:
-                for d in bad:
-                    note = {"file": d.file, "line": d.line, "offset": d.offset, "reason": d.reason, "found": found}
-                    file.write(json.dumps(note | {"raw": d.raw.decode("latin-1")}).encode() + b"\n")
-                file.flush()
-                os.fsync(file.fileno())
+            notes = [
+                {"file": d.file, "line": d.line, "offset": d.offset, "reason": d.reason, "found": found}
+                | {"raw": d.raw.decode("latin-1")}
+                for d in bad
+            ]
+            flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | getattr(os, "O_BINARY", 0)
+            aside = os.open(self.path / QUARANTINE, flags, 0o644)
+            try:
+                append(aside, b"".join(json.dumps(note).encode() + b"\n" for note in notes), sync=True)
+            finally:
+                os.close(aside)
         replace_file(path, b"".join(line + b"\n" for line, _ in intact))
-        self._read.pop(path, None)
         return bad
 
     def check(self) -> Check:
@@ -305,6 +315,9 @@ class Store:
         for path in journals:
             with _sentence(self.path, "read"):
                 intact, bad = split_lines(path)
+                if bad and bad[-1].reason == TORN:
+                    with _abandoned(path, None) as free:
+                        bad = bad if free else bad[:-1]  # it is being written
             damage += bad
             for _, record in intact:
                 known = first.setdefault(record.key, record)

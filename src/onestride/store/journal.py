@@ -13,11 +13,12 @@ import os
 import re
 import zlib
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 SCHEMA = 2  # raised with an entry in _UPGRADES whenever old lines would be read wrongly
+TORN = "the last line is torn"
 _HEAD = re.compile(rb'\{"sum":"([0-9a-f]{8})",')
 _HEAD_LENGTH = len('{"sum":"00000000",')
 
@@ -172,6 +173,58 @@ def replace_file(path: Path, data: bytes) -> None:
         new.unlink(missing_ok=True)
 
 
+def append(file: int, data: bytes, *, sync: bool) -> None:
+    """Write at the end of an open file, to the disk at once or when it likes: all of it or, where that fails, nothing."""
+    end = os.fstat(file).st_size
+    try:
+        left = memoryview(data)
+        while left:
+            left = left[os.write(file, left) :]
+        if sync:
+            os.fsync(file)
+    except BaseException:
+        os.ftruncate(file, end)
+        raise
+
+
+@dataclass(frozen=True)
+class Seen:
+    """How far a journal was read: what told it from others then, bytes and lines, and the last of these bytes."""
+
+    stamp: tuple[int, ...] = ()
+    offset: int = 0
+    line: int = 0
+    last: bytes = b""
+
+    def after(self, data: bytes, line: int) -> Seen:
+        """The place behind `data`, which ends with this line."""
+        return replace(self, offset=self.offset + len(data), line=line, last=(self.last + data)[-_KNOWN_BY:])
+
+
+_KNOWN_BY = 4096  # bytes before the place of a reader by which it knows them again: a line, mostly several
+
+
+def unread(path: Path, seen: Seen) -> tuple[Seen, bytes]:
+    """From where to read a journal, and what is there: from its beginning when it is no longer what was read.
+
+    It is not when somebody has set aside a line before that place, or taken back one that did not fit on the disk; its length
+    says nothing, as it may have grown since.
+    """
+    if _stamp(path.stat()) == seen.stamp:
+        return seen, b""
+    with path.open("rb") as file:
+        stamp = _stamp(os.fstat(file.fileno()))
+        file.seek(seen.offset - len(seen.last))
+        if file.read(len(seen.last)) != seen.last:
+            file.seek(0)
+            seen = Seen()
+        return replace(seen, stamp=stamp), file.read()
+
+
+def _stamp(status: os.stat_result) -> tuple[int, ...]:
+    return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns
+
+
 def lines(data: bytes, line: int = 0, offset: int = 0) -> Iterator[tuple[int, int, bytes, bool]]:
     """Number, byte offset and content of each line, and whether it is ended by a newline."""
     *ended, tail = data.split(b"\n")
@@ -190,7 +243,7 @@ def split_lines(path: Path) -> tuple[list[tuple[bytes, Record]], list[Damage]]:
         try:
             intact.append((raw, decode(raw)))
         except DamagedLine as error:
-            bad.append(Damage(path.name, number, at, str(error) if ended else "the last line is torn", raw))
+            bad.append(Damage(path.name, number, at, str(error) if ended else TORN, raw))
     return intact, bad
 
 
