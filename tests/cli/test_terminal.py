@@ -285,6 +285,44 @@ def test_one_seed_has_no_error_bar(capsys):
     assert "of one seed" in said
 
 
+class Terminal(io.StringIO):
+    """A stream that says it is a terminal."""
+
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.mark.parametrize(
+    ("command", "moment", "words"),
+    [
+        ("plan", "onestride.sweeps.spec._problem", "reading the sweep"),
+        ("plan", "onestride.sweeps.plan.kind_of", "planning"),
+        ("run", "onestride.sweeps.spec._problem", "reading the sweep"),
+        ("run", "onestride.sweeps.cells.key_of", "naming the results"),
+    ],
+)
+def test_a_large_sweep_shows_what_it_does_before_its_work_and_can_be_left(
+    capsys, monkeypatch, tmp_path, command, moment, words
+):
+    """A million cells take a minute; Ctrl-C comes in the midst of it."""
+    (tmp_path / "s.toml").write_text(SWEEP)
+    screen = Terminal()
+    monkeypatch.setattr(sys, "stderr", screen)
+    module, name = moment.rsplit(".", 1)
+
+    def interrupt(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(import_module(module), name, interrupt)
+    with pytest.raises(SystemExit) as stop:
+        main(["sweep", command, str(tmp_path / "s.toml"), "--store", str(tmp_path / "store")])
+    assert stop.value.code == 130
+    assert words in screen.getvalue()
+    assert screen.getvalue().endswith("onestride: interrupted; nothing half-written is left behind\n")
+    assert capsys.readouterr().out == ""
+    assert not (tmp_path / "store").exists()
+
+
 # ---------------------------------------------------------------------- errors
 
 

@@ -6,7 +6,7 @@ from types import SimpleNamespace
 import pytest
 
 import onestride as one
-from onestride.store import Store
+from onestride.store import Record, Store
 from onestride.sweeps import plan
 from onestride.sweeps.drive import largest_memory
 from onestride.sweeps.plan import make_plan, work
@@ -64,3 +64,42 @@ def test_the_time_is_that_of_the_trials_for_all_that_is_left_by_the_workers(monk
     for workers in (1, 4):
         assert make_plan(read_sweep(LARGER), workers=workers).seconds == pytest.approx((drawn + predicted) / workers)
     assert make_plan(read_sweep(LARGER | {"method": "none"}), workers=1).seconds == pytest.approx(drawn)
+
+
+def test_where_nothing_is_known_no_result_is_looked_up(tmp_path, monkeypatch):
+    """The keys of a million cells take a minute."""
+    expected = make_plan(read_sweep(LARGER), workers=1).to_dict()
+    monkeypatch.setattr("onestride.sweeps.cells.key_of", lambda *_: pytest.fail("a key was made"))
+    monkeypatch.setattr(plan, "perform", lambda _: [])
+    for store in (None, Store(tmp_path, create=True)):
+        found = make_plan(read_sweep(LARGER), store, workers=1).to_dict()
+        assert {name: found[name] for name in found if name not in ("seconds", "basis")} == {
+            name: expected[name] for name in expected if name not in ("seconds", "basis")
+        }
+
+
+def test_the_time_of_a_prediction_is_that_of_the_prediction(monkeypatch):
+    """Its pairs are chosen once: a look at all of them for each took longer than the prediction, and was timed with it."""
+    axes = {"exponent": [i / 1000 for i in range(40)], "ridge": [0.1 + i for i in range(40)]}
+    sweep = read_sweep({"problem": BASE, "axes": axes})
+    (group,) = sweep.groups
+    looks, real = [], type(group).exponents.fget
+    monkeypatch.setattr(type(group), "exponents", property(lambda self: looks.append(1) or real(self)))
+    monkeypatch.setattr(plan, "perform", lambda _: [])
+    assert make_plan(sweep, workers=1).basis.endswith("; workers taken as fully parallel")
+    assert len(looks) < 20
+
+
+@pytest.mark.parametrize("known", [False, True])
+def test_reading_and_planning_tell_how_far_they_are(tmp_path, monkeypatch, known):
+    monkeypatch.setattr("onestride.sweeps.spec.TELL_EVERY", 2)
+    monkeypatch.setattr(plan, "perform", lambda _: [])
+    told = []
+    sweep = read_sweep({"problem": BASE, "axes": AXES | {"noise": [0.1, 0.2]}}, progress=lambda *at: told.append(at))
+    assert told == [(0, 8), (2, 8), (4, 8), (6, 8)]
+    told.clear()
+    with Store(tmp_path, create=True) as store:
+        if known:
+            store.put(Record.new("note", {}, {}, {}))
+        make_plan(sweep, store, workers=1, progress=lambda *at: told.append(at))
+    assert told == [(0, 8), (4, 8), (8, 8)]

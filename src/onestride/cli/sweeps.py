@@ -16,11 +16,12 @@ from cyclopts import App, Parameter
 from onestride.cli.live import duration, reporter, stopping
 from onestride.cli.options import Flag, Json, MaybeNumber, MaybeWhole, OneSweep, Results, SweepFile, Whole
 from onestride.cli.out import check_figure, check_file, save_figure
-from onestride.cli.show import emit, say, table
+from onestride.cli.show import emit, progress_bar, say, table
 
 if TYPE_CHECKING:
     from onestride.sweeps.ledger import Progress
     from onestride.sweeps.rows import Row
+    from onestride.sweeps.spec import Sweep
 
 sweep_app = App(name="sweep", help="Map many problems, theory beside simulation, in a store that cannot lose work.")
 store_app = App(name="store", help="Look after a folder of results.")
@@ -41,11 +42,11 @@ def plan(file: SweepFile, /, *, store: Path | None = None, workers: MaybeWhole =
     """
     from onestride.store import Store
     from onestride.sweeps.plan import make_plan
-    from onestride.sweeps.spec import read_sweep
 
-    sweep = read_sweep(file)
+    sweep = _described(file)
     opened = None if store is None else Store(store, create=True)
-    found = make_plan(sweep, opened, workers=workers)
+    with progress_bar("planning") as progress:
+        found = make_plan(sweep, opened, workers=workers, progress=progress)
     if emit(asdict(found), json_):
         return
     for name, values in found.axes.items():
@@ -118,10 +119,10 @@ def run(
 
     from onestride.store import Store
     from onestride.sweeps.drive import sweep
-    from onestride.sweeps.spec import read_sweep
 
     gc.set_threshold(50_000)  # thousands of records live as long as the program: do not go through them again and again
-    described = read_sweep(file)
+    described = _described(file)
+    _name(described)
     opened = Store(store, create=True)
     for damage in opened.heal():
         print(f"set aside and to be computed again: {damage}", file=sys.stderr)
@@ -296,15 +297,34 @@ def check(folder: Results, /, *, json_: Json = False) -> None:
 # ---------------------------------------------------------------------- helpers
 
 
+def _described(file: Path) -> Sweep:
+    """The sweep of a file; a million cells take half a minute."""
+    from onestride.sweeps.spec import read_sweep
+
+    with progress_bar("reading the sweep") as progress:
+        return read_sweep(file, progress=progress)
+
+
+def _name(sweep: Sweep) -> None:
+    """Make the keys of all results, by which they are looked up, while it can be seen and left."""
+    with progress_bar("naming the results") as progress:
+        done = 0
+        for group in sweep.groups:
+            for part in group.parts:
+                group.keys(part)
+            done += len(group.pairs)
+            if progress is not None:
+                progress(done, len(sweep.points))
+
+
 def _rows(store: Path, sweep: Path | None) -> list[Row]:
     from onestride.store import Store
     from onestride.sweeps.rows import stored_rows
-    from onestride.sweeps.spec import read_sweep
 
     opened = Store(store)
     if sweep is None:
         return stored_rows(opened)
-    described = read_sweep(sweep)
+    described = _described(sweep)
     return stored_rows(opened, method=described.method, only=[problem for problem, _ in described.points])
 
 

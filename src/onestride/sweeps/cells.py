@@ -100,8 +100,11 @@ class Group:
 def group_cells(points: Iterable[tuple[Problem, tuple[int, ...]]], method: str = "auto") -> list[Group]:
     """Collect (problem, seeds) points into groups; a cell given twice is one cell with all its seeds."""
     seeds_of: dict[Any, dict[Problem, tuple[int, ...]]] = {}
+    steps = {}  # each at the exponent 0: most cells share theirs
     for problem, seeds in points:
-        shared = (problem.step.replace(exponent=0.0), *(getattr(problem, name) for name in _SHARED))
+        if problem.step not in steps:
+            steps[problem.step] = problem.step.replace(exponent=0.0)
+        shared = (steps[problem.step], *(getattr(problem, name) for name in _SHARED))
         cells = seeds_of.setdefault(shared, {})
         cells[problem] = tuple(dict.fromkeys((*cells.get(problem, ()), *seeds)))
     groups = []

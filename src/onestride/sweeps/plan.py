@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -57,27 +57,45 @@ class SweepPlan(Result):
         return [Panel("sweep", "", "count", series, xticks=range(3), xnames=kinds)]
 
 
-def make_plan(sweep: Sweep, store: Store | None = None, *, workers: int | None = None) -> SweepPlan:
-    """Count what `sweep` needs beyond what `store` knows, and estimate the time by a short trial."""
-    groups, there = sweep.groups, () if store is None else store
+def make_plan(
+    sweep: Sweep,
+    store: Store | None = None,
+    *,
+    workers: int | None = None,
+    progress: Callable[[int, int], None] | None = None,
+) -> SweepPlan:
+    """Count what `sweep` needs beyond what `store` knows, and estimate the time by a short trial.
+
+    `progress` hears how many cells of how many were looked up.
+    """
+    tell = progress or (lambda done, total: None)
+    tell(0, len(sweep.points))
+    groups = sweep.groups
     count = workers or default_workers(groups)
+    cells, cells_known = 0, 0
     wanted, known = {"run": 0, "theory": 0}, {"run": 0, "theory": 0}
     left: dict[str, list[tuple[Group, int]]] = {"run": [], "theory": []}  # and how many exponents a part still needs
     for group in groups:
         for part in group.parts:
-            keys = zip(group.pairs, group.keys(part), strict=True)
-            missing = [pair for pair, key in keys if key not in there]
+            missing = group.pairs
+            if store:  # where nothing is known no key need be made
+                keys = zip(group.pairs, group.keys(part), strict=True)
+                missing = [pair for pair, key in keys if key not in store]
             wanted[kind_of(part)] += len(group.pairs)
             known[kind_of(part)] += len(group.pairs) - len(missing)
             if missing:
                 left[kind_of(part)].append((group, len({exponent for exponent, _ in missing})))
+        cells += len(group.pairs)
+        if store:
+            cells_known += sum(all(key in store for key in keys) for keys in group.keys_by_cell)
+        tell(cells, len(sweep.points))
     flops = sum(work(group, exponents) for group, exponents in left["run"])
     seconds, basis = _estimate(left["run"], [group for group, _ in left["theory"]], sweep.method, flops, count)
     return SweepPlan(
         name=sweep.name,
         axes=sweep.axes,
-        cells=sum(len(group.pairs) for group in groups),
-        cells_known=sum(all(key in there for key in keys) for group in groups for keys in group.keys_by_cell),
+        cells=cells,
+        cells_known=cells_known,
         groups=len(groups),
         runs=wanted["run"],
         runs_known=known["run"],
@@ -125,11 +143,12 @@ def _estimate(
     if theory:
         group = max(theory, key=lambda item: len(item.pairs))
         started = time.perf_counter()
-        pairs = tuple(pair for pair in group.pairs if pair[0] in group.exponents[:2])
+        first = group.exponents[:2]
+        pairs = tuple(pair for pair in group.pairs if pair[0] in first)
         perform(Task(group.problem, pairs, group.ridges, None, method, 1))
         taken = time.perf_counter() - started
-        seconds += sum(taken * len(g.exponents) / len(group.exponents[:2]) for g in theory)
-        basis.append(f"one prediction at {len(group.exponents[:2])} exponents ({taken:.2g} s)")
+        seconds += sum(taken * len(g.exponents) / len(first) for g in theory)
+        basis.append(f"one prediction at {len(first)} exponent{'s' * (len(first) > 1)} ({taken:.2g} s)")
     if not basis:
         return 0.0, "nothing is left to compute"
     return seconds / workers, f"timed now, on one thread: {' and '.join(basis)}; workers taken as fully parallel"

@@ -29,6 +29,7 @@ import numpy as np
 
 from onestride import _html, functions, inputs, teachers
 from onestride._errors import InputError, hint, is_whole, quoted
+from onestride._progress import OnProgress
 from onestride.problem import Problem, Step
 from onestride.simulation.arguments import seed_tuple
 from onestride.sweeps.cells import Group, group_cells
@@ -45,6 +46,7 @@ DEFAULT_SEEDS = 8
 MOST_BYTES = 2**24  # of a file
 MOST_CELLS = 1_000_000
 MOST_RUNS = 10_000_000  # cells × seeds
+TELL_EVERY = 1000  # cells
 Axes = dict[str, list[Any]]
 
 
@@ -74,10 +76,13 @@ class Sweep:
         return group_cells(self.points, self.method)
 
 
-def read_sweep(source: str | Path | dict[str, Any]) -> Sweep:
-    """Read a TOML file, or a dictionary of the same shape; wrong ones raise an `InputError` with every mistake."""
+def read_sweep(source: str | Path | dict[str, Any], *, progress: OnProgress | None = None) -> Sweep:
+    """Read a TOML file, or a dictionary of the same shape; wrong ones raise an `InputError` with every mistake.
+
+    `progress` hears how many cells of how many are read.
+    """
     if isinstance(source, dict):
-        return parse_sweep(_plain(source), "sweep")
+        return parse_sweep(_plain(source), "sweep", progress)
     if not isinstance(source, str | os.PathLike):
         raise InputError(f"source must be the path of a TOML file, a dictionary or a Sweep, got {quoted(source)}")
     path = Path(source)
@@ -93,10 +98,10 @@ def read_sweep(source: str | Path | dict[str, Any]) -> Sweep:
         raise InputError(f"the sweep file {path} cannot be read: {getattr(error, 'strerror', None) or error}") from None
     except (ValueError, RecursionError) as error:  # also lists nested too deeply, or thousands of digits
         raise InputError(f"{path} is not valid TOML: {error}") from None
-    return parse_sweep(data, path.stem)
+    return parse_sweep(data, path.stem, progress)
 
 
-def parse_sweep(data: dict[str, Any], name: str) -> Sweep:
+def parse_sweep(data: dict[str, Any], name: str, progress: OnProgress | None = None) -> Sweep:
     """A sweep from the parsed file."""
     mistakes: list[str] = []
     _unknown(data, TABLES, "at the top of the file", mistakes)
@@ -115,7 +120,7 @@ def parse_sweep(data: dict[str, Any], name: str) -> Sweep:
         _check_base(base, set().union(*together), mistakes)
     if not mistakes:
         _check_count(bases, together, mistakes)
-    points = [] if mistakes else list(_expand(bases, together, mistakes))
+    points = [] if mistakes else list(_expand(bases, together, mistakes, progress))
     if mistakes:
         told = list(dict.fromkeys(mistakes))
         count = "a mistake" if len(told) == 1 else f"{len(told)} mistakes"
@@ -283,14 +288,17 @@ def _eigenvalues(given: Any) -> Any:
 
 
 def _expand(
-    bases: list[dict[str, Any]], tables: list[Axes], mistakes: list[str]
+    bases: list[dict[str, Any]], tables: list[Axes], mistakes: list[str], progress: OnProgress | None
 ) -> Iterable[tuple[Problem, tuple[int, ...]]]:
     """Every combination, in the order of the file, the last axis fastest."""
     ways = [[dict(zip(t, values, strict=True)) for values in zip(*t.values(), strict=True)] for t in tables]
-    seen = set()
+    seen, count, total = set(), 0, len(bases) * math.prod(map(len, ways))
     for base in bases:
         seeds = seed_tuple(base.get("seeds", DEFAULT_SEEDS))
         for chosen in itertools.product(*ways):
+            if progress is not None and count % TELL_EVERY == 0:
+                progress(count, total)
+            count += 1
             changes = {name: value for part in chosen for name, value in part.items()}
             try:
                 problem = _problem(base, changes)
