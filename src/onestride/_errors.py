@@ -3,11 +3,13 @@
 import difflib
 import math
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from fractions import Fraction
 from importlib.util import find_spec
 from numbers import Integral
 from typing import TypeGuard
+
+Needs = dict[str, tuple[str, list[str]]]  # of each extra: for what, and which of its libraries
 
 
 class InputError(ValueError):
@@ -23,6 +25,8 @@ class InputError(ValueError):
 
 class MissingLibrary(InputError, ImportError):
     """An optional library is not installed; the sentence has the command that installs it."""
+
+    needs: Needs
 
 
 def is_whole(value: object) -> TypeGuard[int]:
@@ -119,9 +123,31 @@ def require(*libraries: str, extra: str, what: str) -> None:
     """Raise one sentence with the install command unless `what` finds all its libraries; call it before the work."""
     missing = [_DISTRIBUTION.get(name, name) for name in libraries if not _installed(name)]
     if missing:
-        *others, last = missing
-        names = f"{', '.join(others)} and {last}, which are" if others else f"{last}, which is"
-        raise MissingLibrary(f"{what} needs {names} not installed: pip install 'onestride[{extra}]'")
+        raise _missing({extra: (what, missing)})
+
+
+def require_all(*checks: Callable[[], None]) -> None:
+    """Make checks that call `require`, and raise one sentence, with one command, for all that is missing."""
+    needs: Needs = {}
+    for check in checks:
+        try:
+            check()
+        except MissingLibrary as error:
+            needs |= {extra: need for extra, need in error.needs.items() if extra not in needs}
+    if needs:
+        raise _missing(needs)
+
+
+def _missing(needs: Needs) -> MissingLibrary:
+    told = [
+        f"{what} needs {' and '.join(filter(None, (', '.join(names[:-1]), names[-1])))}"
+        for what, names in needs.values()
+    ]
+    several = sum(len(names) for _, names in needs.values()) > 1
+    are = "which are" if several else "which is"
+    error = MissingLibrary(f"{', '.join(told)}, {are} not installed: pip install 'onestride[{','.join(needs)}]'")
+    error.needs = needs
+    return error
 
 
 _DISTRIBUTION = {"sklearn": "scikit-learn"}

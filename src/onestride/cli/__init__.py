@@ -233,7 +233,9 @@ def experiment(
         Draw figure and page again from the numbers that an earlier run left in that folder, seed by seed; nothing is computed.
     """
     import time
+    from functools import partial
 
+    from onestride._errors import require_all
     from onestride.experiments.catalogue import QUESTIONS, require_experiment, run_experiment
     from onestride.experiments.outcome import Settings
     from onestride.report import provenance, read_outcome, require_report, write_outcome
@@ -245,9 +247,7 @@ def experiment(
         return
     check_folder("--out", out)
     names, data = (list(QUESTIONS) if name == "all" else [name]), []
-    for chosen in names:
-        require_experiment(chosen)
-    require_report()
+    require_all(require_report, *(partial(require_experiment, chosen, run=not from_data) for chosen in names))
     for chosen in names:
         if from_data:
             outcome, where = read_outcome(chosen, out)

@@ -82,10 +82,8 @@ def scaling(
     from onestride.learning_curves import scaling as run
 
     if out is not None:
-        from onestride._errors import require
-
         check_figure("--out", out)
-        require("matplotlib", extra="plot", what="a figure")
+        _require_figure(options.data)
     if not 0 < first < last or not 2 <= points <= MOST_POINTS:
         raise InputError(
             f"--first and --last must be 0 < first < last and --points from 2 to {MOST_POINTS:,}, got {first:g}, {last:g} and {points:,}"
@@ -99,6 +97,16 @@ def scaling(
     if emit(found.with_problem(), json_):
         return
     _show(found)
+
+
+def _require_figure(data: Path | None) -> None:
+    """The libraries of the figure, and of the table that is read first, in one sentence."""
+    from onestride._errors import require, require_all
+
+    checks = [lambda: require("matplotlib", extra="plot", what="a figure")]
+    if data is not None and data.suffix.lower() == ".parquet":
+        checks.append(lambda: require("pyarrow", extra="export", what="reading .parquet"))
+    require_all(*checks)
 
 
 def _show(found: Scaling) -> None:

@@ -56,11 +56,11 @@ OVERVIEW = "staircase"  # the experiment whose figure stands first
 READS_TABLES = ("inputs", "full-training")  # those that come with scikit-learn
 
 
-def require_experiment(name: str) -> None:
-    """Raise a sentence unless there is such an experiment and the libraries it needs are installed."""
+def require_experiment(name: str, *, run: bool = True) -> None:
+    """Raise a sentence unless there is such an experiment and, where it is to be run, the libraries it needs are installed."""
     if name not in QUESTIONS:
         raise InputError(f"no experiment is called {name!r}; {hint(name, QUESTIONS)}")
-    if name in READS_TABLES:
+    if run and name in READS_TABLES:
         require("sklearn", extra="estimator", what=f"the experiment {name}")
 
 
