@@ -49,3 +49,10 @@ def test_equal_counts_of_few_seeds_leave_room_for_another(seeds, outcome):
 @pytest.mark.parametrize(("outcome", "word"), list(zip(Agreement, "abc", strict=True)))
 def test_an_outcome_has_one_of_three_phrases(outcome, word):
     assert spoken(outcome, "a", "b", "c") == word
+
+
+@pytest.mark.parametrize(
+    ("n", "words"), [(1e9, "10⁹"), (1e15, "10¹⁵"), (10_000, "10000"), (658.0, "658"), (2e6, "2000000")]
+)
+def test_sizes_are_told_without_an_e(n, words):
+    assert kit.number(n) == words

@@ -12,16 +12,22 @@ from onestride.experiments import (
     finite_size,
     giant_step,
     regularisation,
+    scaling,
 )
 from onestride.experiments.finite_size import Fit
 from onestride.experiments.kit import both_models, both_predicted, each, pm, points, problem_at
 from onestride.experiments.outcome import Settings
 from onestride.experiments.verdict import FAILS, HOLDS, NOT_YET, PARTLY, UNDECIDED
-from onestride.problem import Problem
-from onestride.result import Estimate
+from onestride.problem import Problem, Step
+from onestride.result import Estimate, Status
 from onestride.simulation.run import simulate_grid
 from onestride.theory.predict import predict, predict_grid
 from tolerances import deviations
+
+STRONG = predict(  # known to be off
+    problem_at(100, gradient="labels", n_step=400, readout="constant", step=Step(constant=8.0, exponent=0.5)),
+    throw=False,
+)
 
 
 def around(mean: float, stderr: float) -> Estimate:
@@ -116,6 +122,29 @@ def test_best_penalty_of_a_parabola_is_found(seed):
     place, factor = regularisation.minimum(ridges, values)
     assert place == pytest.approx(0.3, rel=1e-6)
     assert factor == pytest.approx(1, abs=1e-6)  # the seeds differ by a constant only
+
+
+def test_scaling_quotes_no_number_that_theory_marks():
+    """At d = 20 its last two sizes with a step are marked, and its first."""
+    curves = {
+        name: scaling.scaling(
+            problem_at(200, d=20, N=100, step=step), "n", [20, 200, 2000, 20_000, 200_000], tuned=True
+        )
+        for name, step in (("with a step", Step(exponent=0.3)), ("without", Step.none()))
+    }
+    status = [found is Status.SOLVED for found in curves["with a step"].status]
+    assert status == [False, True, True, False, False]
+    told = scaling.judge(scaling.Data(curves, {name: {0: around(2, 0.1), 1: around(1, 0.1)} for name in curves}))
+    trusted = curves["with a step"].test_error
+    assert f"with a step from {trusted[1]:.3g} at n = 200 to {trusted[2]:.3g} at n = 2000;" in told.finding
+    assert "marks 4 of its 10 problems" in told.finding
+    assert "at n = 2000, the last that theory does not mark" in told.surprise
+    assert ", marked as inaccurate" in told.surprise
+
+
+def test_a_giant_step_says_which_of_its_distances_are_marked():
+    errors = giant_step.Errors([8.0], curve(2.0), {giant_step.PROFILE: [STRONG]}, np.array([8.0]), {})
+    assert giant_step._distance(errors).endswith("% (marked as inaccurate)")
 
 
 def test_activations_verdict_names_what_fails():

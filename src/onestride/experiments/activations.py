@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from types import SimpleNamespace
@@ -14,7 +14,7 @@ from onestride.comparison import GAIN_FLOOR, GAIN_TOLERANCE, Agreement, Check, P
 from onestride.experiments.kit import pm, points, problem_at
 from onestride.experiments.outcome import Figure, Judgement, Progress
 from onestride.experiments.verdict import FAILS, PARTLY, UNDECIDED, decide, marks, tally
-from onestride.plot import Panel, Series
+from onestride.plot import Panel, Series, theory_series
 from onestride.problem import Problem
 from onestride.result import Estimate, PredictionGrid, Status
 from onestride.simulation.learned import measure_learned
@@ -87,17 +87,26 @@ def judge(data: list[Tried]) -> Judgement:
         words=words(judged, silent, without, with_c2),
         finding=(
             f"At n = {last.problem.n}, gains of the {len(data)} activations within {GAIN_TOLERANCE:.0%} of theory ({len(last.part.values)} seeds): {tally(judged)}; the largest at α = 0.4 is {best.name}'s, {pm(best.gain[1], 3, 'f')}. "
-            f"With c₁ = 0 (H₂/2) the gain is {pm(last.gain[0])} at α = 0.2 and {pm(last.gain[1])} at α = 0.4 (theory {last.theory.test_gain[0, 0]:+.3f} and {last.theory.test_gain[1, 0]:+.3f}). With "
+            f"With c₁ = 0 (H₂/2) the gain is {pm(last.gain[0])} at α = 0.2 and {pm(last.gain[1])} at α = 0.4 (theory {last.theory.test_gain[0, 0]:+.3f} and {last.theory.test_gain[1, 0]:+.3f}{_mark(last.theory.status[:, 0])}). With "
             f"c₂ = 0 the learned fraction of H₂ is at most {max(abs(t.part.mean) for t in odd):.3f}, with c₂ ≠ 0 it is "
             f"{least.part.mean:.3f} ({least.name}) to {most.part.mean:.3f} ({most.name}).{marks(*(t.theory for t in data))}"
         ),
         surprise=(
             "For tanh, erf and sin c₂ = 0 is more than a vanishing coefficient: the network is an odd function and cannot contain H₂ at "
             f"all. {quartic.name} is not odd and has c₂ = 0 too; its fraction of H₂ is {pm(quartic.part, 3, 'f')} "
-            f"(theory {quartic.part_theory:.3f}), {_seen(quartic.part)}; the fourth power of the direction, a spike above α = 3/8, contains H₂."
+            f"(theory {quartic.part_theory:.3f}{_mark(quartic.theory.status[1])}), {_seen(quartic.part)}; the fourth power of the direction, a spike above α = 3/8, contains H₂."
         ),
         rows=[_row(t) for t in data],
     )
+
+
+def _mark(marked: Iterable[Status]) -> str:
+    """How many of the numbers before it theory marks, in words."""
+    off = [status is Status.INACCURATE for status in marked]
+    count = sum(off)
+    if not count:
+        return ""
+    return ", marked as inaccurate" if all(off) else f", {count} of them marked as inaccurate"
 
 
 def words(
@@ -141,11 +150,15 @@ def draw(data: list[Tried]) -> Figure:
     ]
     gains = []
     for j, alpha in enumerate(ALPHAS):
-        theory = [float(t.theory.test_gain[j, 0]) for t in data]
-        gains.append(Series(f"theory, α = {alpha:g}", *_levels(theory), colour=j))
+        gains += _levels(
+            f"theory, α = {alpha:g}",
+            [float(t.theory.test_gain[j, 0]) for t in data],
+            [t.theory.status[j, 0] for t in data],
+            j,
+        )
         gains.append(points(f"simulation, α = {alpha:g}", x, [t.gain[j] for t in data], colour=j))
     parts = (
-        Series(f"theory, α = {ALPHAS[1]:g}", *_levels([t.part_theory for t in data]), colour=1),
+        *_levels(f"theory, α = {ALPHAS[1]:g}", [t.part_theory for t in data], [t.theory.status[1, 0] for t in data], 1),
         points(f"simulation, α = {ALPHAS[1]:g}", x, [t.part for t in data], colour=1),
     )
     learned = f"learned fraction of H₂, α = {ALPHAS[1]:g}"
@@ -166,9 +179,8 @@ def draw(data: list[Tried]) -> Figure:
     return Figure(panels, caption, columns=3, title=title)
 
 
-def _levels(values: Sequence[float]) -> tuple[list[float], list[float]]:
-    """A short level at each position."""
-    x, y = [], []
-    for i, value in enumerate(values):
-        x, y = [*x, i - 0.35, i + 0.35, np.nan], [*y, value, value, np.nan]
-    return x, y
+def _levels(label: str, values: Sequence[float], status: Sequence[Status], colour: int) -> list[Series]:
+    """A short level at each position, drawn as marked where theory marks its number."""
+    x = [at for i in range(len(values)) for at in (i - 0.35, i + 0.35, np.nan)]
+    y = [at for value in values for at in (value, value, np.nan)]
+    return theory_series(label, x, y, [one for one in status for _ in range(3)], colour)

@@ -14,7 +14,7 @@ from onestride.comparison import GAIN_FLOOR, Check, check
 from onestride.experiments.kit import EXPONENT, best_linear, pm, points, problem_at
 from onestride.experiments.outcome import Figure, Judgement, Progress
 from onestride.experiments.verdict import FAILS, PARTLY, decide
-from onestride.plot import Panel, Series
+from onestride.plot import Panel
 from onestride.problem import Problem
 from onestride.result import Estimate, PredictionGrid, Status, TheoryError, theory_series
 from onestride.simulation.run import simulate_grid
@@ -51,6 +51,7 @@ class Beyond:
     spectra: Sequence[float]  # exponents of the spectra
     held: dict[str, list[Estimate]]  # the part of H_k(X̃β⋆) in the span of the two leading left singular vectors
     held_theory: dict[str, list[float]]  # at the exponents of the theory
+    held_status: list[Status]  # of these
     shares: list[Estimate]  # the leading squared singular values as parts of ‖F‖²
 
 
@@ -67,19 +68,20 @@ def measure(size: SimpleNamespace, progress: Progress) -> Beyond:
         progress(len(theory) / 3)
     relu = [problem_of(n, "relu").at(exponent=a) for a in size.spectra]
     spectra = [measure_spectrum(p, max(3, size.seeds // 2), count=3, device=size.device) for p in relu]
-    known = [_overlaps(relu[0].at(exponent=float(a))) for a in size.theory]
+    known, status = zip(*(_overlaps(relu[0].at(exponent=float(a))) for a in size.theory), strict=True)
     held = {h: [Estimate(m.teacher_overlaps.values[:, :2, k].sum(1)) for m in spectra] for h, k in DEGREES.items()}
     expected = {h: [float(overlaps[:2, k].sum()) for overlaps in known] for h, k in DEGREES.items()}
     shares = [Estimate(m.leading.values / m.eigenvalues.values.sum(1, keepdims=True)) for m in spectra]
-    return Beyond(n, alphas, errors, theory, size.spectra, held, expected, shares)
+    return Beyond(n, alphas, errors, theory, size.spectra, held, expected, list(status), shares)
 
 
-def _overlaps(problem: Problem) -> Array:
-    """Of the leading vectors with the teacher's degrees in theory, NaN where it has none."""
+def _overlaps(problem: Problem) -> tuple[Array, Status]:
+    """Of the leading vectors with the teacher's degrees in theory, and its status; NaN where it has none."""
     try:
-        return spectrum(problem, density=False).teacher_overlaps
+        found = spectrum(problem, density=False)
     except TheoryError:
-        return np.full((2, max(DEGREES.values()) + 1), np.nan)
+        return np.full((2, max(DEGREES.values()) + 1), np.nan), Status.NOT_CONVERGED
+    return found.teacher_overlaps, found.status
 
 
 def problem_of(n: int, activation: str) -> Problem:
@@ -190,9 +192,12 @@ def _beside_theory(data: Beyond, activation: str) -> str:
         for i, j in enumerate(at)
         if data.alphas[i] > 0.5 + 1e-9 and grid.trained.status[j, FIXED] is Status.SOLVED
     ]
-    told = f"Of the theory's errors for {activation} at λ = 0.1 {len(beyond)} of {np.sum(data.alphas > 0.5 + 1e-9)} beyond 1/2 are not known to be off"
+    count = int(np.sum(data.alphas > 0.5 + 1e-9))
     if not beyond:
-        return f"{told}."
+        return f"For {activation} at λ = 0.1 theory marks each of its {count} errors beyond 1/2 as inaccurate."
+    told = (
+        f"For {activation} at λ = 0.1 theory does not mark {len(beyond)} of its {count} errors beyond 1/2 as inaccurate"
+    )
     gaps = [measured.mean[i] / grid.test_error[j, FIXED] - 1 for i, j in beyond]
     worst = int(np.argmax(np.abs(gaps)))
     i, j = beyond[worst]
@@ -235,7 +240,7 @@ def draw(data: Beyond) -> Figure:
             )
         )
     for k, (name, line) in enumerate(data.held_theory.items()):
-        overlap.append(Series(f"theory, {name}", data.theory["relu"].exponents, line, colour=k + 2))
+        overlap += theory_series(f"theory, {name}", data.theory["relu"].exponents, line, data.held_status, k + 2)
         overlap.append(points(f"simulation, {name}", alphas, data.held[name], colour=k + 2))
     spread = [points(f"singular value {j + 1}", alphas, [s[j] for s in data.shares], colour=j + 4) for j in range(3)]
     title = f"relu, teacher in the two leading vectors, n = {n}"
@@ -248,7 +253,7 @@ def draw(data: Beyond) -> Figure:
         "of this n."
     )
     changes = {a: further(data.alphas, _tuned(data.errors[a, n])) for a in ACTIVATIONS}
-    title = f"Beyond α = 1/2, at the best λ and n = {n}, the largest fall of the test error is " + " and ".join(
-        f"{pm(gain, 2)} ({a}, α = {where:.2g})" for a, (where, gain, _) in changes.items()
+    title = f"Beyond α = 1/2, at the best λ and n = {n}, the smallest test error is " + " and ".join(
+        f"{_change(gain)} than at 1/2 ({a}, α = {where:.2g})" for a, (where, gain, _) in changes.items()
     )
     return Figure(panels, caption, title=title)

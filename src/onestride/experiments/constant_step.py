@@ -16,9 +16,9 @@ from onestride.conventions import problem_from
 from onestride.experiments.kit import both_models, both_predicted, each, mean_of, pm, points, problem_at, seeds_along
 from onestride.experiments.outcome import Figure, Judgement, Progress
 from onestride.experiments.verdict import FAILS, HOLDS, NOT_YET, UNDECIDED, growth, marks, tally, worded
-from onestride.plot import Panel, Series
+from onestride.plot import Panel, Series, theory_series
 from onestride.problem import Problem, Step
-from onestride.result import Estimate, PredictionGrid
+from onestride.result import Estimate, PredictionGrid, Status
 from onestride.simulation.learned import measure_learned
 from onestride.simulation.run import simulate_grid
 from onestride.theory.learned import learned
@@ -31,7 +31,7 @@ CLAIM = (
 SIZES = {
     "ns": ((80, 160), (200, 400, 800), (500, 1000, 2000, 4000)),
     "seeds": (6, 10, 12),
-    "fine": (5, 15, 25),
+    "fine": (11, 16, 26),  # those at the constants among them
     "d": (60, 200, 512),  # of Figure 3(a), with the ratios n/d
     "ratios": ((1.0, 4.0), *[(0.5, 1.0, 2.0, 3.0, 4.0, 6.0)] * 2),
     "fine_ratios": (4, 23, 23),
@@ -51,19 +51,20 @@ def quadratic(n: int, step: Step) -> Problem:
 
 @dataclass(frozen=True)
 class Curve:
-    """A number measured at some x beside theory there, and theory alone at `fine_x`."""
+    """A number measured at some x beside theory there, and theory alone at `fine_x`, with the status of each number."""
 
     x: Sequence[Any]
     measured: list[Estimate]
     theory: Sequence[float] | Array
     fine_x: ArrayLike
     fine: ArrayLike
+    status: Sequence[Status] | Array
 
     def series(self, label: str = "", colour: int = 0) -> list[Series]:
         """The line and the points."""
         end = f", {label}" if label else ""
-        line = Series(f"theory{end}", self.fine_x, self.fine, colour=colour)
-        return [line, points(f"simulation{end}", self.x, self.measured, colour)]
+        line = theory_series(f"theory{end}", self.fine_x, self.fine, self.status, colour)
+        return [*line, points(f"simulation{end}", self.x, self.measured, colour)]
 
 
 @dataclass(frozen=True)
@@ -87,9 +88,13 @@ def measure(size: SimpleNamespace, progress: Progress) -> Steps:
     noise = problem.noise**2
     found = simulate_grid(problem, powers(problem, ETAS), [problem.ridge], size.seeds, device=size.device)
     theory, line = (predict_grid(problem, powers(problem, x), [problem.ridge]) for x in (ETAS, etas))
-    gain = Curve(ETAS, each(found.test_gain[:, 0]), theory.test_gain[:, 0], etas, line.test_gain[:, 0])
+    gain = Curve(
+        ETAS, each(found.test_gain[:, 0]), theory.test_gain[:, 0], etas, line.test_gain[:, 0], line.status[:, 0]
+    )
     known = [grid.test_error[:, 0] - noise for grid in (theory, line)]
-    risk = Curve(ETAS, each(Estimate(found.test_error.values[:, :, 0] - noise)), known[0], etas, known[1])
+    risk = Curve(
+        ETAS, each(Estimate(found.test_error.values[:, :, 0] - noise)), known[0], etas, known[1], line.status[:, 0]
+    )
     progress(0.4)
     fractions = {label: _fractions(size, step) for label, step in STEPS.items()}
     progress(0.75)
@@ -108,7 +113,8 @@ def _fractions(size: SimpleNamespace, step: Step) -> Curve:
     runs = [measure_learned(quadratic(n, step), s, device=size.device) for n, s in seeds_along(size.ns, size.seeds)]
     found, theory = [m.fraction[1] for m in runs], [float(learned(m.problem).fraction[1]) for m in runs]
     along = np.geomspace(size.ns[0], size.ns[-1], size.fine).round().astype(int).tolist()
-    return Curve(size.ns, found, theory, along, [float(learned(quadratic(n, step)).fraction[1]) for n in along])
+    line = [learned(quadratic(n, step)) for n in along]
+    return Curve(size.ns, found, theory, along, [float(at.fraction[1]) for at in line], [at.status for at in line])
 
 
 def _figure_3(size: SimpleNamespace) -> tuple[dict[float, Curve], list[Problem]]:
@@ -118,10 +124,19 @@ def _figure_3(size: SimpleNamespace) -> tuple[dict[float, Curve], list[Problem]]
     problems = [problem_from("ba2022", d=size.d, psi1=r, eta=1.0, **FIGURE_3) for r in ratios]
     cells = [(p, powers(p, [FIGURE_3_ETA]), [p.ridge]) for p in problems]
     found = [both_models(simulate_grid(*cell, size.seeds, device=size.device)) for cell in cells[:count]]
-    theory = both_predicted([predict_grid(*cell) for cell in cells])[..., 0] - problems[0].noise ** 2
+    grids = [predict_grid(*cell) for cell in cells]
+    theory = both_predicted(grids)[..., 0] - problems[0].noise ** 2
+    status = [[grid.untrained.status[0, 0], grid.status[0, 0]] for grid in grids[count:]]
     measured = np.stack(found, axis=1)[..., 0] - problems[0].noise ** 2
     return {
-        eta: Curve(size.ratios, each(Estimate(measured[:, :, k])), theory[:count, k], fine, theory[count:, k])
+        eta: Curve(
+            size.ratios,
+            each(Estimate(measured[:, :, k])),
+            theory[:count, k],
+            fine,
+            theory[count:, k],
+            [both[k] for both in status],
+        )
         for k, eta in enumerate((0.0, FIGURE_3_ETA))
     }, problems[:count]
 
@@ -147,7 +162,7 @@ def judge(data: Steps) -> Judgement:
             f"{tally(above)}, the closest {margin:+.1f} standard errors from it. The learned fraction of H₂ is {pm(at_one[-1], 2)} at "
             f"η = 1 and {pm(at_four[-1], 2)} at η = 4 (theory {data.fractions['η = 4'].theory[-1]:.3g}), which goes "
             f"{trend} with n; at η = n^{GROWING:g} it is {pm(growing[-1], 2)}. Theory at n = 10⁶ "
-            f"has {data.far['η = 4']:.1g} and {data.far[f'η = n^{GROWING:g}']:.2g}. The reason: the H₂ spike has "
+            f"has {data.far['η = 4']:.1g} at η = 4 and {data.far[f'η = n^{GROWING:g}']:.2g} at η = n^{GROWING:g}. The reason: the H₂ spike has "
             f"strength c₂(c₁η)²·O(n^(−1/2)) beside a bulk of order 1, so it needs η² ≫ √n.{marks(data.theory)}"
         ),
         surprise=_large_constants(data, gain[-1]),

@@ -202,7 +202,7 @@ def judge(data: Data) -> Judgement:
             f"singular value of the gradient: {_each(data.ratios, GRADIENTS)}.{_theory_words(data)}"
         ),
         surprise=(
-            f"{_beside(gain, 'first', 'two layers')}; {_beside(gain, 'both', 'first')}. {_last_stretch(data)} Alignment counts as surviving at half the two-layer "
+            f"The {_beside(gain, 'first', 'two layers')}; the {_beside(gain, 'both', 'first')}. {_last_stretch(data)} Alignment counts as surviving at half the two-layer "
             "network's overlap."
         ),
         rows=rows,
@@ -238,7 +238,7 @@ def _beside(gain: Estimate, one: str, other: str) -> str:
         equal=f"gains the same, within {GAIN_TOLERANCE:.0%}, as",
         unclear="is not told apart in its gain from",
     )
-    return f"{MODES[one]} {how} {MODES[other]} ({pm(a - b, 2)})"
+    return f"{MODES[one]} {how} the {MODES[other]} ({pm(a - b, 2)})"
 
 
 def _last_stretch(data: Data) -> str:

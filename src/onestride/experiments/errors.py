@@ -129,7 +129,7 @@ def _finding(
 
 
 def _place(row: dict) -> str:
-    return f"setting {row['setting']}, {row['quantity']}, α = {row['alpha']:g}"
+    return f"setting {row['setting']}, {ERRORS[row['quantity']]}, α = {row['alpha']:g}"
 
 
 def _inside(k: int, setting: Setting) -> str:

@@ -166,8 +166,8 @@ def draw(data: Gaps) -> Figure:
     )
     (model, quantity), fit = max(data.fits.items(), key=lambda item: abs(item[1].intercept))
     title = (
-        f"Extrapolated to n → ∞ simulation lies within {abs(fit.intercept):.1%} of theory, the furthest being the {quantity} "
-        f"({model}): {fit.intercept:+.1%} ± {fit.error:.1%}"
+        f"Extrapolated to n → ∞ the furthest of simulation from theory is the {quantity} ({model}): "
+        f"{fit.intercept:+.1%} ± {fit.error:.1%}"
     )
     return Figure(panels, caption, columns=3, title=title)
 

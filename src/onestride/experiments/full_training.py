@@ -193,12 +193,15 @@ def judge(data: Data) -> Judgement:
             half = Estimate(step.values - 0.5 * way.values)
             most[task] = [data.check(task, half, low=0, among=len(data.errors))]
         sentences.append(f"{task}: {', '.join(f'{words} {pm(by[method])}' for method, words in told.items())}")
-    way_gone = ", ".join(shares) or "no task, as full training is shown to gain in none"
+    way_gone = (
+        f"Where full training is shown to beat random features, one step goes this part of the way: {', '.join(shares)}."
+        if shares
+        else f"Full training is shown to beat random features on none of the {len(data.errors)} tasks."
+    )
     return Judgement(
         words=decide_each(most) if most else f"{UNDECIDED}: full training is shown to gain on no task",
         finding=(
-            f"Where full training is shown to beat random features, one step goes this part of the way: {way_gone}. "
-            f"{'; '.join(sentences)}. L-BFGS stopped by its own criterion in {data.converged:.0%} of the draws."
+            f"{way_gone} {'; '.join(sentences)}. L-BFGS stopped by its own criterion in {data.converged:.0%} of the draws."
         ),
         surprise=(
             f"The tuned Gaussian kernel beside the fully trained network: {_beside(data, 'kernel', 'full')}. Full training beside random features: "
@@ -228,11 +231,12 @@ def draw(data: Data) -> Figure:
         lines = [(float(paired.mean[METHODS.index(m)]), w) for m, w in words.items()]
         axes = f"{name}: random features {e.mean[0]:.2g}", "first-layer steps", "change of test error / variance"
         panels.append(Panel(*axes, series, horizontals=lines, xticks=STEPS, shared=False))
+    digits = " Digits: the digit as a number." if "digits" in data.errors else ""
     caption = (
         f"Test error over the variance of the noiseless target (tables: of the target), minus that of random features, paired by seed. GELU, N = {data.N}; {data.n} training samples (at most 60 % of a table), n/4 "
         f"for choosing λ, η = c√n with c in {', '.join(f'{c:g}' for c in CONSTANTS)}, weight decay and kernel width. Steps and ridge "
         f"use the same samples, literal gradient, a kept during the steps. Teachers: d = n/8, unit power, noise 0.3. "
-        f"Fully trained: both layers, L-BFGS to convergence with weight decay. Digits: the digit as a number. {seeds} seeds, mean ± standard error."
+        f"Fully trained: both layers, L-BFGS to convergence with weight decay.{digits} {seeds} seeds, mean ± standard error."
     )
     step, full = (METHODS.index(m) for m in ("1 steps", "full"))
     title = "Change of the test error by one step, and by full training: " + "; ".join(

@@ -15,10 +15,10 @@ from onestride.comparison import ERROR_TOLERANCE, Agreement, Check, check, seeds
 from onestride.conventions import problem_from
 from onestride.experiments.kit import best_linear, each, mean_of, pm, points, problem_at
 from onestride.experiments.outcome import Figure, Judgement, Progress
-from onestride.experiments.verdict import FAILS, HOLDS, PARTLY, UNDECIDED
-from onestride.plot import Panel, Series
+from onestride.experiments.verdict import FAILS, HOLDS, PARTLY, UNDECIDED, marks
+from onestride.plot import Panel, Series, theory_series
 from onestride.problem import Problem, Step
-from onestride.result import Estimate
+from onestride.result import Estimate, Prediction, Status
 from onestride.simulation.run import simulate, simulate_grid
 from onestride.theory.giant_step import giant_step
 from onestride.theory.predict import predict
@@ -51,8 +51,8 @@ def _fixed_point(problem: Problem) -> float:
         return giant_step(problem).test_error
 
 
-THEORIES: dict[str, Callable[[Problem], float]] = {
-    PROFILE: lambda problem: predict(problem, throw=False).test_error,
+THEORIES: dict[str, Callable[[Problem], float | Prediction]] = {
+    PROFILE: lambda problem: predict(problem, throw=False),
     FIXED: _fixed_point,
 }
 
@@ -63,9 +63,27 @@ class Errors:
 
     x: Sequence[float]
     measured: Estimate
-    theory: dict[str, list[float]]
+    found: dict[str, list[float | Prediction]]
     fine: Array
-    lines: dict[str, list[float]]
+    along: dict[str, list[float | Prediction]]
+
+    @property
+    def theory(self) -> dict[str, list[float]]:
+        """The errors of each theory at x."""
+        return {name: [_error(one) for one in values] for name, values in self.found.items()}
+
+    @property
+    def predictions(self) -> list[Prediction]:
+        """What the profile theory says at x, with its marks."""
+        return [one for one in self.found[PROFILE] if isinstance(one, Prediction)]
+
+    def series(self, name: str, label: str, **options: Any) -> list[Series]:
+        """A theory's line; numbers that it marks are drawn as such."""
+        line = [_error(one) for one in self.along[name]]
+        if name == FIXED:
+            return [Series(label, self.fine, line, **options)]
+        status = [one.status for one in self.along[name] if isinstance(one, Prediction)]
+        return theory_series(label, self.fine, line, status, **options)
 
     def gap(self, name: str) -> Estimate:
         """Relative distance of simulation from a theory, averaged over x."""
@@ -123,7 +141,7 @@ def _stepped(problem: Problem, c: float) -> Problem:
 
 def _predicted(
     at: Callable[[float], Problem], x: Iterable[float], names: Iterable[str] = (PROFILE, FIXED)
-) -> dict[str, list[float]]:
+) -> dict[str, list[float | Prediction]]:
     return {name: [THEORIES[name](at(v)) for v in x] for name in names}
 
 
@@ -137,7 +155,8 @@ def judge(data: Giant) -> Judgement:
     rows = [errors.row(i, title, "n/d") for title, errors in data.settings.items() for i in range(len(errors.x))]
     for readout, errors in data.readouts.items():
         rows += [errors.row(i, f"{readout} readout", "c") for i in range(len(CONSTANTS))]
-    constant, gaussian = (_distance(rows[-1 - i]) for i in (len(CONSTANTS), 0))
+    constant, gaussian = (_distance(errors) for errors in data.readouts.values())
+    marked = marks(*(one for errors in (few, many, *data.readouts.values()) for one in errors.predictions))
     return Judgement(
         words=words(near_zero(many.gap(FIXED)), near_zero(few.gap(FIXED)), better),
         finding=(
@@ -145,11 +164,11 @@ def judge(data: Giant) -> Judgement:
             f"fixed point {_percent(many.gap(FIXED))}, profile theory {_percent(many.gap(PROFILE))}; for n₀ = d/2 fixed point "
             f"{_percent(few.gap(FIXED))}, profile theory {_percent(few.gap(PROFILE))}. The constant readout's test error less the Gaussian one's is "
             + ", ".join(f"{pm(e, 2)} at c = {c:g}" for c, e in zip(CONSTANTS, better, strict=True))
-            + " (paired by seed)."
+            + f" (paired by seed).{marked}"
         ),
         surprise=(
             f"More values are {'not always better: the constant readout, which puts the whole step into one function of the direction found,' if lead_clear else 'not shown to be worse anywhere: the constant readout'} "
-            f"does best against the Gaussian one at c = {CONSTANTS[lead]:g} ({pm(better[lead], 2)}; {pm(better[-1], 2)} at c = {CONSTANTS[-1]:g}). The profile theory is "
+            f"has its largest mean lead on the Gaussian one at c = {CONSTANTS[lead]:g} ({pm(better[lead], 2)}; {pm(better[-1], 2)} at c = {CONSTANTS[-1]:g}). The profile theory is "
             f"{constant} from simulation at c = {CONSTANTS[-1]:g} for the constant readout, {gaussian} for "
             "the Gaussian one."
         ),
@@ -181,9 +200,17 @@ def words(far: Check, near: Check, better: Sequence[Estimate]) -> str:
     return f"{start}: the fixed point is {fixed}, the Gaussian readout {readout}{seeds}"
 
 
-def _distance(row: dict[str, Any]) -> str:
-    """Relative distance of the profile theory."""
-    return "not solved, so no distance" if row[PROFILE] is None else f"{row[PROFILE] / row['measured'] - 1:+.0%}"
+def _distance(errors: Errors) -> str:
+    """Relative distance of the profile theory at the last x, and whether it marks its number."""
+    last = errors.predictions[-1]
+    if not np.isfinite(last.test_error):
+        return "not solved, so no distance"
+    off = " (marked as inaccurate)" if last.status is Status.INACCURATE else ""
+    return f"{last.test_error / float(errors.measured.mean[-1]) - 1:+.0%}{off}"
+
+
+def _error(found: float | Prediction) -> float:
+    return found.test_error if isinstance(found, Prediction) else found
 
 
 def _percent(e: Estimate) -> str:
@@ -194,7 +221,7 @@ def draw(data: Giant) -> Figure:
     """Both settings against n/d, and both readouts against c."""
     panels = []
     for title, errors in data.settings.items():
-        series = [Series(name, errors.fine, line, colour=i) for i, (name, line) in enumerate(errors.lines.items())]
+        series = [s for i, name in enumerate(errors.along) for s in errors.series(name, name, colour=i)]
         series.append(points(f"simulation, d = {data.d}", errors.x, errors.measured))
         if not panels:
             published = list(PUBLISHED), list(PUBLISHED.values())
@@ -202,10 +229,11 @@ def draw(data: Giant) -> Figure:
         heading = f"tanh student of {SETTINGS[title]['teacher']}, {title}"
         panels.append(Panel(heading, "n/d", "test error", series, shared=False))  # teachers of different power
     series = []
-    for k, (readout, errors) in enumerate(data.readouts.items()):
-        series.append(Series(f"{PROFILE}, {readout}", errors.fine, errors.lines[PROFILE], colour=2 + k))
-        if FIXED in errors.lines:
-            series.append(Series(f"{FIXED}, {readout}", errors.fine, errors.lines[FIXED], kind="limit", colour=2 + k))
+    for k, (name, errors) in enumerate(data.readouts.items()):
+        readout = "Gaussian" if name == "gaussian" else name
+        series += errors.series(PROFILE, f"{PROFILE}, {readout}", colour=2 + k)
+        if FIXED in errors.along:
+            series += errors.series(FIXED, f"{FIXED}, {readout}", kind="limit", colour=2 + k)
         series.append(points(f"simulation, {readout}", CONSTANTS, errors.measured, colour=2 + k))
     axis = {"logx": True, "xticks": CONSTANTS, "horizontals": best_linear(data.problem)}
     panels.append(Panel("constant and Gaussian readout", "c, with η = c√n", "test error", series, shared=False, **axis))

@@ -21,6 +21,7 @@ THRESHOLDS = ((0.0, "0"), (0.25, "1/4"), (1 / 3, "1/3"), (0.375, "3/8"))
 WINDOWS = {0.15: 1, 0.29: 2}  # one exponent in each of the first two windows: ℓ
 EXPONENT = "α = log(η/c)/log n"
 QUADRATIC = (0.0, 1.0, 2**-0.5)  # H₁ + H₂/√2
+SUPERSCRIPTS = str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹")
 ERRORS = {"train_loss": "ridge objective", "test_error": "test error"}
 
 
@@ -67,6 +68,13 @@ def constant_part(problem: Problem) -> float:
     sigma, phi0 = problem.sigma, problem.d / problem.step_samples
     inflation = phi0 * direction(problem).residual_power * sigma.derivative_variance * problem.eta**2
     return float(np.sqrt(3) * abs(sigma.coefficients[2]) * inflation / np.sqrt(problem.N))
+
+
+def number(n: float) -> str:
+    """A whole number in words: 10⁹ for a large power of ten, else its digits."""
+    digits = str(round(n))
+    power = len(digits) - 1
+    return f"10{str(power).translate(SUPERSCRIPTS)}" if power > 4 and digits.strip("0") == "1" else digits
 
 
 def pm(estimate: Estimate, digits: int = 3, kind: str = "g") -> str:

@@ -163,6 +163,10 @@ def _reached(shares: Array) -> str:
     return f"reached in {above[0] + 1} step{'s' * bool(above[0])}"
 
 
+def _up_to(steps: int) -> str:
+    return f"for up to {steps} steps" if steps > 1 else "for one step"
+
+
 def _rest(path: Path) -> str:
     """Whether the directions beside the mean are more or less visible after the last step than after the first."""
     early, late = (Estimate(path.shares.values[:, t, 1:].mean(1)) for t in (0, -1))
@@ -193,7 +197,7 @@ def draw(paths: list[Path]) -> Figure:
     caption = (
         f"Share: squared length of a direction inside the k leading right singular vectors of W_t − W₀. ELU, d = {d}, "
         f"n = 8d fresh samples per step, N = 2d, η = √n, y in place of the residual, a ~ N(0, 1/N) kept, no noise. Test error "
-        f"over the teacher's power, the λ best on the test data of {', '.join(f'{v:g}' for v in RIDGES)}, ridge on n fresh samples; theory, for up to {len(paths[0].theory.status) - 1} steps, at the best of "
+        f"over the teacher's power, the λ best on the test data of {', '.join(f'{v:g}' for v in RIDGES)}, ridge on n fresh samples; theory, {_up_to(len(paths[0].theory.status) - 1)}, at the best of "
         f"these λ. Sum: labels are "
         f"the average over directions times √k; mean direction Σβ_j/√k. {seeds} seeds, mean ± standard error."
     )

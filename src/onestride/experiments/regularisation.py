@@ -13,8 +13,8 @@ from onestride._numerics import Array
 from onestride.comparison import ERROR_TOLERANCE, Agreement, Check, agree, check, seeds_words, together
 from onestride.experiments.kit import EXPONENT, THRESHOLDS, best_linear, each, exponent_panel, pm, points, problem_at
 from onestride.experiments.outcome import Figure, Judgement, Progress
-from onestride.experiments.verdict import FAILS, HOLDS, PARTLY, UNDECIDED, tally
-from onestride.plot import Panel, Series
+from onestride.experiments.verdict import FAILS, HOLDS, PARTLY, UNDECIDED, marks, tally
+from onestride.plot import Panel, Series, theory_series
 from onestride.problem import Problem
 from onestride.result import Estimate, PredictionGrid
 from onestride.simulation.run import simulate_grid
@@ -47,7 +47,7 @@ class Level:
 
     problem: Problem
     best: list[OptimalRidge]  # along the curve
-    fixed: Array  # the theory's error at FIXED, along the curve
+    fixed: PredictionGrid  # at FIXED, along the curve
     measured: Estimate  # seeds × points × penalties
     predicted: list[OptimalRidge]  # at the points
     found: list[tuple[float, float]]  # the measured best penalty and the factor of its error
@@ -75,7 +75,7 @@ def measure(size: SimpleNamespace, progress: Progress) -> Tuning:
         progress((k + 0.4) / 2)
         how = {"untrained": False, "device": size.device}
         measured = simulate_grid(problem, alphas, ridges, size.seeds, **how).test_error
-        fixed = predict_grid(problem, curve, [FIXED]).test_error[:, 0]
+        fixed = predict_grid(problem, curve, [FIXED])
         predicted = [best[int(np.argmin(np.abs(curve - a)))] for a in alphas]
         found = [minimum(ridges, e.values) for e in each(measured)]
         tuned = [_at(ridges, e.values, p.ridge) for e, p in zip(each(measured), predicted, strict=True)]
@@ -132,7 +132,8 @@ def judge(data: Tuning) -> Judgement:
     gains = [level.tuned[0] - level.tuned[-1] for level in levels]
     return Judgement(
         words=words([level.found for level in levels], gains, len(gains[0].values)),
-        finding=_finding(levels[0].problem.n, rows, tally([pair for pairs in judged for pair in pairs])),
+        finding=_finding(levels[0].problem.n, rows, tally([pair for pairs in judged for pair in pairs]))
+        + marks(*(best.prediction for level in levels for best in level.predicted)),
         surprise=_surprise(data.curve, levels[0], gains[0]),
         rows=rows,
     )
@@ -171,8 +172,8 @@ def _finding(n: int, rows: list[dict[str, Any]], agreement: str) -> str:
     ratio = [r["best ridge, measured"] / r["best ridge, theory"] for r in rows]
     far = rows[int(np.argmax(np.abs(np.log(ratio))))]
     return (
-        f"At n = {n} the best penalty moves from λ = {ridge[0]} at α = 0 to {ridge[1]} at α = 1/2 without noise, and from "
-        f"{ridge[2]} to {ridge[3]} with noise 1 (theory {theory[0]} to {theory[1]}, and {theory[2]} to {theory[3]}). With its own "
+        f"At n = {n} the best penalty is λ = {ridge[0]} at α = 0 and {ridge[1]} at α = 1/2 without noise, "
+        f"{ridge[2]} and {ridge[3]} with noise 1 (theory {theory[0]} and {theory[1]}, {theory[2]} and {theory[3]}). With its own "
         f"best penalty the test error goes from {error[0]} to {error[1]} without noise and from {error[2]} to {error[3]} with it. "
         f"Best errors within {ERROR_TOLERANCE:.0%} of theory: {agreement}; measured best penalties are {min(ratio):.2f} to {max(ratio):.2f} "
         f"times the predicted ones (furthest: noise {far['noise']:g}, α = {far['alpha']:g})."
@@ -183,11 +184,11 @@ def _surprise(curve: Array, clean: Level, gain: Estimate) -> str:
     """Where the theory's best penalty is largest without noise, and how much of the fall at FIXED is the step's."""
     ridges = [b.ridge for b in clean.best]
     top, peak = max(ridges) / ridges[0], curve[int(np.argmax(ridges))]
-    plain = float(clean.fixed[0] - clean.fixed[-1])
+    plain = float(clean.fixed.test_error[0, 0] - clean.fixed.test_error[-1, 0])
     return (
         f"{'Learning more does not call for a smaller penalty' if top > 1 else 'The best penalty falls with the step'}: without noise the theory's best λ is largest at α = {peak:.3g}, "
         f"{top:.2f} times that at α = 0. At λ = {FIXED:g} the theory's error falls by {plain:.2f} from α = 0 to 1/2, at the best penalties the "
-        f"measured one by {pm(gain, 3, 'f')}: {max(1 - float(gain.mean) / plain, 0):.0%} of the fall at the small penalty is variance that a good one removes without the step."
+        f"measured one by {pm(gain, 3, 'f')}: {max(1 - float(gain.mean) / plain, 0):.0%} ± {float(gain.stderr) / plain:.0%} of the fall at the small penalty is variance that a good one removes without the step."
     )
 
 
@@ -197,20 +198,24 @@ def draw(data: Tuning) -> Figure:
     for k, level in enumerate(data.levels):
         label = f"noise {level.problem.noise:g}"
         places, factors = np.array(level.found).T
-        penalty.append(Series(f"theory, {label}", data.curve, [b.ridge for b in level.best], colour=k))
+        status = [b.prediction.status for b in level.best]
+        penalty += theory_series(f"theory, {label}", data.curve, [b.ridge for b in level.best], status, k)
         spread = places * (factors - 1)
         penalty.append(Series(f"simulation, {label}", data.points, places, spread, "simulation", k))
+        fixed = level.fixed
         series = (
-            Series(f"theory, {label}", data.curve, [b.test_error for b in level.best], colour=k),
+            *theory_series(f"theory, {label}", data.curve, [b.test_error for b in level.best], status, k),
             points(f"simulation, {label}", data.points, level.tuned, colour=k),
-            Series(f"theory, λ = {FIXED:g}", data.curve, level.fixed, kind="limit", colour=k),
+            *theory_series(
+                f"theory, λ = {FIXED:g}, {label}", data.curve, fixed.test_error[:, 0], fixed.status[:, 0], k + 4
+            ),
         )
         title = f"best test error, {label}"
         panels.append(exponent_panel(title, f"test error, {label}", series, best_linear(level.problem)))
     last, whole, shape = data.levels[-1], data.whole, []
     for j, alpha in enumerate(whole.exponents):
         at = int(np.flatnonzero(data.points == alpha)[0])
-        shape.append(Series(f"theory, α = {alpha:g}", whole.ridges, whole.test_error[j], colour=j + 2))
+        shape += theory_series(f"theory, α = {alpha:g}", whole.ridges, whole.test_error[j], whole.status[j], j + 2)
         shape.append(points(f"simulation, α = {alpha:g}", data.ridges, last.measured[at], colour=j + 2))
     first = (
         Panel("best penalty", EXPONENT, "λ", penalty, logy=True, verticals=THRESHOLDS),

@@ -11,7 +11,7 @@ from onestride._numerics import Array
 from onestride.comparison import ERROR_TOLERANCE, Pair, agree
 from onestride.experiments.kit import pm, points, problem_at, row_of
 from onestride.experiments.outcome import Figure, Judgement, Progress
-from onestride.experiments.verdict import decide, tally
+from onestride.experiments.verdict import decide, marks, tally
 from onestride.learning_curves import Scaling, panels, scaling
 from onestride.problem import Step
 from onestride.result import Estimate, Status
@@ -72,16 +72,13 @@ def judge(data: Data) -> Judgement:
                     "ridge": p.ridge,
                 }
             )
-    told = [
-        f"{name} from {c.test_error[0]:.3g} to {c.test_error[-1]:.3g}, the excess over its last value like n^{_last(c):.2f} at the end"
-        for name, c in data.curves.items()
-    ]
+    told = [f"{name} {_course(c)}" for name, c in data.curves.items()]
     sizes = next(iter(data.curves.values())).problems
     return Judgement(
         words=decide(pairs),
         finding=(
-            f"From n = {sizes[0].n} to {sizes[-1].n} at d = {sizes[0].d}, N = {sizes[0].N} the tuned test error goes {'; '.join(told)}. Simulated "
-            f"errors within {ERROR_TOLERANCE:.0%} of theory: {tally(pairs)}."
+            f"Along n from {sizes[0].n} to {sizes[-1].n} at d = {sizes[0].d}, N = {sizes[0].N} the tuned test error goes {'; '.join(told)}. Simulated "
+            f"errors within {ERROR_TOLERANCE:.0%} of theory, where it does not mark its own: {tally(pairs)}.{marks(*data.curves.values())}"
         ),
         surprise=_surprise(data),
         rows=rows,
@@ -92,22 +89,55 @@ def _finite(value: float) -> float | None:
     return float(value) if np.isfinite(value) else None
 
 
-def _last(curve: Scaling) -> float:
-    """The exponent of what is left above the last value, over the decade that ends half a decade before it."""
-    left: Array = curve.test_error - curve.test_error[-1]
-    i, j = (int(np.argmin(np.abs(np.log10(curve.at / curve.at[-1]) + decades))) for decades in (1.5, 0.5))
-    return float(np.log(left[j] / left[i]) / np.log(curve.at[j] / curve.at[i])) if min(left[i], left[j]) > 0 else np.nan
+def _solved(*curves: Scaling) -> Array:
+    """The positions whose numbers none of the curves marks."""
+    return np.flatnonzero([all(s is Status.SOLVED for s in at) for at in zip(*(c.status for c in curves), strict=True)])
+
+
+def _course(curve: Scaling) -> str:
+    """From where to where a curve goes and how it falls at its end, without the numbers that theory marks."""
+    good = _solved(curve)
+    if not good.size:
+        return f"is marked at each of its {len(curve.problems)} sizes"
+    at, error = curve.at[good], curve.test_error[good]
+    end = _last(at, error)
+    rate = f", the excess over its last value like n^{end:.2f} at the end" if np.isfinite(end) else ""
+    return f"from {error[0]:.3g} at n = {at[0]:.0f} to {error[-1]:.3g} at n = {at[-1]:.0f}{rate}"
+
+
+def _last(at: Array, error: Array) -> float:
+    """The exponent of what is left above the last value, over the decade that ends half a decade before it; NaN where there is none."""
+    left: Array = error - error[-1]
+    i, j = (int(np.argmin(np.abs(np.log10(at / at[-1]) + decades))) for decades in (1.5, 0.5))
+    return float(np.log(left[j] / left[i]) / np.log(at[j] / at[i])) if i < j and min(left[i], left[j]) > 0 else np.nan
 
 
 def _surprise(data: Data) -> str:
-    """Where a step helps most along the curve."""
-    with_step, without = (data.curves[name].test_error for name in CURVES)
-    share = 1 - with_step / without
-    at, curve = int(np.nanargmax(share)), data.curves["with a step"]
-    first = next(iter(data.measured["with a step"].items()))
-    verb = "lowers" if share[-1] > 0 else "raises"
-    end = f"; at n = {curve.problems[-1].n} it {verb} that by {abs(share[-1]):.0%}" if at < share.size - 1 else ""
-    return f"A step of n^{EXPONENT:g} {'helps most' if share[at] > 0 else 'harms least'} at n = {curve.problems[at].n}, by {abs(share[at]):.0%} of the tuned error{end}. At n = {curve.problems[first[0]].n} it was measured at {pm(first[1])}, theory {curve.test_error[first[0]]:.3g}."
+    """Where a step helps most along the curves, of the numbers that theory does not mark."""
+    curve, without = (data.curves[name] for name in CURVES)
+    return f"{_most(curve, without)} {_first(curve, data.measured['with a step'])}"
+
+
+def _most(curve: Scaling, without: Scaling) -> str:
+    good = _solved(curve, without)
+    if not good.size:
+        return f"At none of the {len(curve.problems)} sizes is there a number of both curves that theory does not mark."
+    share = 1 - curve.test_error[good] / without.test_error[good]
+    at, verb = int(np.argmax(share)), "lowers" if share[-1] > 0 else "raises"
+    last = f"n = {curve.problems[good[-1]].n}, the last that theory does not mark,"
+    end = (
+        f"; at {last} it {verb} that by {abs(share[-1]):.0%}"
+        if at < share.size - 1
+        else ", the last that theory does not mark"
+    )
+    help_ = "helps most" if share[at] > 0 else "harms least"
+    return f"In theory a step of n^{EXPONENT:g} {help_}, by {abs(share[at]):.0%} of the tuned error, at n = {curve.problems[good[at]].n}{end}."
+
+
+def _first(curve: Scaling, measured: dict[int, Estimate]) -> str:
+    j, error = next(iter(measured.items()))
+    mark = ", marked as inaccurate" if curve.status[j] is Status.INACCURATE else ""
+    return f"At n = {curve.problems[j].n} the error after it was measured at {pm(error)}, theory {curve.test_error[j]:.3g}{mark}."
 
 
 def draw(data: Data) -> Figure:
@@ -125,8 +155,7 @@ def draw(data: Data) -> Figure:
         f"ReLU, teacher H₁ + H₂/√2, noise 0.5, d = {p.d}, N = {p.N}, the best penalty at every point, η = n^{EXPONENT:g}, literal gradient. Vertical lines: "
         f"n = d, n = N, n = d²/2. {seeds} seeds, mean ± standard error."
     )
-    ends = {name: (c.test_error[0], c.test_error[-1]) for name, c in data.curves.items()}
-    title = f"Tuned test error from n = {p.n} to {found.problems[-1].n:,}: " + ", ".join(
-        f"{a:.3g} to {b:.3g} {name}" for name, (a, b) in ends.items()
+    title = "Tuned test error, where theory does not mark it: " + "; ".join(
+        f"{name} {_course(c).partition(',')[0]}" for name, c in data.curves.items()
     )
     return Figure([errors, slope], caption, title=title)

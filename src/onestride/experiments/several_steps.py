@@ -242,7 +242,7 @@ def draw(data: Data) -> Figure:
         f"Overlap: (vᵀβ⋆)², v the leading right singular vector of W_t − W₀. Spikes: singular values {ABOVE - 1:.0%} above the "
         f"untrained network's largest. d = {large} (d = {small} in the table), n = 8d samples per step, N = 2d, η = √n, y in "
         f"place of the residual, a ~ N(0, 1/N) kept, no noise; ridge on n fresh samples, the λ best on the test data of "
-        f"{', '.join(f'{v:g}' for v in RIDGES)}. Theory at the best of the same λ, where it applies; a teacher without a linear part is followed for 1 step. Points of the reused batch are shifted sideways. {seeds} seeds, mean ± standard error."
+        f"{', '.join(f'{v:g}' for v in RIDGES)}. Theory at the best of the same λ, where it applies; a teacher without a linear part is followed for one step. Points of the reused batch are shifted sideways. {seeds} seeds, mean ± standard error."
     )
     ends = [f"{data.last(k, b, 'overlap').mean:.2f} (exponent {k}, {b})" for k in TEACHERS for b in BATCHES]
     title = f"Overlap with β⋆ after {data.shape[1]} steps at d = {large}: {', '.join(ends)}"

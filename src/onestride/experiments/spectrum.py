@@ -150,7 +150,7 @@ def _prefactor_and_noise(data: Spectra, last: dict[str, Any]) -> str:
     left, right = noisy.outliers, f"{last['spikes_measured']:.2g} ± {last['spikes_stderr']:.1g}"
     return (
         f"Windows do not count spikes by themselves: in window 3 the theory sees {last['spikes_theory_c1']} with c = 1 at this n, and {data.larger} with c = {CONSTANT:g} at "
-        f"n = 10⁵. When the step sees n samples instead of {STEP_SAMPLES}n, {left.mean:.2g} ± {left.stderr:.1g} spikes are measured there instead of {right}; of "
+        f"n = 10⁵. When the step sees n samples, {left.mean:.2g} ± {left.stderr:.1g} spikes are measured there, with {STEP_SAMPLES}n {right}; of "
         f"the third vector (eigenvalue {noisy.leading.mean[2]:.3g} ± {noisy.leading.stderr[2]:.1g}) {noisy.on_direction.mean[2]:.0%} is then a function of X̃β and "
         f"{remembered.mean:.0%} ± {remembered.stderr:.0%} a function of X̃x⋆, x⋆ the sample of the step with the largest label."
     )

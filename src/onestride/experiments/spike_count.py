@@ -12,7 +12,7 @@ import numpy as np
 
 from onestride._numerics import Array
 from onestride.comparison import Check, check, seeds_words
-from onestride.experiments.kit import EXPONENT, THRESHOLDS, mean_of, spiked_problem
+from onestride.experiments.kit import EXPONENT, THRESHOLDS, mean_of, number, spiked_problem
 from onestride.experiments.outcome import Figure, Judgement, Progress
 from onestride.experiments.verdict import FAILS, HOLDS, UNDECIDED
 from onestride.plot import Panel, Series
@@ -26,7 +26,7 @@ SIZES = {
     "ns": ((150, 300), (200, 400, 800, 1600), (500, 1000, 2000, 4000)),
     "seeds": (2, 3, 6),
     "alphas": ((0.1, 0.4), (0, 0.1, 0.2, 0.25, 0.3, 0.35, 0.4, 0.45, 0.5), np.linspace(0, 0.5, 11).tolist()),
-    "far": (None, 14, 20),  # how many n up to 10⁹; small: three
+    "far": (6, 14, 20),  # how many n up to 10⁹ beside those simulated
 }
 LIMITS = (0.0, 0.25, 1 / 3)  # where spikes 1, 2, 3 appear as n → ∞
 ACTIVATIONS = {"relu": ("ReLU", 2), "shifted_erf": ("erf(z + ½)", 3)}  # name: label, highest spike followed
@@ -76,8 +76,7 @@ class Counts:
 
 def measure(size: SimpleNamespace, progress: Progress) -> Counts:
     """Follow the boundaries with the theory to large n; count spikes in simulations where they can be run."""
-    first = size.ns[0]
-    far = np.array([first, 1e7, 1e9]) if size.far is None else np.geomspace(first, 1e9, size.far).round()
+    far = np.unique([*map(float, size.ns), *np.geomspace(size.ns[0], 1e9, size.far).round()])
     cells, boundaries = [], {}
     done, total = 0, len(ACTIVATIONS) * (len(far) + len(size.ns) * 2)
     for activation, (_, spikes) in ACTIVATIONS.items():
@@ -189,13 +188,13 @@ def _words(agreeing: Check, slopes: Sequence[tuple[float, float]], gap: float) -
 
 def _appears(data: Counts, activation: str, k: int) -> str:
     """Where the theory begins to see spike k + 1 at c = 1, at the smallest n at which it does and at the largest."""
-    alphas = data.exponents(activation, 1.0)[:, k]
+    alphas, far = data.exponents(activation, 1.0)[:, k], [float(n) for n in data.far]
     seen = np.flatnonzero(np.isfinite(alphas))
     if not seen.size:
-        return f"appears at no step from n = {data.far[0]:.0f} to {data.far[-1]:.0e}"
+        return f"appears at no step from n = {number(far[0])} to {number(far[-1])}"
     first, last = seen[0], seen[-1]
-    before = f"at no step for n = {data.far[first - 1]:.0f}, at" if first else "at"
-    return f"appears {before} α = {alphas[first]:.2f} for n = {data.far[first]:.3g} and at {alphas[last]:.3f} for n = {data.far[last]:.0e}"
+    before = f"at no step for n = {number(far[first - 1])}, at" if first else "at"
+    return f"appears {before} α = {alphas[first]:.2f} for n = {number(far[first])} and at {alphas[last]:.3f} for n = {number(far[last])}"
 
 
 def _prefactors(data: Counts) -> str:
@@ -203,11 +202,12 @@ def _prefactors(data: Counts) -> str:
     n, (few, *_, most) = data.ns[-1], PREFACTORS
     alphas = {c: [float(np.log(data.eta(a, k, n) / c) / np.log(n)) for a, k in FOLLOWED] for c in (few, most)}
     early = {c: sum(a < LIMITS[k] for a, (_, k) in zip(at, FOLLOWED, strict=True)) for c, at in alphas.items()}
+    known = sum(map(np.isfinite, alphas[few]))
     width, shift = LIMITS[2] - LIMITS[1], float(np.log(most / few) / np.log(n))
     return (
         f"The prefactor does not drop out at n = {n}: from c = {few:g} to c = {most:g} every boundary moves by log(c)/log(n) = {shift:.2f}, "
-        f"{'more' if shift > width else 'less'} than the width of window 2 ({width:.3f}). With c = {few:g} {early[few]} of {len(FOLLOWED)} spikes appear below their thresholds, "
-        f"with c = {most:g} {early[most]}."
+        f"{'more' if shift > width else 'less'} than the width of window 2 ({width:.3f}). Of the {known} spikes with a boundary there, with c = {few:g}, {early[few]} appear below their thresholds, "
+        f"with c = {most:g}, {early[most]}."
     )
 
 
@@ -232,7 +232,8 @@ def draw(data: Counts) -> Figure:
             kind, name = ("theory", f"spike {k + 1} appears") if c == CONSTANT else ("limit", "c = 1 and c = 4")
             at = data.exponents(activation, c)[:, k]
             series.append(Series(name, at, data.far, kind=kind, colour=k + 1))
-        panels.append(_panel(f"{label}: c = 4 (left), 2, 1 (right)", series, (-0.2, 0.6)))
+        furthest = float(np.nanmax(data.exponents(activation, PREFACTORS[0])))
+        panels.append(_panel(f"{label}: c = 4 (left), 2, 1 (right)", series, (-0.2, max(0.6, furthest + 0.02))))
     caption = (
         f"Number of eigenvalues of FFᵀ/n that left the bulk and whose vector is a function of X̃β. Top: measured (symbols, rounded mean of {data.seeds} seeds) "
         f"and, from the profile theory, where each next spike appears (lines), η = {CONSTANT:g}·n^α. Bottom: those lines for three prefactors. Teacher "

@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike
 
 from onestride._numerics import Array
 from onestride.comparison import Agreement, Check, Pair, agree, check, seeds_words
-from onestride.experiments.kit import EXPONENT, THRESHOLDS, pm, points, row_of, spiked_problem
+from onestride.experiments.kit import EXPONENT, THRESHOLDS, number, pm, points, row_of, spiked_problem
 from onestride.experiments.outcome import Figure, Judgement, Progress, told
 from onestride.experiments.verdict import FAILS, HOLDS, NOT_YET, UNDECIDED, tally
 from onestride.plot import Panel, Series
@@ -30,7 +30,7 @@ SIZES = {
     "n": (400, 1600, 6000),
     "seeds": (3, 6, 8),
     "alphas": ((0.1, 0.3, 0.5), np.linspace(0, 0.5, 11).round(3).tolist(), np.linspace(0, 0.5, 11).tolist()),
-    "points": (13, 51, 101),
+    "points": (26, 51, 101),
     "far": ((LARGEST,), tuple(FAR), tuple(FAR)),
 }
 DEGREES = (1, 2, 3, 4)
@@ -48,6 +48,7 @@ class Stairs:
     theory: list[Learned]
     fine: Array
     lines: dict[int, Array]
+    starts: dict[int, list[float]]  # where theory begins to learn degrees 2, 3, 4
     untrained: Array
 
     @property
@@ -73,6 +74,7 @@ def measure(size: SimpleNamespace, progress: Progress) -> Stairs:
     """Measure the learned fraction of each degree on a grid of exponents; follow the theory to large n."""
     fine = np.linspace(0, 0.5, size.points)
     lines = {m: np.array([learned(the_problem(m, float(a))).fraction for a in fine]) for m in (size.n, *size.far)}
+    starts = {m: [start(m, k, fine, line[:, k - 1]) for k in DEGREES[1:]] for m, line in lines.items()}
     progress(0.2)
     theory = [learned(the_problem(size.n, alpha)) for alpha in size.alphas]
     progress(0.3)
@@ -81,7 +83,7 @@ def measure(size: SimpleNamespace, progress: Progress) -> Stairs:
     )
     untrained = learned(the_problem(size.n, 0.0)).untrained
     assert untrained is not None
-    return Stairs(size.alphas, measured, theory, fine, lines, untrained.fraction)
+    return Stairs(size.alphas, measured, theory, fine, lines, starts, untrained.fraction)
 
 
 def the_problem(n: int, alpha: float) -> Problem:
@@ -99,6 +101,19 @@ def onset(alphas: ArrayLike, fractions: ArrayLike) -> float:
     return float(x[0]) if i == 0 else float(x[i - 1] + (VISIBLE - y[i - 1]) * (x[i] - x[i - 1]) / (y[i] - y[i - 1]))
 
 
+def start(n: int, k: int, alphas: Array, fractions: Array) -> float:
+    """The α at which theory's fraction of degree k passes VISIBLE: between two of `alphas`, halved down to a thousandth."""
+    above = np.flatnonzero(fractions > VISIBLE)
+    if not above.size or not above[0]:
+        return onset(alphas, fractions)
+    low, high = float(alphas[above[0] - 1]), float(alphas[above[0]])
+    while high - low > 1e-3:
+        middle = (low + high) / 2
+        passed = learned(the_problem(n, middle)).fraction[k - 1] > VISIBLE
+        low, high = (low, middle) if passed else (middle, high)
+    return (low + high) / 2
+
+
 def judge(data: Stairs) -> Judgement:
     """Every fraction beside theory, and where each degree begins to be learned."""
     n, seeds, alphas = data.problem.n, len(data.measured[0].seeds), data.alphas
@@ -110,7 +125,7 @@ def judge(data: Stairs) -> Judgement:
             rows.append(row_of(fractions[-1], degree=k, alpha=alpha))
     visible = [[check(e, high=VISIBLE, among=len(alphas)) for e in data.values(k)] for k in DEGREES[1:]]
     starts = [onset(alphas, [float(e.mean) for e in data.values(k)]) for k in DEGREES[1:]]
-    far = [onset(data.fine, data.lines[LARGEST][:, k - 1]) for k in DEGREES[1:]]
+    far = data.starts[LARGEST]
     ends = ", ".join(pm(data.values(k)[-1], 3, "f") for k in DEGREES)
     stairs = "; ".join(
         ", ".join(f"{round(x, 2) + 0.0:.2f}" for x in data.lines[LARGEST][i]) + f" at α = {data.fine[i]:.2f}"
@@ -173,9 +188,7 @@ def _stairs(data: Stairs) -> str:
     """What the theory's staircase at the largest n looks like, and how far from steps it is at the smaller ones."""
     fine, far, (window_2, window_4) = data.fine, data.lines[LARGEST], map(data.near, (0.3, 0.42))
     ends = ", ".join(f"{far[window_4, k - 1]:.2f} beside {data.overlap ** (2 * k):.2f} (degree {k})" for k in (2, 3, 4))
-    ramps = "; ".join(
-        f"n = {m:.0e}: {_places([onset(fine, line[:, k]) for k in (1, 2, 3)])}" for m, line in data.lines.items()
-    )
+    ramps = "; ".join(f"n = {number(m)}: {_places(places)}" for m, places in data.starts.items())
     return (
         f"In theory at n = 10¹⁵ degree 2 is learned in two steps, {far[window_2, 1]:.2f} at α = {fine[window_2]:.2f} and {far[window_4, 1]:.2f} at α = {fine[window_4]:.2f}: in window 2 z² brings its "
         f"mean with it, with z⁴ the fit can have H₂ alone. No degree is learned fully; at α = {fine[window_4]:.2f} the theory has, beside cos²ᵏ(β, β⋆), {ends}. Random features "
@@ -199,9 +212,8 @@ def draw(data: Stairs) -> Figure:
         "Teacher H₁ + H₂/√2 + H₃/√6 + H₄/√24 (power 1 in each degree), no noise; σ(z) = erf(z + ½), centred; d = n/4, N = n/2, λ = 0.01, η = n^α, labels-only gradient on "
         "4n samples. Vertical lines: thresholds (ℓ−1)/(2ℓ)."
     )
-    starts = [onset(data.fine, data.lines[LARGEST][:, k - 1]) for k in DEGREES[1:]]
     title = (
-        f"In theory at n = 10¹⁵ degrees 2, 3, 4 are learned from α = {', '.join(f'{a:.3f}' for a in starts)} on (thresholds 0.250, 0.333, 0.375); "
+        f"In theory at n = 10¹⁵ degrees 2, 3, 4 are learned from α = {', '.join(f'{a:.3f}' for a in data.starts[LARGEST])} on (thresholds 0.250, 0.333, 0.375); "
         + (
             f"at n = {n}, α = 1/2, degrees 1 to 4 are learned to {', '.join(f'{data.values(k)[-1].mean:.2f}' for k in DEGREES)}"
         )

@@ -8,6 +8,7 @@ from enum import StrEnum
 import numpy as np
 
 from onestride.comparison import Agreement, Check, check, seeds_words, together
+from onestride.learning_curves import Scaling
 from onestride.result import Estimate, Prediction, PredictionGrid, Status
 
 
@@ -119,7 +120,7 @@ def worded(difference: Estimate, room: float, *, above: str, below: str, equal: 
     return above if check(difference, low=0).agrees else below if check(difference, high=0).agrees else unclear
 
 
-def marks(*theory: Prediction | PredictionGrid) -> str:
+def marks(*theory: Prediction | PredictionGrid | Scaling) -> str:
     """A sentence on how many numbers the theory itself marks as inaccurate; nothing when there are none."""
     found = [status is Status.INACCURATE for t in theory for status in np.ravel(np.asarray(t.status, object))]
     return f" The theory itself marks {sum(found)} of its {len(found)} problems as inaccurate." if any(found) else ""
