@@ -795,3 +795,287 @@ def test_an_atlas_says_which_points_have_no_number(page):
     page.goto(f"{SMALL}#atlas=phi-psi,gain")
     expect(page.locator("#panels")).to_contain_text("by up to 50 %")
     expect(page.locator("#panels")).to_contain_text("Blank: 2 of 4 points, without a number that may be trusted.")
+
+
+# ---------------------------------------------------------------------- answers late, in another order, or none
+
+
+def hold(page, pattern, which=lambda request: True):
+    """Requests that are kept waiting, in the order they came; from then on those of `which`."""
+    held = []
+    page.route(pattern, lambda route: held.append(route) if which(route.request) else route.fallback())
+    return held
+
+
+def came(page, held, count=1):
+    """Wait for so many held requests; the page goes on meanwhile."""
+    wait_for(lambda: page.evaluate("() => 1") and len(held) >= count, "a request")
+    return held
+
+
+def heard(page):
+    """Whatever the page makes of the answers it has got is made: two turns of its server, two of its own and a frame."""
+    page.evaluate(
+        "async () => { for (let k = 0; k < 2; k++) { await fetch('/api/about').then((answer) => answer.json());"
+        " await new Promise((done) => setTimeout(done)); } await new Promise((done) => requestAnimationFrame(done)); }"
+    )
+
+
+def asked(page):
+    return json.loads(page.locator("html").get_attribute("data-asked"))
+
+
+def fail_with(page, pattern, status):
+    """Every such request finds no server (status 0), or a server with a mistake; the list is emptied to end it."""
+    on = [True]
+
+    def answer(route):
+        if not on:
+            route.fallback()
+        elif status:
+            route.fulfill(status=status, body="Internal Server Error")
+        else:
+            route.abort()
+
+    page.route(pattern, answer)
+    return on
+
+
+SILENT = "The server does not answer; start it again with: onestride explore."
+
+
+def test_of_several_problems_that_are_opened_the_last_is_shown(page):
+    page.goto(SMALL)
+    settled(page)
+    held = hold(page, "**/api/problem*", lambda request: not asking["here"])
+    asking = {"here": False}
+    page.locator("#tell").click()
+    came(page, held)
+    asking["here"] = True
+    page.locator("#story button", has_text="Next").click()
+    page.locator("html[data-asked*='0.2041241452']").wait_for(state="attached")  # the teacher of the second scene
+    held[0].continue_()
+    heard(page)
+    expect(page.locator("#story b")).to_have_text("2/6 Random first layer. ")
+    assert "0.2041241452" in asked(page)["teacher"]
+
+
+def test_back_goes_to_the_scene_and_the_view_of_its_address(page):
+    page.goto(f"{SMALL}#gain=1")
+    settled(page)
+    page.locator("#gain").uncheck()
+    page.locator("#tell").click()
+    page.wait_for_url(re.compile("#scene=1"))
+    page.wait_for_url(re.compile("constant=0"))
+    settled(page)
+    page.locator("#axis").select_option("noise")
+    page.locator("#story button", has_text="Next").click()
+    page.wait_for_url(re.compile("teacher="))
+    page.locator("#axis").select_option("ridge")
+    page.go_back()
+    expect(page.locator("#story b")).to_have_text("1/6 The data. ")
+    expect(page.locator("#axis")).to_have_value("noise")
+    page.go_back()
+    expect(page.locator("#story")).to_be_hidden()
+    expect(page.locator("#axis")).to_have_value("exponent")
+    page.locator('html[data-asked=\'{"n":"200"}\']').wait_for(state="attached")
+
+
+def test_a_link_to_a_place_on_the_page_leaves_the_view_in_the_address(page):
+    page.goto(f"{SMALL}#gain=1")
+    settled(page)
+    page.evaluate("() => document.querySelector('.skip').click()")
+    page.wait_for_url(re.compile("#gain=1$"))
+    assert page.locator("#gain").is_checked()
+
+
+def test_an_address_is_not_given_up_where_the_server_is_silent(page):
+    on = fail_with(page, "**/api/problem*", 0)
+    page.goto(SMALL)
+    expect(page.locator("#banner")).to_have_text(SILENT)
+    expect(page.locator("#control-n-number")).to_have_value("200")
+    on.clear()
+    enter(page, "ridge", "0.2")
+    settled(page)
+    expect(page.locator("#banner")).to_be_hidden()
+    page.wait_for_url(re.compile(r"n=200&ridge=0\.2$"))
+
+
+@pytest.mark.parametrize("name", ["curves", "here", "map"])
+def test_a_question_without_an_answer_is_told_until_it_has_one(page, name):
+    """An answer to another question is none to this one."""
+    others = {"curves", "here", "map"} - {name, "map"}
+    fail_with(page, re.compile(f"/api/{name}.*quality=full"), 500)
+    with page.expect_response(lambda answer: f"/api/{name}" in answer.url and answer.status == 500):
+        page.goto(SMALL)
+    for other in others:
+        page.evaluate("name => fetch(`/api/${name}?n=200&quality=full`).then((answer) => answer.json())", other)
+    page.locator("html[data-here*='200'][data-curves*='200']").wait_for(state="attached")
+    heard(page)
+    expect(page.locator("#banner")).to_have_text("The server answered 500.")
+    page.unroute_all()
+    enter(page, "noise", "0.4")
+    settled(page)
+    page.locator("#map:not(.stale) .best").wait_for(state="attached")
+    expect(page.locator("#banner")).to_be_hidden()
+    expect(page.locator(".stale")).to_have_count(0)
+
+
+def test_what_was_said_of_a_value_is_not_said_of_the_next(page):
+    page.goto(SMALL)
+    settled(page)
+    enter(page, "n", "1.5")
+    expect(page.locator("#banner")).to_contain_text("n must be a whole number")
+    on = fail_with(page, "**/api/**", 0)
+    enter(page, "n", "300")
+    expect(page.locator("#banner")).to_have_text(SILENT)
+    expect(page.locator("#control-n-number")).to_have_attribute("aria-invalid", "false")
+    expect(page.locator("#quality")).not_to_contain_text("wrong")
+    expect(page.locator("#sentence.stale")).to_be_visible()
+    assert page.url.endswith(SMALL)
+    on.clear()
+    enter(page, "n", "310")
+    settled(page)
+    expect(page.locator("#banner")).to_be_hidden()
+
+
+def test_what_is_said_of_a_bad_address_ends_with_another_problem(page):
+    page.goto("/?n=abc")
+    expect(page.locator("#banner")).to_contain_text("The page shows its default problem instead")
+    page.locator("#preset").select_option(label="staircase")
+    settled(page)
+    expect(page.locator("#banner")).to_be_hidden()
+
+
+def test_a_title_is_that_of_the_numbers_below_it(page):
+    """Also while those of the next problem are on the way."""
+    page.goto(SMALL)
+    settled(page)
+    fail_with(page, "**/api/curves*", 0)
+    enter(page, "noise", "0.4")
+    page.locator("#test_error.stale").wait_for(state="attached")
+    expect(page.locator("#test_error .baseline-label", has_text="no gain")).to_have_count(0)
+    page.locator("#gain").check()
+    expect(page.locator("figure.first h2")).to_have_text("Gain in test error")
+    expect(page.locator("#test_error .baseline-label", has_text="no gain")).to_be_attached()
+    page.locator("#gain").uncheck()
+    page.locator("#quantity").select_option("gap")
+    expect(page.locator("#train_loss")).to_have_attribute("aria-label", re.compile("Test minus training error"))
+
+
+def test_pinned_curves_are_drawn_along_their_own_axis_only(page):
+    page.goto(f"{SMALL}#pin=A%3Fn%3D300")
+    settled(page)
+    expect(page.locator("#test_error .ghost")).to_be_attached()
+    held = hold(page, re.compile("/api/curves.*n=300"))
+    page.locator("#axis").select_option("ridge")
+    expect(page.locator("#test_error .axis-label")).to_have_text("penalty λ")
+    settled(page)
+    expect(page.locator("#test_error .ghost")).to_have_count(0)
+    for route in came(page, held):
+        route.continue_()
+    expect(page.locator("#test_error .ghost")).to_be_attached()
+    low, *_, high = told(page, "test_error")["A"]["x"]
+    assert (low, high) == pytest.approx((1e-4, 10))
+
+
+def test_a_figure_is_dragged_along_the_axis_that_is_drawn(page):
+    page.goto(SMALL)
+    settled(page)
+    fail_with(page, "**/api/curves*", 0)
+    page.locator("#axis").select_option("n")
+    box = page.locator("#test_error").bounding_box()
+    page.mouse.click(box["x"] + 0.9 * box["width"], box["y"] + 100)
+    expect(page.locator("#control-exponent-number")).to_have_value(re.compile(r"0\.4"))
+    expect(page.locator("#control-n-number")).to_have_value("200")
+
+
+def test_why_says_nothing_where_there_is_no_answer(page):
+    page.goto(SMALL)
+    settled(page)
+    fail_with(page, "**/api/why*", 0)
+    page.locator("#why").click()
+    expect(page.locator("#why-list")).to_have_text(SILENT)
+
+
+def test_news_of_a_simulation_are_taken_in_their_order(page, gate):
+    """An answer from before the simulation began, which comes last, does not end the watch."""
+    held, holding = [], [True]
+
+    def answer(route):
+        if holding:
+            holding.clear()
+            held.append((route, route.fetch(timeout=1000 * LIMIT)))
+        else:
+            route.fallback()
+
+    page.route("**/api/simulation", answer)
+    page.goto(SMALL)
+    came(page, held)
+    gate.shut()
+    page.locator("#seeds").fill("2")
+    with page.expect_response("**/api/simulation/start"):
+        page.locator("#run").click()
+    heard(page)
+    held[0][0].fulfill(response=held[0][1])
+    expect(page.locator("#job-state")).to_contain_text("0 of 2 seeds")
+    gate.open()
+    expect(page.locator("#job-state")).to_contain_text("2 seeds finished")
+    expect(page.locator("#legend-test_error")).to_contain_text("simulation, 2 seeds")
+
+
+def test_a_simulation_whose_news_fail_is_watched_again(page, gate):
+    page.goto(SMALL)
+    settled(page)
+    gate.shut()
+    page.locator("#seeds").fill("2")
+    on = fail_with(page, "**/api/simulation", 500)
+    page.locator("#run").click()
+    expect(page.locator("#job-state")).to_have_text("The server answered 500.")
+    on.clear()
+    expect(page.locator("#job-state")).to_contain_text("0 of 2 seeds")
+    on.append(True)
+    expect(page.locator("#job-state")).to_have_text("The server answered 500.")
+    on.clear()
+    gate.open()
+    expect(page.locator("#job-state")).to_contain_text("2 seeds finished")
+
+
+def test_another_choice_is_played_from_its_own_beginning(page):
+    """Not with the numbers of the one before."""
+    page.goto(SMALL)
+    settled(page)
+    page.locator("#play").click()
+    expect(page.locator("#control-n-number")).not_to_have_value("200")
+    page.evaluate(
+        "() => { window.seen = []; const e = document.getElementById('control-exponent-number');"
+        " const value = Object.getOwnPropertyDescriptor(HTMLInputElement.prototype, 'value');"
+        " Object.defineProperty(e, 'value', { get() { return value.get.call(this); }, set(v) { seen.push(v); value.set.call(this, v); } }); }"
+    )
+    page.locator("#play-over").select_option("exponent")
+    page.wait_for_function("() => window.seen.length >= 3")
+    page.locator("#play").click()
+    assert all(0 <= float(value) <= 0.5 for value in page.evaluate("() => window.seen"))
+
+
+def test_a_teacher_is_drawn_only_where_there_is_a_figure(page):
+    held = hold(page, "**/api/here*")
+    page.goto(SMALL)
+    came(page, held)
+    page.locator("#draw").click()
+    for key in ("ArrowUp", "ArrowRight", "ArrowUp"):
+        page.keyboard.press(key)
+    expect(page.locator("#draw")).to_have_attribute("aria-pressed", "false")
+    assert "teacher" not in asked(page)
+
+
+def test_a_preset_is_shown_where_the_store_was(page):
+    page.goto(f"{SMALL}#store")
+    expect(page.locator("#store-words, #store .notice").first).not_to_be_empty()
+    page.locator("#preset").select_option(label="staircase")
+    expect(page.locator("#explore")).to_be_visible()
+    expect(page.locator("#store")).to_be_hidden()
+    settled(page)
+    assert "#store" not in page.url
+    page.go_back()
+    expect(page.locator("#store")).to_be_visible()

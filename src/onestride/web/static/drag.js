@@ -1,10 +1,11 @@
 // Numbers that are chosen in the figures: the axis' own value by a drag, α and λ by a click on the map.
 
-export function dragValue(svg, controls, axis) {
+export function dragValue(svg, controls) {
   const move = (event) => {
     const px = event.clientX - svg.getBoundingClientRect().left;
     const at = svg.scale?.fromX(px);
-    if (at != null) controls.set(axis(), controls.rounded(axis(), at));
+    const { axis } = svg; // that is drawn: another may have been asked for
+    if (at != null) controls.set(axis, controls.rounded(axis, at));
   };
   svg.addEventListener("pointerdown", (event) => {
     if (event.pointerType === "touch") return; // a touch scrolls the page

@@ -30,7 +30,7 @@ export class Drawing {
   constructor(svg, { teacher, set, redraw }) {
     Object.assign(this, { svg, teacher, set, redraw, curve: null, at: 60 });
     this.button = element("button", { type: "button", id: "draw", text: "✎ Draw", "aria-pressed": "false", title: "Draw a teacher with the pointer, or with the arrow keys: ← → choose z, ↑ ↓ raise or lower σ⋆ there" });
-    this.button.addEventListener("click", () => this.toggle(!this.on));
+    this.button.addEventListener("click", () => (this.on || svg.scale) && this.toggle(!this.on)); // a line needs an axis
     svg.closest("figure").querySelector("h2").append(" ", this.button);
     svg.addEventListener("pointerdown", (event) => this.on && !event.altKey && this.begin(event));
     svg.addEventListener("pointermove", (event) => this.last && this.move(event));
@@ -45,7 +45,7 @@ export class Drawing {
   toggle(on) {
     this.button.setAttribute("aria-pressed", String(on));
     this.svg.classList.toggle("drawing", on);
-    this.curve = on ? this.teacher().slice() : null;
+    this.curve = on ? GRID.map((_, i) => this.teacher()[i] ?? 0) : null;
     if (on) this.svg.setAttribute("tabindex", "0");
     else this.svg.removeAttribute("tabindex");
     if (on) this.svg.focus();

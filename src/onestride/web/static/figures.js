@@ -102,12 +102,16 @@ function measuredOf(points, quantity, { curves, alpha, at, gain }) {
   return here.map((p) => ({ x: curves.axis === "exponent" ? p.alpha : at, seeds: p.seeds, ...(gain ? p.gain : { mean: p.mean, stderr: p.stderr }) }));
 }
 
-function ghosts(pins, of) {
-  return pins.filter((pin) => pin.curves?.x).map((pin, i) => ({ kind: "line", x: pin.curves.x, y: of(pin.curves), label: pin.name, colour: 4, style: `ghost dash-${i % 4}`, end: pin.name.slice(0, 9) }));
+// Pinned curves along the axis that is drawn: those along another one are asked for anew.
+const onAxis = (pins, { axis }) => pins.filter((pin) => pin.curves?.x && pin.curves.axis === axis);
+
+function ghosts(pins, curves, of) {
+  return onAxis(pins, curves).map((pin, i) => ({ kind: "line", x: pin.curves.x, y: of(pin.curves), label: pin.name, colour: 4, style: `ghost dash-${i % 4}`, end: pin.name.slice(0, 9) }));
 }
 
 export function errorFigure(svg, list, quantity, shown) {
   const { curves, here, points, at, fresh, gain, pins, axes } = shown;
+  svg.axis = curves.axis;
   const column = columnOf(curves, quantity, gain);
   const measured = measuredOf(points, quantity, shown);
   const before = QUANTITIES[quantity].of(curves.untrained);
@@ -121,7 +125,7 @@ export function errorFigure(svg, list, quantity, shown) {
       else lines.push({ at: value, label, style: 2 + i });
     });
   const drawn = moving.filter((m) => m.end);
-  const pinned = ghosts(pins, (c) => columnOf(c, quantity, gain));
+  const pinned = ghosts(pins, curves, (c) => columnOf(c, quantity, gain));
   const limit = gain || !curves.limit ? [] : curves.limit[quantity] ?? [];
   const off = curves.status.map(isOff);
   const here_ = valueHere(column, quantity, shown);
@@ -161,10 +165,11 @@ export function errorFigure(svg, list, quantity, shown) {
 }
 
 export function learnedFigure(svg, list, { curves, here, points, at, pins, axes }) {
+  svg.axis = curves.axis;
   const series = [];
   const entries = [];
   const off = curves.status.map(isOff);
-  const pinned = pins.filter((pin) => pin.curves?.x);
+  const pinned = onAxis(pins, curves);
   curves.degrees.forEach((k, i) => {
     const before = curves.untrained_fraction[k];
     if (Array.isArray(before)) series.push({ kind: "line", x: curves.x, y: before, colour: i, style: "level", label: `degree ${k}, without the step`, group: "without" });

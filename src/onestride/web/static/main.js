@@ -9,6 +9,7 @@ import { Drawer } from "./drawer.js";
 import { mapFigure } from "./map.js";
 import { Refused, ask, latest } from "./net.js";
 import { neuronsFigure, partsOf, vectorsFigure } from "./network.js";
+import { Opening } from "./opening.js";
 import { Play } from "./play.js";
 import { Presets } from "./presets.js";
 import { addFiles, readOut } from "./readout.js";
@@ -35,14 +36,17 @@ let share;
 let panels;
 let view;
 let presets;
+let storeView;
 let drawing;
 let why;
 let rest;
 let writing;
 let refining = new AbortController();
 let scheduled = 0;
-let keepBanner = false; // a bad address stays told until something is changed
+let bad = ""; // what is said of a bad address, until something else is shown
 let wrong = ""; // what the server says against the values shown
+const failed = new Map(); // questions that have no answer, with the reason
+let opening;
 
 // ------------------------------------------------------------------ the address
 
@@ -76,25 +80,33 @@ async function receive(name, values, quality, signal) {
     Object.assign(data, { asked: JSON.stringify(values), values });
     answers[name] = data;
     judge(values, "");
-    if (!wrong && !keepBanner) banner("");
+    failed.delete(name);
+    tell();
     if (quality === "full") schedule();
   } catch (error) {
-    failed(error, values);
+    fail(name, error, values);
   }
 }
 
-function failed(error, values) {
+function fail(name, error, values) {
   if (error.name === "AbortError") return;
-  if (error.wrong) judge(values, error.message);
-  else banner(error instanceof Refused ? error.message : "the page made a mistake; reload it");
+  judge(values, error.wrong ? error.message : ""); // what was said of other values is not said of these
+  if (!error.wrong) failed.set(name, error instanceof Refused ? error.message : "the page made a mistake; reload it");
+  tell();
   if (!(error instanceof Refused)) throw error;
+}
+
+// One sentence above the page, until what it says is over: an answer to one question does not end the silence about another.
+function tell() {
+  const [silence = ""] = failed.values();
+  banner(wrong || silence || bad);
 }
 
 // Whether there is such a problem: until the server has said so nothing of it goes into the address or a simulation.
 function judge(values, words) {
   if (JSON.stringify(values) !== document.documentElement.dataset.asked || wrong === words) return;
   wrong = words;
-  banner(words);
+  tell();
   controls.mark(words);
   simulation.block(Boolean(words));
   share.block(Boolean(words));
@@ -107,7 +119,7 @@ const isSettled = (name, values) =>
 const onAxis = (curves) => (curves?.axis ?? view.axis) === view.axis;
 
 function changed(name) {
-  if (name) keepBanner = false;
+  if (name) bad = "";
   const values = query();
   share.update(values);
   document.documentElement.dataset.asked = JSON.stringify(values);
@@ -130,13 +142,15 @@ async function refine(values) {
   try {
     await ask("/api/problem", { query: values, signal });
   } catch (error) {
-    return failed(error, values);
+    return fail("problem", error, values);
   }
   judge(values, "");
+  failed.delete("problem");
+  tell();
   writeAddress();
   simulation.fetchPoints(values);
   await Promise.all([receive("curves", values, "full", signal), receive("here", values, "full", signal)]);
-  if (sameMap()) return;
+  if (sameMap()) return void failed.delete("map");
   await new Promise((done) => setTimeout(done, LONG_REST)); // nobody looks at the map between two moves
   if (!signal.aborted) await receive("map", values, "full", signal);
 }
@@ -170,10 +184,10 @@ function settled() {
 
 // Draw a figure again only when something it shows has changed, and not while it is pale: its numbers are on the way.
 const drawn = {};
-function figure(id, inputs, paint, current = true) {
-  if (drawn[id] && (!current || (byId(id).away && !settled()))) return; // out of sight there is time
-  const now = [...inputs, byId(id).size]; // as it was last observed: asking for it here would lay the page out once per figure
-  if (drawn[id]?.every((v, i) => v === now[i])) return;
+function figure(id, inputs, paint, current = true, title = "") {
+  if (drawn[id] && drawn[id].title === title && (!current || (byId(id).away && !settled()))) return; // out of sight there is time
+  const now = Object.assign([...inputs, byId(id).size], { title }); // as it was last observed: asking for it here would lay the page out once per figure
+  if (drawn[id]?.title === title && drawn[id].every((v, i) => v === now[i])) return;
   drawn[id] = now;
   byId(id).repaint = () => paint(byId(id), byId(`legend-${id}`));
   byId(id).repaint();
@@ -181,7 +195,7 @@ function figure(id, inputs, paint, current = true) {
 
 // A curve is the same for every position on its axis, if that is on it.
 const curveOf = (values) => JSON.stringify({ ...values, [view.axis]: undefined });
-const position = () => Number(controls.values[view.axis]);
+const position = (axis = view.axis) => Number(controls.values[axis]);
 const inside = ({ x }) => Boolean(x) && position() >= Math.min(...x) * (1 - 1e-9) && position() <= Math.max(...x) * (1 + 1e-9);
 
 function render() {
@@ -192,7 +206,7 @@ function render() {
   const here_ = here?.asked === asked ? here : null; // what was asked for another problem is marked, or not drawn
   const fresh = Boolean(curves) && onAxis(curves) && curveOf(curves.values) === curveOf(query()) && (curves.asked === asked || inside(curves));
   const { gain, pins, quantity } = view;
-  const shown = { curves, here: here_, points, alpha, at: position(), fresh, gain, pins, axes: about.axes };
+  const shown = { curves, here: here_, points, alpha, at: position(curves?.axis), fresh, gain, pins, axes: about.axes };
   for (const name of ["test_error", "train_loss", "learned"]) stale(name, !fresh);
   for (const name of ["spectrum", "note-spectrum", "function"]) stale(name, !here_);
   byId("test_error").closest("figure").querySelector("h2").textContent = gain ? "Gain in test error" : "Test error";
@@ -200,7 +214,7 @@ function render() {
     for (const [name, what] of [["test_error", "test_error"], ["train_loss", quantity]]) {
       notice(name, curves.test_error.every((v) => v == null) && !points?.test_error?.length ? curves.message : "");
       byId(name).closest("figure").dataset.title = `${gain ? "Gain in " : ""}${QUANTITIES[what].words}`;
-      figure(name, [curves, here_, points, shown.at, alpha, fresh, gain, pins, what], (svg, list) => errorFigure(svg, list, what, shown), fresh);
+      figure(name, [curves, here_, points, shown.at, alpha, fresh, gain, pins, what], (svg, list) => errorFigure(svg, list, what, shown), fresh, `${gain} ${what}`);
     }
     const nothing = curves.degrees.every((k) => curves.fraction[k].every((v) => v == null));
     notice("learned", nothing ? curves.message || "the teacher has no part of degree 1 to 4" : "");
@@ -308,29 +322,28 @@ function setUpTheme() {
 
 async function start() {
   about = await ask("/api/about");
+  opening = new Opening({ defaults: about.defaults, show, leave });
+  const open = (values) => opening.problem(values);
   controls = new Controls(byId("controls"), about, changed);
-  simulation = new Simulation({ query, schedule, values: () => controls.values, open: openProblem });
-  presets = new Presets(byId("preset"), byId("preset-note"), {
-    presets: about.presets,
-    open: (values) => {
-      rewrite(location.search, view.hash(), "pushState");
-      controls.replace({ ...about.defaults, ...values });
-      changed();
-    },
-  });
+  simulation = new Simulation({ query, schedule, values: () => controls.values, open });
+  presets = new Presets(byId("preset"), byId("preset-note"), { presets: about.presets, open: (values) => opening.known(values) });
   setUpTheme();
   explain(byId("formulas"), byId("tip"));
   new Drawer(byId("open-formulas"), byId("drawer"), byId("close-formulas"));
-  for (const id of ["test_error", "train_loss", "learned"]) dragValue(byId(id), controls, () => view.axis);
+  for (const id of ["test_error", "train_loss", "learned"]) dragValue(byId(id), controls);
   pickOnMap(byId("map"), controls, () => answers.map && !answers.map.message);
   for (const box of document.querySelectorAll("figure")) {
     addFiles(box);
     readOut(box.querySelector("svg[role=img]"), byId("tip"));
   }
+  const openScene = (values) => {
+    presets.close();
+    return opening.scene(values);
+  };
   const story = new Story(byId("story"), { open: openScene, told: () => view.write() });
   drawing = new Drawing(byId("function"), { teacher: () => answers.here?.function?.teacher ?? [], set: (value) => controls.set("teacher", value), redraw: schedule });
   why = new Why(byId("why"), byId("why-list"), { query, set: (name, value) => controls.set(name, value) });
-  panels = new Panels(byId("panels"), { query, go: openBest, written: () => view.write() });
+  panels = new Panels(byId("panels"), { query, go: (best, asked) => opening.best(best, asked), written: () => view.write() });
   view = new View(byId("view"), { scene: () => story.scene, panels: () => panels.hash(), about, query, changed, redraw: schedule });
   new Play(byId("view"), controls);
   const sizes = new ResizeObserver((entries) => { // a legend that gets a second row makes its figure smaller
@@ -346,55 +359,37 @@ async function start() {
     sight.observe(svg);
   }
   share = new Share();
-  const storeView = new StoreView(openProblem, () => view.hash());
+  storeView = new StoreView(open, () => view.hash());
   byId("view-store").addEventListener("click", () => storeView.toggle());
-  addEventListener("popstate", openAddress);
-  view.read();
-  story.read();
+  const read = () => {
+    view.read();
+    story.read();
+  };
+  addEventListener("popstate", () => {
+    if (location.hash === "#figures") return storeView.shown ? storeView.write() : view.write(); // a place on the page
+    storeView.follow();
+    if (!storeView.shown) read();
+    opening.address();
+  });
+  read();
   const asked = location.hash;
-  await openAddress();
-  if (asked.startsWith("#store")) storeView.toggle();
+  await opening.address();
+  if (asked.startsWith("#store")) storeView.follow();
   else await panels.read(asked);
 }
 
-// The optimum as an address: d and N stay, so φ goes with n.
-function openBest(best) {
-  const number = (x) => String(Number(x.toPrecision(10)));
-  const ratios = { n: String(best.n), phi: number(best.d / best.n), psi: number(best.d / best.N), step_samples: number(best.n_step / best.n) };
-  openProblem({ ...controls.values, ...ratios, ridge: number(best.ridge), constant: number(best.constant), exponent: number(best.exponent) });
+// The explorer, to show another problem; what it shows besides, for the address.
+function leave() {
+  storeView.turn(false);
+  return view.hash();
 }
 
-// Show a problem, after asking the server whether there is such a problem.
-async function openProblem(values) {
-  const bad = await refusal(Object.fromEntries(Object.entries(values).filter(([k, v]) => v !== about.defaults[k])));
-  if (bad) return openDefault(bad);
-  rewrite(location.search, view.hash(), "pushState");
+function show(values, words) {
+  bad = words;
   controls.replace(values);
   changed();
+  tell();
 }
 
-// A scene is the whole problem: what it does not name has its default.
-async function openScene(values) {
-  presets.close();
-  await openProblem({ ...about.defaults, ...values });
-}
-
-// The address is asked about as it stands: a parameter given twice is a mistake.
-async function openAddress() {
-  const address = new URLSearchParams(location.search);
-  const bad = await refusal(address);
-  if (bad) return openDefault(bad);
-  controls.replace({ ...about.defaults, ...Object.fromEntries(address) });
-  changed();
-}
-
-const refusal = (query) => ask("/api/problem", { query }).then(() => "", (error) => error.message);
-
-function openDefault(words) {
-  controls.replace(about.defaults);
-  keepBanner = true;
-  changed();
-  banner(`${words}. The page shows its default problem instead`);
-}
 
 start().catch((error) => banner(error.message));

@@ -4,6 +4,7 @@ export class Refused extends Error {
   constructor(words, status = 0) {
     super(words);
     this.wrong = status === 400; // what was asked is no problem
+    this.unanswered = status === 0 || status >= 500; // nothing is known of what was asked
   }
 }
 

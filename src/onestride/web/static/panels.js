@@ -12,7 +12,7 @@ const AXES = { n: "samples n", d: "inputs d", N: "neurons N", phi: "φ = d/n", p
 
 class Panel {
   constructor(owner, id, title, words) {
-    Object.assign(this, { owner, id, title, found: [], asked: null });
+    Object.assign(this, { owner, id, title, found: [], asked: null, told: "" });
     this.button = element("button", { type: "submit", class: "primary", text: "Compute" });
     this.end = element("button", { type: "button", text: "Cancel", hidden: true });
     this.progress = element("progress", { max: 1, value: 0, hidden: true, "aria-label": `Progress of: ${title}` });
@@ -49,13 +49,21 @@ class Panel {
   stop(state) {
     this.control?.abort();
     this.control = null;
-    if (this.box.dataset.state === "running") this.become(state, state === "cancelled" ? "Cancelled." : "");
+    if (this.box.dataset.state !== "running") return;
+    this.become(state, state === "cancelled" ? "Cancelled." : "");
+    this.ended = ["cancelled", "Cancelled."];
+  }
+
+  finish(...how) {
+    this.ended = how;
+    this.become(...how);
   }
 
   // The problem has changed: what is shown is that of the one before.
   changed() {
     const now = JSON.stringify(this.owner.query());
-    if (this.asked === null || this.asked === now) return;
+    if (this.asked === null) return;
+    if (this.asked === now) return this.box.dataset.state === "stale" && this.become(...this.ended); // here we are again
     this.stop("stale");
     if (this.found.length) this.become("stale", "Of the problem before: compute it again.");
   }
@@ -69,7 +77,9 @@ class Panel {
       if (found.failed && part !== "point") throw new Error(found.message);
       return found;
     };
-    Object.assign(this, { found: [], asked: JSON.stringify(query) });
+    Object.assign(this, { found: [], asked: JSON.stringify(query), told: this.write() });
+    this.words.textContent = ""; // what is there is of what was asked before
+    this.body.replaceChildren();
     this.box.open = true;
     this.become("running", "…");
     this.owner.written();
@@ -80,10 +90,10 @@ class Panel {
         this.state.textContent = `${done} of ${total}`;
         this.show();
       });
-      if (control === this.control) this.become("done");
+      if (control === this.control) this.finish("done");
     } catch (error) {
       if (error.name === "AbortError" || control !== this.control) return;
-      this.become("failed", asSentence(error.message));
+      this.finish("failed", asSentence(error.message));
     }
     this.show();
   }
@@ -132,7 +142,7 @@ class Best extends Panel {
   }
 
   show() {
-    if (!this.found.length) return this.body.replaceChildren();
+    if (!this.found.length) return;
     const given = this.found[0].before;
     const row = (name, f) => [name, f.test_error, given == null ? null : 1 - f.test_error / given, f.step, f.ridge, f.n_step, f.n];
     const rows = this.found.map((f) => row(f.over.map((name) => VARIABLES[name]).join(", ") + (this.found.length > 1 && f.over.length === 1 ? " alone" : ""), f));
@@ -143,7 +153,7 @@ class Best extends Panel {
     table.append(...rows.map((values) => element("tr", {}, ...cells(values))));
     const last = this.found.at(-1);
     const use = element("button", { type: "button", text: "Go there", title: "Show the problem with these" });
-    use.addEventListener("click", () => this.owner.go(last));
+    use.addEventListener("click", () => this.owner.go(last, JSON.parse(this.asked)));
     this.words.textContent = asSentence(last.message);
     this.body.replaceChildren(element("div", { class: "table" }, table), use);
   }
@@ -189,7 +199,8 @@ class Curve extends Panel {
   }
 
   write() {
-    return [this.along.value, this.first.value, this.last.value, this.points.value, this.hold.value, this.tuned.checked ? "tuned" : "given", ...(this.seeds.checked ? ["measured"] : [])].join(",");
+    const typed = [this.first, this.last, this.points].map((input) => input.value.replaceAll(",", ";")); // 1,000 is no number
+    return [this.along.value, ...typed, this.hold.value, this.tuned.checked ? "tuned" : "given", ...(this.seeds.checked ? ["measured"] : [])].join(",");
   }
 
   read(text) {
@@ -202,11 +213,13 @@ class Curve extends Panel {
   }
 
   async compute(one, tell) {
-    const [first, last, points] = [this.first, this.last, this.points].map((input) => Number(input.value));
+    const [along, ...given] = this.told.split(","); // as it was when this was asked for
+    const [first, last, points] = given.splice(0, 3).map(Number);
+    const [hold, tuned, seeds] = given;
     if (!(first >= 1 && last > first && last <= 1e15 && Number.isInteger(points) && points >= 2 && points <= 60)) throw new Error("a curve needs sizes 1 ≤ from < to ≤ 10^15 and 2 to 60 points");
     for (let i = 0; i < points; i++) {
       const size = Math.round(first * (last / first) ** (i / (points - 1)));
-      const found = await one("point", { along: this.along.value, size, hold: this.hold.value, tuned: this.tuned.checked ? "1" : "0", seeds: this.seeds.checked ? "4" : "0" });
+      const found = await one("point", { along, size, hold, tuned: tuned === "tuned" ? "1" : "0", seeds: seeds ? "4" : "0" });
       if (found.failed) throw new Error(found.message);
       this.found.push(found);
       tell(i + 1, points);
@@ -218,7 +231,8 @@ class Curve extends Panel {
     this.figures ??= [this.figure("error", "Test error"), this.figure("exponent", "Local exponent")];
     if (!this.body.contains(this.figures[0].box)) this.body.replaceChildren(...this.figures.map((f) => f.box));
     const x = this.found.map((f) => f.at);
-    const label = AXES[this.along.value];
+    const [along] = this.told.split(",");
+    const label = AXES[along];
     const off = this.found.map((f) => f.status !== "solved");
     const axis = { low: x[0], high: x.at(-1), log: true, ticks: logTicks(x[0], x.at(-1)), format: logName, label };
     const marks = landmarks(x, this.found);
@@ -236,13 +250,12 @@ class Curve extends Panel {
     legend(error.list, [...columns.map(([name, , colour]) => ({ label: name, colour })), ...(off.some(Boolean) ? [{ label: "known to be off, or no theory", style: "off" }] : []), ...(seen.length ? [{ label: "measured, 4 seeds", kind: "points" }] : [])]);
     const y = exponents(x, this.found.map((f) => f.excess));
     draw(slope.svg, { x: axis, y: niceTicks(Math.min(...finite(y), 0), Math.max(...finite(y), 0), 5), verticals: marks.map((m) => ({ ...m, label: "" })), series: [{ kind: "line", x, y, label: "exponent", colour: 2, off, straight: true }] });
-    legend(slope.list, [{ label: `d log(${this.owner.excess})/d log ${this.along.value}`, colour: 2 }]);
-    this.tell(x, y, off);
+    legend(slope.list, [{ label: `d log(${this.owner.excess})/d log ${along}`, colour: 2 }]);
+    this.tell(x, y, off, along);
   }
 
-  tell(x, y, off) {
+  tell(x, y, off, name) {
     const solved = x.map((_, i) => i).filter((i) => !off[i]);
-    const name = this.along.value;
     const [a, b] = [solved[0], solved.at(-1)];
     const [first, last] = [this.found[a], this.found[b]];
     if (!last) this.words.textContent = `No point has a number that may be trusted: ${this.found[0].message}.`;
@@ -262,6 +275,7 @@ class Atlas extends Panel {
     Object.assign(this, { plane, what });
     what.addEventListener("change", () => {
       this.show();
+      if (this.told) this.told = `${this.told.split(",")[0]},${what.value}`;
       this.owner.written();
     });
     return [planeLabel, whatLabel];
@@ -353,7 +367,7 @@ export class Panels {
 
   // For the address: what was asked for.
   hash() {
-    return Object.fromEntries(Object.entries(this.each).filter(([, panel]) => panel.asked !== null).map(([name, panel]) => [name, panel.write()]));
+    return Object.fromEntries(Object.entries(this.each).filter(([, panel]) => panel.asked !== null).map(([name, panel]) => [name, panel.told]));
   }
 
   // What the address asks for, one after another.

@@ -1,7 +1,7 @@
 // The simulation: start, watch, cancel; points arrive as seeds finish. Every tab watches the same job: while it runs a tab
 // asks for news, otherwise only when another tab gave a command or when it comes to the front.
 
-import { Refused, ask, post } from "./net.js";
+import { Refused, ask, latest, post } from "./net.js";
 import { asSentence, element, show } from "./text.js";
 
 const byId = (id) => document.getElementById(id);
@@ -14,6 +14,9 @@ export class Simulation {
     this.blocked = false;
     this.version = -1;
     this.last = null;
+    this.silence = ""; // why there is no news
+    this.look = latest(() => this.hear()); // one after another: an older answer never comes last
+    this.fetchPoints = latest((query) => this.askPoints(query));
     byId("simulate").addEventListener("submit", (event) => {
       event.preventDefault();
       this.start();
@@ -50,47 +53,51 @@ export class Simulation {
 
   async command(name, data) {
     try {
-      await post(`/api/simulation/${name}`, data);
+      const told = await post(`/api/simulation/${name}`, data);
+      this.last = { ...this.last, job: "job" in told ? told.job : told }; // so that news is asked for, also where the next look fails
       this.refusal = "";
     } catch (error) {
       this.refusal = error.message;
     }
     this.tabs.postMessage(name);
-    await this.look();
-  }
-
-  async look() {
-    clearTimeout(this.next);
-    if (document.hidden) return;
-    await this.hear();
-    clearTimeout(this.next);
-    if (this.last?.job?.state === "running") this.next = setTimeout(() => this.look(), NEWS);
+    this.look();
   }
 
   async hear() {
+    clearTimeout(this.next);
+    if (document.hidden) return;
     try {
       this.last = await ask("/api/simulation");
+      this.silence = "";
     } catch (error) {
-      if (!(error instanceof Refused)) throw error;
-      this.refusal = error.message;
-      this.show();
-      return;
+      this.missed(error);
     }
-    if (this.refusal?.startsWith("the server does not answer")) this.refusal = "";
     this.show();
-    if (this.last.version !== this.version) await this.fetchPoints(this.query());
+    if (!this.silence && !this.blocked && this.last.version !== this.version) await this.fetchPoints(this.query());
+    if (this.last?.job?.state === "running") this.next = setTimeout(() => this.look(), NEWS);
   }
 
-  async fetchPoints(query) {
+  missed(error) {
+    if (!(error instanceof Refused)) throw error;
+    this.silence = error.message;
+    this.show();
+  }
+
+  async askPoints(query) {
     const asked = JSON.stringify(query);
     try {
       const found = await ask("/api/points", { query });
       if (asked !== JSON.stringify(this.query())) return; // the problem has moved on
       this.version = found.version;
       this.points = found;
+      this.silence = "";
+      this.show();
       this.schedule();
     } catch (error) {
       if (!(error instanceof Refused)) throw error;
+      if (asked !== JSON.stringify(this.query())) return;
+      this.version = -1; // asked again at the next look
+      if (error.unanswered) this.missed(error); // what is wrong with a value is said elsewhere
     }
   }
 
@@ -100,9 +107,9 @@ export class Simulation {
     byId("cancel").hidden = byId("job-progress").hidden = !running;
     this.label();
     if (running) byId("job-progress").value = job.done / job.total;
-    const words = this.refusal ? asSentence(this.refusal) : job ? describe(job) : "";
+    const words = this.refusal || this.silence ? asSentence(this.refusal || this.silence) : job ? describe(job) : "";
     if (byId("job-state").textContent !== words) byId("job-state").textContent = words;
-    byId("job-state").classList.toggle("refused", Boolean(this.refusal) || job?.state === "failed");
+    byId("job-state").classList.toggle("refused", Boolean(this.refusal || this.silence) || job?.state === "failed");
     this.list(this.last?.runs ?? []);
   }
 

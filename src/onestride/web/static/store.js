@@ -3,7 +3,7 @@
 import { draw, legend, logTicks, niceTicks } from "./chart.js";
 import { agreement, heatMap } from "./agreement.js";
 import { ask } from "./net.js";
-import { element, minus, rewrite, show } from "./text.js";
+import { asSentence, element, minus, rewrite, show } from "./text.js";
 
 const byId = (id) => document.getElementById(id);
 const WORDS = { test_error: "test error", train_loss: "ridge objective", train_mse: "training error", test_gain: "gain in test error", train_gain: "gain in ridge objective" };
@@ -21,17 +21,30 @@ export class StoreView {
   }
 
   async toggle() {
-    const shown = byId("store").hidden;
+    this.turn(!this.shown);
+    rewrite(location.search, this.shown ? "#store" : this.hash());
+    if (this.shown) await this.load();
+  }
+
+  // What the address says: the store, or the explorer.
+  async follow() {
+    this.turn(location.hash.startsWith("#store"));
+    if (this.shown) await this.load(new URLSearchParams(location.hash.slice(1)));
+  }
+
+  get shown() {
+    return !byId("store").hidden;
+  }
+
+  turn(shown) {
     byId("store").hidden = !shown;
     byId("explore").hidden = shown;
     byId("view-store").setAttribute("aria-pressed", String(shown));
-    const asked = new URLSearchParams(location.hash.slice(1));
-    rewrite(location.search, shown ? location.hash.startsWith("#store") ? location.hash : "#store" : this.hash());
-    if (shown) await this.load(asked);
   }
 
   // What is shown, after #store: a link to it.
   write() {
+    if (!this.data) return rewrite(location.search, "#store");
     const { x, y, by, as, hold } = this.choice;
     const told = new URLSearchParams({ quantity: y, ...(x ? { x } : {}), by, as });
     for (const field of this.held) told.append(`at.${field}`, hold[field]);
@@ -51,12 +64,9 @@ export class StoreView {
   }
 
   async load(asked = new URLSearchParams()) {
-    try {
-      this.data = await ask("/api/store");
-    } catch (error) {
-      byId("store-words").textContent = `${error.message}.`;
-      return;
-    }
+    const { found, error } = await ask("/api/store").then((found) => ({ found }), (error) => ({ error }));
+    this.data = found;
+    if (error) return this.fail(error.message);
     byId("store-name").textContent = this.data.store;
     const numeric = Object.keys(this.data.axes).filter((f) => this.data.axes[f].every((v) => typeof v === "number"));
     numeric.sort((a, b) => rank(a) - rank(b));
@@ -67,6 +77,14 @@ export class StoreView {
     this.read(asked);
     this.build();
     this.draw();
+  }
+
+  // Nothing is left of what was seen at another time.
+  fail(words) {
+    for (const id of ["axes", "legend-store", "store-chart", "store-table"]) byId(id).replaceChildren();
+    for (const id of ["store-title", "store-agreement"]) byId(id).textContent = "";
+    delete byId("legend-store").dataset.entries;
+    byId("store-words").textContent = asSentence(words);
   }
 
   // φ, ψ and sizes move together; an axis that is told by x alone is not asked for
@@ -176,10 +194,7 @@ export class StoreView {
       const last = element("td");
       if (row.query) {
         const button = element("button", { type: "button", text: "open", "aria-label": "Open this problem in the explorer" });
-        button.addEventListener("click", async () => {
-          await this.toggle();
-          this.open(row.query);
-        });
+        button.addEventListener("click", () => this.open(row.query));
         last.append(button);
       } else if (row.reason) last.textContent = row.reason;
       line.append(last);

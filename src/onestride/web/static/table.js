@@ -151,11 +151,11 @@ function drawShares({ fraction, untrained_fraction: before = {} }) {
 // ------------------------------------------------------------------ the beginning
 
 // The optimum as an address: its step, penalty and split.
-function go(best) {
+function go(best, asked) {
   const number = (x) => String(Number(x.toPrecision(6)));
   const told = { ridge: number(best.ridge), constant: number(best.constant), exponent: number(best.exponent), n: String(best.n), step_samples: number(best.n_step / best.n) };
   write("pushState");
-  values = { ...values, ...told };
+  values = { ...about.defaults, ...asked, ...told };
   changed();
 }
 

@@ -98,7 +98,7 @@ export class View {
   }
 
   write() {
-    rewrite(location.search, this.hash());
+    if (document.getElementById("store").hidden) rewrite(location.search, this.hash()); // the store has an address of its own
   }
 }
 

@@ -19,11 +19,11 @@ export class Why {
     this.list.replaceChildren(element("li", { text: "…" }));
     this.list.hidden = false;
     this.button.setAttribute("aria-expanded", "true");
-    const found = await ask("/api/why", { query: this.query() }).catch((error) => ({ message: error.message }));
+    const found = await ask("/api/why", { query: this.query() }).catch((error) => ({ message: error.message, failed: true }));
     if (asked === JSON.stringify(this.query())) this.show(found);
   }
 
-  show({ message, findings = [] }) {
+  show({ message, findings = [], failed = false }) {
     const rows = findings.map((finding) => {
       const row = element("li", {}, `${asSentence(finding.words)} `);
       if (!Object.keys(finding.set).length) row.append(asSentence(finding.change));
@@ -34,6 +34,6 @@ export class Why {
       }
       return row;
     });
-    this.list.replaceChildren(...(rows.length ? rows : [element("li", { text: `Nothing known to go wrong does. ${asSentence(message)}` })]));
+    this.list.replaceChildren(...(rows.length ? rows : [element("li", { text: `${failed ? "" : "Nothing known to go wrong does. "}${asSentence(message)}` })]));
   }
 }
