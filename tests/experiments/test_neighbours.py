@@ -142,6 +142,23 @@ def test_scaling_quotes_no_number_that_theory_marks():
     assert ", marked as inaccurate" in told.surprise
 
 
+def test_scaling_fails_where_a_step_does_not_lower_the_error():
+    """The verdict was that of theory alone, whatever the step did."""
+    curves = {
+        name: scaling.scaling(problem_at(200, d=20, N=100, step=step), "n", [200, 400], tuned=True)
+        for name, step in (("with a step", Step(exponent=0.3)), ("without", Step.none()))
+    }
+
+    def verdict(*after):
+        errors = [curves["without"].test_error, after]
+        found = [{j: around(mean, 1e-4) for j, mean in enumerate(row)} for row in errors]
+        return scaling.judge(scaling.Data(curves, {"with a step": found[1], "without": found[0]})).words
+
+    predicted = curves["with a step"].test_error
+    assert verdict(*predicted) == HOLDS
+    assert verdict(predicted[0], curves["without"].test_error[1] + 0.1) == FAILS
+
+
 def test_a_giant_step_says_which_of_its_distances_are_marked():
     errors = giant_step.Errors([8.0], curve(2.0), {giant_step.PROFILE: [STRONG]}, np.array([8.0]), {})
     assert giant_step._distance(errors).endswith("% (marked as inaccurate)")
