@@ -1079,3 +1079,24 @@ def test_a_preset_is_shown_where_the_store_was(page):
     assert "#store" not in page.url
     page.go_back()
     expect(page.locator("#store")).to_be_visible()
+
+
+@pytest.mark.parametrize("kind", ["SVG", "PNG", "CSV"])
+def test_a_figure_is_saved_without_a_word_of_the_browser(page, kind):
+    """The content policy refuses styles in attributes."""
+    said = []
+    page.on("console", lambda message: said.append(message.text))
+    page.goto(SMALL)
+    settled(page)
+    box = page.locator("figure.first")
+    box.locator(".files summary").click()
+    with page.expect_download() as waiting:
+        box.get_by_role("button", name=kind, exact=True).click()
+    file = waiting.value.path().read_bytes()
+    assert said == []
+    assert waiting.value.suggested_filename == f"onestride-test_error.{kind.lower()}"
+    assert file[:4] == {"SVG": b"<svg", "PNG": b"\x89PNG", "CSV": b"seri"}[kind]
+    if kind == "SVG":
+        title = re.search(rb"<text[^>]*>Test error</text>", file).group()
+        assert b"font: 600 16px serif" in title
+        assert b"fill: rgb(" in title

@@ -147,6 +147,78 @@ def test_a_panel_is_computed_on_request_and_from_its_address(page):
     ) == (pytest.approx([-1, -1.5, -2]))
 
 
+def change(page, name, value):
+    page.locator(f"#control-{name}-number").fill(value)
+    page.locator(f"#control-{name}-number").press("Enter")
+
+
+@needs_browser
+def test_a_panel_shows_what_was_asked_whatever_is_chosen_since(page):
+    page.goto("/?n=100&psi=1#curve=N,50,200,2,sizes,given")
+    page.locator("#panel-curve[data-state=done]").wait_for()
+    words = page.locator("#panel-curve .panel-words").inner_text()
+    page.locator("#curve-along").select_option("n")
+    page.locator("#panel-curve > summary").click()
+    page.locator("#panel-curve > summary").click()
+    page.locator("#curve-error .axis-label", has_text="neurons N").wait_for()
+    assert page.locator("#panel-curve .panel-words").inner_text() == words
+    page.locator("#gain").check()  # which writes the address
+    page.wait_for_url(re.compile("curve=N%2C50.*gain=1"))
+
+
+@needs_browser
+def test_a_panel_is_of_its_problem_again_once_that_is_back(page):
+    page.goto("/?n=100&psi=1&noise=0.4#best=ridge")
+    page.locator("#panel-best[data-state=done]").wait_for()
+    change(page, "noise", "0.6")
+    page.locator("#panel-best[data-state=stale]").wait_for()
+    change(page, "noise", "0.4")
+    page.locator("#panel-best[data-state=done]").wait_for()
+    assert page.locator("#panel-best .panel-state").inner_text() == ""
+    change(page, "noise", "0.6")
+    page.locator("#panel-best button", has_text="Go there").click()  # the best of what was asked
+    page.wait_for_url(re.compile(r"noise=0\.4.*ridge="))
+
+
+@needs_browser
+def test_numbers_of_the_problem_before_do_not_stand_under_a_new_question(page):
+    page.goto("/?n=100&psi=1#best=ridge&curve=N,50,200,2,sizes,given")
+    for name in ("best", "curve"):
+        page.locator(f"#panel-{name}[data-state=done]").wait_for()
+    page.route("**/api/panel/**", lambda route: route.fulfill(status=500, body=""))
+    for name in ("best", "curve"):
+        page.locator(f"#panel-{name} button[type=submit]").click()
+        page.locator(f"#panel-{name}[data-state=failed]").wait_for()
+        assert page.locator(f"#panel-{name} .panel-state").inner_text() == "The server answered 500."
+        assert page.locator(f"#panel-{name} .panel-body > *").count() == 0
+        assert page.locator(f"#panel-{name} .panel-words").inner_text() == ""
+    page.unroute_all()
+    page.locator("#panel-curve button[type=submit]").click()
+    page.locator("#panel-curve[data-state=done]").wait_for()
+    assert page.locator("#curve-error .curve").count() == 2
+
+
+@needs_browser
+def test_numbers_of_a_table_are_pale_until_those_asked_for_are_there(page, table):
+    page.goto("/table")
+    page.locator("#sentence[data-state=done]").wait_for()
+    seen = "e => getComputedStyle(e).opacity"
+    assert page.locator("#sentence").evaluate(seen) == "1"
+    page.route("**/api/table/here*", lambda route: route.abort())
+    page.locator("#control-n").fill("90")
+    page.locator("#control-n").press("Enter")
+    page.locator("#sentence[data-state=failed]").wait_for()
+    assert "the server does not answer" in page.locator("#banner").inner_text().lower()
+    page.wait_for_function("() => getComputedStyle(document.getElementById('sentence')).opacity === '0.4'")
+    assert page.locator(".two").evaluate(seen) == "0.4"
+    page.unroute_all()
+    page.locator("#control-n").fill("91")
+    page.locator("#control-n").press("Enter")
+    page.locator("#sentence[data-state=done]").wait_for()
+    assert page.locator("#sentence").evaluate(seen) == page.locator(".two").evaluate(seen) == "1"
+    assert page.locator("#banner").is_hidden()
+
+
 @needs_browser
 def test_a_table_has_a_page_with_its_panels(page, table):
     page.goto("/table")

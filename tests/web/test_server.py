@@ -417,6 +417,15 @@ def test_host_must_be_named(tmp_path, capsys, host):
     assert f"host must be a name or an address, got {host!r}" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("store", ["", " "])
+def test_store_must_be_named(monkeypatch, capsys, store):
+    """A path of no letters is the current folder, which nobody asked for."""
+    monkeypatch.setattr(serve, "explore", lambda *_, **__: pytest.fail("the server was started"))
+    with pytest.raises(SystemExit):
+        main(["explore", "--no-browser", "--store", store])
+    assert "store must be the name of a folder" in capsys.readouterr().err
+
+
 def test_host_that_is_no_name_is_a_sentence():
     with pytest.raises(one.InputError, match=r"port 0 on host 'é{70}' cannot be used: it is not a name of a machine"):
         serve.listen("é" * 70, 0)

@@ -4,20 +4,29 @@ from __future__ import annotations
 
 import os
 import signal
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
-from cyclopts import Parameter
+from cyclopts import Parameter, Token
 
+from onestride._errors import InputError
 from onestride._processes import signals_to
 from onestride.cli.options import MaybeWhole
+
+
+def _folder(_: Any, tokens: Sequence[Token]) -> Path:
+    """A folder that is named: `Path("")` would be the current one."""
+    if not tokens[0].value.strip():
+        raise InputError("store must be the name of a folder, got ''; the current folder is .")
+    return Path(tokens[0].value)
 
 
 def explore(
     *,
     port: MaybeWhole = None,
     host: str = "127.0.0.1",
-    store: Path = Path("explorer"),
+    store: Annotated[Path, Parameter(converter=_folder)] = Path("explorer"),
     browser: Annotated[bool, Parameter(negative="--no-browser")] = True,
     data: Path | None = None,
     target: str | None = None,
@@ -46,8 +55,6 @@ def explore(
         The problem to export: what stands after the ? in the address of the page, such as n=1000&activation=tanh.
     """
     if target is not None and data is None:
-        from onestride._errors import InputError
-
         raise InputError(f"--target names a column of --data, got --target {target} without it")
     if export is not None:
         return _export(export, address)

@@ -87,17 +87,21 @@ function standalone(svg, title, list) {
     if (text != null) made.textContent = text;
     return root.appendChild(made);
   };
+  const write = (at, font, text) => {
+    const made = make("text", at, text);
+    Object.assign(made.style, { font, fill: colours.color }); // as an attribute the content policy would refuse it
+  };
   for (const [name, value] of Object.entries({ xmlns: svg.namespaceURI, width, height: height + head, viewBox: `0 0 ${width} ${height + head}` })) root.setAttribute(name, value);
   const colours = getComputedStyle(svg.parentElement);
   make("rect", { width, height: height + head, fill: colours.backgroundColor });
-  make("text", { x: 14, y: 18, style: `font: 600 16px serif; fill: ${colours.color}` }, title);
+  write({ x: 14, y: 18 }, "600 16px serif", title);
   let x = 14;
   for (const item of [...list.children].filter((li) => !li.querySelector("[aria-pressed=false]"))) {
     const key = root.appendChild(item.querySelector("svg").cloneNode(true));
     style(item.querySelector("svg"), key);
     key.setAttribute("x", x);
     key.setAttribute("y", 26);
-    make("text", { x: x + 31, y: 36, style: `font: 12px sans-serif; fill: ${colours.color}` }, item.textContent);
+    write({ x: x + 31, y: 36 }, "12px sans-serif", item.textContent);
     x += 45 + 6.4 * item.textContent.length;
   }
   const body = make("g", { transform: `translate(0 ${head})` });
