@@ -30,20 +30,25 @@ def quiet_tracker() -> None:
 
     quiet = "ignore:resource_tracker:UserWarning"
     sys.warnoptions.append(quiet)  # handed to the tracker's process, which is started once
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGHUP})  # of the others it is deaf by itself
     try:
         resource_tracker.ensure_running()
     finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
         sys.warnoptions.remove(quiet)
 
 
 @contextmanager
 def deaf() -> Iterator[None]:
-    """Processes started meanwhile never hear Ctrl+C, not even while they load: a blocked signal is blocked in a child."""
+    """Processes started meanwhile never hear Ctrl+C, nor that the terminal was closed, not even while they load.
+
+    Both go to all processes of a terminal, and the driver decides. A blocked signal is blocked in a child.
+    """
     if not hasattr(signal, "pthread_sigmask"):
         yield
         return
     quiet_tracker()  # once it runs it leaves the mask alone
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGHUP})
     try:
         yield
     finally:

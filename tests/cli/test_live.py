@@ -63,6 +63,35 @@ def test_the_first_interrupt_asks_to_stop(capfd):
     assert capfd.readouterr().err == "\nfinishing what is running; Ctrl-C again stops at once\n"
 
 
+@pytest.mark.skipif(not hasattr(signal, "SIGHUP"), reason="POSIX signals")
+def test_a_terminal_that_closes_asks_to_stop_however_often_it_says_so(capfd):
+    """The shell says it, and the kernel: it must not end what is running as a second Ctrl-C does."""
+    before = signal.signal(signal.SIGHUP, signal.SIG_DFL)
+    try:
+        with live.stopping() as stop:
+            signal.raise_signal(signal.SIGHUP)
+            signal.raise_signal(signal.SIGHUP)
+            assert stop()
+        signal.signal(signal.SIGHUP, signal.SIG_IGN)  # nohup
+        with live.stopping() as stop:
+            signal.raise_signal(signal.SIGHUP)
+            assert not stop()
+    finally:
+        signal.signal(signal.SIGHUP, before)
+    assert capfd.readouterr().err == "\nfinishing what is running; Ctrl-C again stops at once\n"
+
+
+def test_a_stream_that_nobody_reads_any_more_costs_no_result(monkeypatch):
+    class Closed(io.StringIO):
+        def write(self, text: str, /) -> int:
+            raise OSError(5, "Input/output error")
+
+    monkeypatch.setattr(sys, "stderr", Closed())
+    report = live.Report()
+    report(progress(2))
+    assert report.last == progress(2)
+
+
 @pytest.mark.parametrize(("seconds", "words"), [(0.2, "0 s"), (119, "119 s"), (120, "2.0 min"), (2e5, "2.3 d")])
 def test_durations_read_well(seconds, words):
     assert live.duration(seconds) == words

@@ -1,6 +1,7 @@
 """The options of a problem: what is not given is the problem of the README, or that of the file."""
 
 import json
+import re
 from contextlib import suppress
 
 import numpy as np
@@ -59,3 +60,33 @@ def test_a_table_is_read_in_place_of_a_problem(tmp_path):
     for options in ({"target": "a"}, {"data": path, "problem": path}, {"data": path, "teacher": "relu"}):
         with pytest.raises(one.InputError, match=r"target|not both|teacher comes from the table"):
             ProblemOptions(**options).build()
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "words"),
+    [
+        ("p.toml", "n=\n", "p.toml: this is not valid TOML"),
+        ("p.json", "[1]", "p.json: a problem in JSON is a table of named values, got list"),
+        ("p.toml", "n = 10\nd = 0\nN = 5\n", "p.toml: d must be a whole number, 1 or more, got 0"),
+    ],
+)
+def test_a_mistake_in_a_file_is_told_with_its_name(tmp_path, name, text, words):
+    (tmp_path / name).write_text(text)
+    with pytest.raises(one.InputError, match=re.escape(f"--problem {tmp_path / words}")):
+        ProblemOptions(problem=tmp_path / name).build()
+
+
+def test_a_file_without_end_is_not_read_to_its_end(tmp_path, monkeypatch):
+    """As /dev/zero is."""
+    monkeypatch.setattr("onestride.cli.options.MOST_BYTES", 2**20)
+    (tmp_path / "p.toml").write_bytes(b" " * (2**20 + 1))
+    with pytest.raises(one.InputError, match=r"p\.toml must be at most 1 MiB long"):
+        ProblemOptions(problem=tmp_path / "p.toml").build()
+
+
+def test_options_behind_a_lone_dash_are_told_so(capsys):
+    """Cyclopts suggests the very option that was given."""
+    with pytest.raises(SystemExit) as stop:
+        main(["predict", "--n", "60", "--", "30", "--N", "40"])
+    assert stop.value.code == 2
+    assert capsys.readouterr().err == "onestride: --N stands behind a lone --, behind which no option is read\n"

@@ -3,7 +3,6 @@
 import io
 import json
 import os
-import signal
 import struct
 import subprocess
 import sys
@@ -17,7 +16,6 @@ from rich.text import Text
 from onestride.cli import main, spelling
 from onestride.cli.spelling import spelled
 from onestride.cli.terminal import CLOSED
-from places import ROOT
 from waiting import LIMIT
 
 SMALL = ["--n", "20", "--d", "80", "--N", "30"]  # degree one alone: quick
@@ -375,26 +373,3 @@ def test_every_error_of_every_command_is_one_sentence(capsys, monkeypatch, tmp_p
     assert found == code
     assert words in err
     assert err.count("\n") == 1
-
-
-@pytest.mark.skipif(sys.platform == "win32", reason="POSIX signals")
-def test_a_real_interrupt_is_one_sentence():
-    """The program sends itself the signal in the middle of its work; a shell's background jobs start by ignoring it."""
-    code = "import os, signal, onestride.theory.predict as m\nfrom onestride.cli import main\n"
-    code += "signal.signal(signal.SIGINT, signal.default_int_handler)\n"
-    code += "m.predict = lambda *_, **__: os.kill(os.getpid(), signal.SIGINT)\nmain()"
-    result = program("predict", code=code)
-    assert result.returncode == 128 + signal.SIGINT
-    assert result.stderr == b"onestride: interrupted; nothing half-written is left behind\n"
-
-
-@pytest.mark.skipif(sys.platform == "win32", reason="POSIX signals")
-def test_an_interrupt_while_the_program_loads_is_the_same_sentence():
-    """The first half second, in which a traceback of imports was written; the installed program begins there."""
-    code = "import os, signal, sys\nsignal.signal(signal.SIGINT, signal.default_int_handler)\n"
-    code += "class Finder:\n    def find_spec(self, name, *_):\n        if name == 'cyclopts':\n"
-    code += "            os.kill(os.getpid(), signal.SIGINT)\nsys.meta_path.insert(0, Finder())\n"
-    result = program("predict", code=f"{code}from onestride.__main__ import main\nmain()")
-    assert result.returncode == 128 + signal.SIGINT
-    assert result.stderr == b"onestride: interrupted; nothing half-written is left behind\n"
-    assert 'onestride = "onestride.__main__:main"' in (ROOT / "pyproject.toml").read_text()

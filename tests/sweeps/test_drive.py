@@ -2,7 +2,7 @@
 
 import math
 import shutil
-from concurrent.futures import Executor, Future, ThreadPoolExecutor
+from concurrent.futures import BrokenExecutor, CancelledError, Executor, Future, ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -10,7 +10,7 @@ from scipy.stats import t as student
 
 import onestride as one
 from onestride.store import Store
-from onestride.sweeps.pool import WorkerLost
+from onestride.sweeps.pool import NoWorkers, WorkerLost
 from onestride.sweeps.rows import MEASURED, stored_rows
 from onestride.sweeps.statistics import FIRST_LOOK, sequence_stderr
 from places import OLD_STORE
@@ -293,3 +293,22 @@ def test_failing_cells_get_no_further_seeds(tmp_path):
 def test_wrong_options_are_sentences(tmp_path, options, sentence):
     with pytest.raises(one.InputError, match=sentence):
         one.sweep(SWEEP, tmp_path, **options)
+
+
+@pytest.mark.parametrize("lost", [NoWorkers("no processes"), BrokenExecutor("gone"), CancelledError()])
+def test_workers_that_end_with_a_driver_that_is_told_to_are_no_mistake(tmp_path, lost):
+    """A batch system tells all processes of a job; without that request it is one."""
+
+    class Gone(Executor):
+        def submit(self, *_, **__):
+            future = Future()
+            future.set_exception(lost)
+            asked.append(True)
+            return future
+
+    asked = []
+    assert list(one.sweep(SWEEP, tmp_path, executor=Gone(), stop=lambda: bool(asked))) == []
+    assert asked
+    with pytest.raises((one.InputError, ConnectionError)):
+        list(one.sweep(SWEEP, tmp_path, executor=Gone()))
+    assert not Store(tmp_path).records("failure")

@@ -6,7 +6,7 @@ import os
 import signal
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from time import monotonic
 from typing import TYPE_CHECKING, Any
 
@@ -20,18 +20,28 @@ PLAIN_SECONDS = 5.0  # between lines of progress when the output is not a termin
 
 @contextmanager
 def stopping() -> Iterator[Callable[[], bool]]:
-    """Whether Ctrl-C (or SIGTERM) came; the second one ends the program at once."""
+    """Whether Ctrl-C came, SIGTERM, or the end of the terminal; the second Ctrl-C or SIGTERM ends the program at once."""
     asked: list[int] = []
 
     def handle(number: int, _: Any) -> None:
         asked.append(number)
-        if len(asked) > 1:
-            os.write(2, b"\nstopped at once; what was finished is stored\n")
+        at_once = len(asked) > 1 and number in ENDING[:2]  # a terminal that closes may say so twice
+        words = (
+            "stopped at once; what was finished is stored"
+            if at_once
+            else "finishing what is running; Ctrl-C again stops at once"
+        )
+        if at_once or len(asked) == 1:
+            with suppress(OSError):  # nobody reads it any more
+                os.write(2, f"\n{words}\n".encode())
+        if at_once:
             os._exit(130)
-        os.write(2, b"\nfinishing what is running; Ctrl-C again stops at once\n")
 
-    with signals_to(handle, signal.SIGINT, signal.SIGTERM):
+    with signals_to(handle, *(number for number in ENDING if signal.getsignal(number) != signal.SIG_IGN)):
         yield lambda: bool(asked)
+
+
+ENDING = [getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)]
 
 
 class Report:
@@ -42,7 +52,11 @@ class Report:
         self._bar, self._started, self._shown = bar, monotonic(), 0.0
 
     def __call__(self, p: Progress) -> None:
-        """Show it."""
+        """Show it, if anybody still looks: a terminal that was closed costs no result."""
+        with suppress(OSError):
+            self._show(p)
+
+    def _show(self, p: Progress) -> None:
         first, self.last = self.last is None, p
         more = p.total - p.done
         known = f"{p.cells_known:,} of {p.cells:,} cells already known, {more:,} result{'s' * (more != 1)} to compute"

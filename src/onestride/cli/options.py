@@ -23,6 +23,8 @@ def _number(_: Any, tokens: Sequence[Token]) -> float:
     return typed_number(tokens[0].keyword or "a number", tokens[0].value)
 
 
+MOST_BYTES = 2**24  # of a file with a problem
+
 Whole = Annotated[int, Parameter(converter=_whole)]
 MaybeWhole = Annotated[int | None, Parameter(converter=_whole)]
 Number = Annotated[float, Parameter(converter=_number)]
@@ -124,18 +126,32 @@ class ProblemOptions:
         default = {"n": 2000, "d": 1000, "N": 3000, "activation": "relu", "teacher": [0, 1, 0.7071], "noise": 0.5}
         data: dict[str, Any] = default | {"ridge": 0.1, "step": {"constant": 1.0, "exponent": 0.3}}
         if self.problem is not None:
-            try:
-                text = self.problem.read_text(encoding="utf-8")
-            except (OSError, UnicodeDecodeError) as error:
-                reason = getattr(error, "strerror", None) or error
-                raise InputError(f"--problem {self.problem} cannot be read: {reason}") from None
-            read = Problem.from_json if self.problem.suffix == ".json" else Problem.from_toml
-            data = read(text).to_dict()
+            data = _read_problem(self.problem).to_dict()
         given = {name: value for name, value in vars(self).items() if value is not None and name != "problem"}
         step = {name: given.pop(name) for name in ("constant", "exponent") if name in given}
         functions = {name: _function(given[name]) for name in ("activation", "teacher") if name in given}
         data |= given | functions | {"step": read_step(data["step"]).replace(**step)}
         return Problem(**data)
+
+
+def _read_problem(path: Path) -> Problem:
+    """The problem in a file; whatever is wrong with it is told with its name."""
+    from onestride.functions import InputError
+    from onestride.problem import Problem
+
+    try:
+        with path.open("rb") as file:
+            text = file.read(MOST_BYTES + 1)
+        if len(text) > MOST_BYTES:
+            raise InputError(f"--problem {path} must be at most {MOST_BYTES // 2**20} MiB long")
+        words = text.decode("utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise InputError(f"--problem {path} cannot be read: {reason}") from None
+    try:
+        return (Problem.from_json if path.suffix == ".json" else Problem.from_toml)(words)
+    except InputError as error:
+        raise InputError(f"--problem {path}: {error}") from None
 
 
 AS_IN_README = ProblemOptions()

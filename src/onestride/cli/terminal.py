@@ -5,6 +5,7 @@ from __future__ import annotations
 import codecs
 import os
 import re
+import signal
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -13,10 +14,27 @@ from typing import NoReturn
 from cyclopts import CycloptsError, UnusedCliTokensError
 
 from onestride._errors import InputError
+from onestride._processes import signals_to
 from onestride.cli.spelling import spelled
 
 INTERRUPTED = 130
 CLOSED = 141  # what a shell calls a program whose reader went away
+
+
+class Ended(KeyboardInterrupt):
+    """The program was told to end by another signal than Ctrl-C, or its terminal was closed."""
+
+
+def _end(number: int, _: object) -> NoReturn:
+    """What is under way tidies up, as after Ctrl-C; the same once more ends it at once, but a terminal may say twice that it closes."""
+    signal.signal(number, signal.SIG_DFL if number == signal.SIGTERM else signal.SIG_IGN)
+    raise Ended(signal.Signals(number).name, 128 + number)
+
+
+def _endings() -> list[int]:
+    """The signals that would end the program without a word; under nohup one of them does not."""
+    numbers = [getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name)]
+    return [number for number in numbers if signal.getsignal(number) == signal.SIG_DFL]
 
 
 @contextmanager
@@ -25,7 +43,8 @@ def sentences() -> Iterator[None]:
     _open_streams()
     try:
         try:
-            yield
+            with signals_to(_end, *_endings()):
+                yield
         finally:
             sys.stdout.flush()
     except UnusedCliTokensError as error:
@@ -34,7 +53,12 @@ def sentences() -> Iterator[None]:
         )
     except CycloptsError as error:
         ours = error.__cause__ if isinstance(error.__cause__, InputError) else error  # a converter's own sentence
-        _stop(" ".join(str(ours).split()), 2)
+        sentence = " ".join(str(ours).split())
+        behind = re.fullmatch(r"Unknown option: (.+)\. Did you mean \1\?", sentence)  # no help
+        _stop(f"{behind[1]} stands behind a lone --, behind which no option is read" if behind else sentence, 2)
+    except Ended as ended:
+        name, code = ended.args
+        _stop(f"ended by {name}; nothing half-written is left behind", code)
     except KeyboardInterrupt:
         _stop("interrupted; nothing half-written is left behind", INTERRUPTED)
     except BrokenPipeError:

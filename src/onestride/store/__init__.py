@@ -237,9 +237,14 @@ class Store:
         flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
         journal = os.open(unnamed, flags, 0o644)
         if fcntl is not None:
-            with suppress(OSError):  # a file system without locks; there the time of the last write decides
-                fcntl.flock(journal, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            os.rename(unnamed, path)
+            try:
+                with suppress(OSError):  # a file system without locks; there the time of the last write decides
+                    fcntl.flock(journal, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                os.rename(unnamed, path)
+            except BaseException:
+                os.close(journal)
+                unnamed.unlink(missing_ok=True)
+                raise
         if os.name == "nt":  # where a folder is no file
             return journal, path
         folder = os.open(self.path, os.O_RDONLY)

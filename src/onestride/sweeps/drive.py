@@ -223,7 +223,13 @@ class _Driver:
         done = [future for future in self.pending if future.done()]  # cancelled ones, too, which `wait` overlooks
         for future in done:
             job, task = self.pending.pop(future)
-            self._settle(job, task.seed, _records(future, task))
+            try:
+                records = _records(future, task)
+            except (InputError, ConnectionError):  # of an executor that has no processes any more
+                if not self.stop():
+                    raise
+                continue  # what ends the driver may have been told to them, too
+            self._settle(job, task.seed, records)
             self.report(self.ledger.progress)
 
     def _cancel_waiting(self) -> None:
