@@ -103,7 +103,7 @@ def judge(data: Beyond) -> Judgement:
         finding=(
             f"At its best penalty the smallest test error beyond 1/2 is ({seeds} seeds, paired; {GAIN_FLOOR:.0%} of the error counts as nothing) "
             f"{'; '.join(told)}. At λ = 0.1 and α = 1 it is {relu['λ = 0.1']:.2f} ± {relu['stderr']:.1g} for relu, whose features grow with η "
-            f"(best λ there {relu['best λ']:.2g}), and {tanh['λ = 0.1']:.2f} ± "
+            f"(best λ there {relu['best λ']:.3g}), and {tanh['λ = 0.1']:.2f} ± "
             f"{tanh['stderr']:.1g} for tanh, which saturates. {_leading(data)} "
             f"{' '.join(_beside_theory(data, activation) for activation in ACTIVATIONS)}"
         ),
@@ -207,7 +207,7 @@ def _beside_theory(data: Beyond, activation: str) -> str:
 def _undone(*ends: dict[str, Any]) -> str:
     """What a penalty that may grow with F undoes of the harm at the largest step."""
     told = [
-        f"{r['activation']} {r['at best λ']:.2f} ± {r['stderr at best']:.1g} at λ = {r['best λ']:.2g} instead of {r['λ = 0.1']:.2f}"
+        f"{r['activation']} {r['at best λ']:.2f} ± {r['stderr at best']:.1g} at λ = {r['best λ']:.3g} instead of {r['λ = 0.1']:.2f}"
         for r in ends
     ]
     return f"At α = {ends[0]['alpha']:g} the best penalty brings the error to: {'; '.join(told)}."
