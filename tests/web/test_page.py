@@ -1100,3 +1100,16 @@ def test_a_figure_is_saved_without_a_word_of_the_browser(page, kind):
         title = re.search(rb"<text[^>]*>Test error</text>", file).group()
         assert b"font: 600 16px serif" in title
         assert b"fill: rgb(" in title
+
+
+def test_a_value_that_is_no_number_has_no_place_in_a_figure(page):
+    said = []
+    page.on("console", lambda message: "400" not in message.text and said.append(message.text))
+    page.goto(SMALL)
+    settled(page)
+    enter(page, "exponent", "abc")
+    expect(page.locator("#banner")).to_contain_text("xponent must be a finite number, got 'abc'")
+    page.locator("#gain").check()
+    expect(page.locator("#test_error .baseline-label", has_text="no gain")).to_be_attached()
+    expect(page.locator("#test_error .here")).to_have_count(0)
+    assert said == []

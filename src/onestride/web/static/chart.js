@@ -175,7 +175,7 @@ export function draw(svg, spec) {
     put("text", { class: `end-label fill-${colour}`, x: at[0] + 5, y: lowest }, text);
   }
   (spec.handles ?? []).forEach(({ at, value, label, off }) => {
-    if (at == null || at < x.low - 1e-12 || at > x.high + 1e-12) return;
+    if (at == null || !(at >= x.low - 1e-12 && at <= x.high + 1e-12)) return; // nor where it is no number
     put("line", { class: "here", x1: toX(at), x2: toX(at), y1: inner.y, y2: inner.y + inner.h });
     if (value == null) return;
     put("circle", { class: off ? "here-dot off" : "here-dot", cx: toX(at), cy: toY(value), r: 5 });
