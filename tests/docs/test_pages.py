@@ -14,6 +14,7 @@ import onestride
 from onestride import functions, inputs
 from onestride.experiments.catalogue import QUESTIONS
 from onestride.theory import registry
+from onestride.theory.profile import accuracy
 from places import CLONE, DOCS, ROOT, TESTS
 from snippets import called, code_blocks
 
@@ -153,6 +154,34 @@ def test_what_the_theory_quotes_is_in_the_pages_it_names():
     assert len(rows) > 10
     for source, words in rows:
         assert words in text_of(DOCS / source)
+
+
+NUMBERS = {  # of experiments, by the page that repeats them
+    "expect.md": {
+        "finite-size": ("+0.1% ± 0.4%", "+3.9% ± 0.5%", "+19% ± 3%"),
+        "gains": ("0.336", "Λ₂ = 0.411"),
+        "spike-count": ("α = 0.36 for n = 200", "0.275 for n = 10⁹"),
+    },
+    "theory.md": {"rank-one-gradient": ("0.319 ± 0.007", "0.102 ± 0.007")},
+}
+
+
+@pytest.mark.parametrize(("page", "name"), [(page, name) for page, names in NUMBERS.items() for name in names])
+def test_numbers_of_experiments_are_those_of_their_pages(page, name):
+    for number in NUMBERS[page][name]:
+        assert number in text_of(DOCS / page), number
+        assert number in text_of(DOCS / "experiments" / f"{name}.md"), number
+
+
+def counts_of(path: Path) -> list[tuple[str, str]]:
+    """Numbers simulated and the share of them within, by n/d and c."""
+    return re.findall(r"^\| ([\d,]+) with n/d .*?\| ([\d.]+ %) \|", text_of(path), re.MULTILINE)
+
+
+def test_counts_of_accuracy_are_the_same_everywhere():
+    """README, what to expect, and the sentence that predictions carry."""
+    told = [(f"{count:,}", within) for count, within in accuracy._MEASURED.values()]
+    assert counts_of(ROOT / "README.md") == counts_of(DOCS / "expect.md") == told
 
 
 def test_reference_names_what_is_exported():
