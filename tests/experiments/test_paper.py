@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -118,6 +119,15 @@ def test_errors_judges_its_plateaus():
     assert errors._words([GOOD, VAGUE], [GOOD], gain).startswith(UNDECIDED)
     assert errors._words([GOOD], [GOOD], Check(-1, 0.01, 4, low=0)).startswith(FAILS)
     assert "the theory at this n is undecided: about" in errors._words([BAD], [VAGUE], gain)
+
+
+def test_no_dot_of_a_leading_vector_is_cut_off():
+    z, u = np.linspace(-4, 4, 100), np.linspace(-0.7, 0.9, 100)[:, None]  # √n u goes to 9
+    panel = spectrum._vectors(SimpleNamespace(ell=1, vectors=(z, u)))
+    dots = panel.series[0]
+    for limits, values in ((panel.xlim, dots.x), (panel.ylim, dots.y)):
+        assert limits[0] <= np.min(values)
+        assert np.max(values) <= limits[1]
 
 
 def test_boundaries_of_spikes_are_known_at_the_sizes_simulated(monkeypatch):

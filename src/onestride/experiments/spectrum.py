@@ -219,4 +219,7 @@ def _vectors(window: Window) -> Panel:
         dots.append(Series("", z[:DOTS], sign * u[:DOTS], kind="scatter", colour=k + 1))
         curves.append(Series(f"u{'₁₂₃₄₅'[k]}", line, sign * fit(line), colour=k + 1))
     title = f"ℓ = {window.ell}: leading vectors"
-    return Panel(title, "X̃β/|β|", "√n u", (*dots, *curves), xlim=(-3.5, 3.5), ylim=(-4, 5))
+    x, y = (np.concatenate([np.ravel(getattr(s, axis)) for s in dots]) for axis in ("x", "y"))
+    wide = max(3.5, 1.05 * float(np.abs(x).max()))  # no dot is cut off
+    limits = min(-4.0, 1.05 * float(y.min())), max(5.0, 1.05 * float(y.max()))
+    return Panel(title, "X̃β/|β|", "√n u", (*dots, *curves), xlim=(-wide, wide), ylim=limits)
