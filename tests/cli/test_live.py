@@ -95,3 +95,11 @@ def test_a_stream_that_nobody_reads_any_more_costs_no_result(monkeypatch):
 @pytest.mark.parametrize(("seconds", "words"), [(0.2, "0 s"), (119, "119 s"), (120, "2.0 min"), (2e5, "2.3 d")])
 def test_durations_read_well(seconds, words):
     assert live.duration(seconds) == words
+
+
+@pytest.mark.parametrize(
+    ("seconds", "words"),
+    [(0, "less than a second"), (0.49, "less than a second"), (0.51, "about 1 s"), (2, "about 2 s")],
+)
+def test_an_estimate_is_never_no_time(seconds, words):
+    assert live.about(seconds) == words

@@ -81,7 +81,7 @@ def plan(
     *, options: ProblemOptions = AS_IN_README, seeds: Seeds = 8, device: Device = "cpu", json_: Json = False
 ) -> None:
     """Tell the time and memory of a simulation before it starts."""
-    from onestride.cli.live import duration
+    from onestride.cli.live import about
     from onestride.simulation.cost import plan as run
 
     found = run(options.build(), seeds=seeds, device=device)
@@ -90,7 +90,8 @@ def plan(
     say(str(found.problem))
     say(f"{found.flops:.3g} floating-point operations for {seeds} seeds, {found.memory / 2**30:.3g} GiB of memory.")
     say(f"Method: {found.method}.")
-    say(f"About {duration(found.seconds)} on {found.device} ({found.basis}).")
+    told = about(found.seconds)
+    say(f"{told[0].upper()}{told[1:]} on {found.device} ({found.basis}).")
 
 
 @app.command

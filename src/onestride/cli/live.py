@@ -93,3 +93,8 @@ def duration(seconds: float) -> str:
         if seconds >= 2 * size:
             return f"{seconds / size:.1f} {unit}"
     return f"{seconds:.0f} s"
+
+
+def about(seconds: float) -> str:
+    """An estimate of a time, which is never nothing."""
+    return "less than a second" if seconds < 0.5 else f"about {duration(seconds)}"

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import App, Parameter
 
-from onestride.cli.live import duration, reporter, stopping
+from onestride.cli.live import about, reporter, stopping
 from onestride.cli.options import Flag, Json, MaybeNumber, MaybeWhole, OneSweep, Results, SweepFile, Whole
 from onestride.cli.out import check_figure, check_file, save_figure
 from onestride.cli.show import emit, progress_bar, say, table
@@ -64,7 +64,7 @@ def plan(file: SweepFile, /, *, store: Path | None = None, workers: MaybeWhole =
     )
     workers_said = f"{found.workers} worker{'s' * (found.workers != 1)} with {found.threads} BLAS thread{'s' * (found.threads > 1)} each"
     say(f"{workers_said}; memory up to {found.memory / 2**30:.2g} GiB per worker.")
-    say(f"Time: about {duration(found.seconds)} ({found.basis}).")
+    say(f"Time: {about(found.seconds)} ({found.basis}).")
 
 
 @Parameter(name="*")
