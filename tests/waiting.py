@@ -5,7 +5,7 @@ import shutil
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -39,9 +39,19 @@ def opened(profile: Any) -> Iterator[Any]:
     page, mistakes = profile.new_page(), []
     page.on("pageerror", lambda error: mistakes.append(str(error)))
     yield page
-    page.evaluate("() => location.host && localStorage.clear()")
+    forget(page)
     page.close()
     assert not mistakes, mistakes
+
+
+def forget(page: Any) -> None:
+    """Of a page that is just being loaded there is nothing to ask, so it is waited for; one that was not found has no memory."""
+    from playwright.sync_api import Error
+
+    for _ in range(2):
+        with suppress(Error):
+            page.wait_for_load_state()
+            return page.evaluate("() => location.protocol === 'http:' && localStorage.clear()")
 
 
 @dataclass(frozen=True)

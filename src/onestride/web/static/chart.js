@@ -188,6 +188,7 @@ export function draw(svg, spec) {
   svg.told = series.filter((s) => s.label && s.x?.length); // what is read out on hover and written as CSV
   const share = (py) => Math.min(1, Math.max(0, 1 - (py - inner.y) / inner.h));
   svg.scale = { inner, toX, toY, x, y, meaning, fromX: (px) => unscale(px, inner, x), fromY: (py) => y.low + share(py) * (y.high - y.low) };
+  queueMicrotask(() => svg.reread?.()); // once all of it is drawn
 }
 
 // Boxes around points and along lines, which names keep clear of where they can.

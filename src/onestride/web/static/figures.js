@@ -236,7 +236,7 @@ export function functionFigure(svg, list, { curves, here, points, fresh, pins, o
     { kind: "line", x: z, y: trained, label: "after the step", colour: 0, straight: true, off: off ? z.map(() => true) : null },
     ...own,
   ];
-  draw(svg, { x: { low: -3, high: 3, ticks: [-3, -2, -1, 0, 1, 2, 3], format: (t) => show(t, 2), label: several ? "z₁ = β₁ᵀx" : "z = β⋆ᵀx" }, y, right: pins.length ? 62 : 14, series });
+  draw(svg, { x: { low: -3, high: 3, ticks: [-3, -2, -1, 0, 1, 2, 3], format: (t) => show(t, 2), label: several ? "z₁ = β_1^⊤x" : "z = β_⋆^⊤x" }, y, right: pins.length ? 62 : 14, series });
   legend(list, [
     { label: several ? "labels, E[y | z₁]" : "teacher σ⋆(z)", colour: 1, style: "dash-0", group: "teacher" },
     { label: `learned with the step${off ? ", known to be off" : ""}`, colour: 0, style: off ? "off" : undefined, group: "after the step" },

@@ -31,7 +31,7 @@ export function vectorsFigure(svg, list, { here, points }) {
     entries.push({ label: found.degrees?.[k] ? `${name}, k = ${found.degrees[k]}` : name, group: name, colour: k, ...(parts ? {} : { kind: "dots" }) });
   }
   const size = Math.min(6, Math.max(2, ...finite(series.flatMap((s) => s.y)).map(Math.abs)));
-  draw(svg, { x: { low: -3, high: 3, ticks: [-3, -2, -1, 0, 1, 2, 3], format: (t) => show(t, 2), label: "β̂ᵀx" }, y: niceTicks(-size, size, 4), series });
+  draw(svg, { x: { low: -3, high: 3, ticks: [-3, -2, -1, 0, 1, 2, 3], format: (t) => show(t, 2), label: "β̂^⊤x" }, y: niceTicks(-size, size, 4), series });
   legend(list, entries);
   svg.setAttribute("aria-label", `Leading left singular vectors of the features against X̃β: ${entries.map((e) => e.label).join("; ") || (here?.spectrum ? "none leaves the bulk" : "nothing is known of them")}`);
 }
@@ -49,7 +49,7 @@ export function neuronsFigure(svg, list, { here, points, values }) {
   if (before != null) series.push({ kind: "line", x, y: x.map((at) => before * at), colour: 4, label: "before, theory", group: "before", straight: true });
   if (slope != null) series.push({ kind: "line", x, y: x.map((at) => slope * at), colour: 0, label: "after, theory", group: "after", straight: true });
   const most = Math.max(3 / Math.sqrt(here.d), 3 * Math.abs(slope ?? 0), ...(drawn ? [...drawn.before, ...drawn.after].map(Math.abs) : []));
-  draw(svg, { x: { low: -3, high: 3, ticks: [-3, -2, -1, 0, 1, 2, 3], format: (t) => show(t, 2), label: "√N·aⱼ" }, y: niceTicks(-most, most, 4), series });
+  draw(svg, { x: { low: -3, high: 3, ticks: [-3, -2, -1, 0, 1, 2, 3], format: (t) => show(t, 2), label: "√N·a_j" }, y: niceTicks(-most, most, 4), series });
   legend(list, [{ label: "W₀", group: "before", colour: 4 }, { label: "after the step", group: "after", colour: 0 }]);
   svg.setAttribute("aria-label", `Neurons along β against their readout weight${slope == null ? "" : `: slope ${show(before)} before, ${show(slope)} after the step`}`);
 }

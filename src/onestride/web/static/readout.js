@@ -38,11 +38,13 @@ function valuesAt(svg, px, py, at) {
 }
 
 export function readOut(svg, tip) {
+  let last = null; // where the pointer rests
   const leave = () => {
+    last = null;
     tip.hidden = true;
     svg.querySelector(".cross")?.remove();
   };
-  svg.addEventListener("pointermove", (event) => {
+  const read = (event) => {
     if (!svg.scale || svg.classList.contains("empty") || event.buttons || event.pointerType === "touch") return leave();
     const { inner, x, fromX } = svg.scale;
     const box = svg.getBoundingClientRect();
@@ -51,15 +53,18 @@ export function readOut(svg, tip) {
     const at = fromX(px);
     const lines = svg.reads ? svg.reads(px, py) : valuesAt(svg, px, py, at);
     if (!lines.length) return leave();
+    last = event;
     const cross = svg.querySelector(".cross") ?? svg.appendChild(document.createElementNS(svg.namespaceURI, "line"));
     for (const [name, value] of Object.entries({ class: "cross", x1: px, x2: px, y1: inner.y, y2: inner.y + inner.h })) cross.setAttribute(name, value);
     const rows = lines.map(([label, v, e]) => element("span", {}, `${label}: `, element("b", { text: typeof v === "string" ? v : show(v, 4) + (e == null ? "" : ` ± ${show(e, 2)}`) })));
-    tip.replaceChildren(...(svg.reads ? [] : [element("i", { text: `${x.label.split(" ")[0]} = ${show(at)}` })]), ...rows);
+    tip.replaceChildren(...(svg.reads ? [] : [element("i", { text: `${x.label.split(" ")[0].replace(/[\^_]/g, "")} = ${show(at)}` })]), ...rows);
     tip.hidden = false;
     const own = tip.getBoundingClientRect();
     tip.style.left = `${event.clientX + 14 + own.width > innerWidth ? event.clientX - own.width - 14 : event.clientX + 14}px`;
     tip.style.top = `${Math.max(8, event.clientY - own.height - 10)}px`;
-  });
+  };
+  svg.reread = () => last && read(last); // the figure has other numbers now
+  svg.addEventListener("pointermove", read);
   svg.addEventListener("pointerleave", leave);
   svg.addEventListener("pointerdown", leave);
 }
