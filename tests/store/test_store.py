@@ -219,7 +219,7 @@ def test_another_process_that_looks_and_heals_at_the_worst_moments_drops_nothing
         looking.close()
         moved = Store(tmp_path, create=True).heal()
         print("go on", file=writer.stdin, flush=True)
-        assert writer.wait(120) == 0
+        assert writer.wait(LIMIT) == 0
     assert moved == []
     assert {r.cell["i"] for r in Store(tmp_path)} == {1, 2, 3}
     assert Store(tmp_path).check().healthy

@@ -114,11 +114,18 @@ def test_two_drivers_at_once_lose_nothing(undisturbed):
     assert faults.values(folder / "shared") == expected
 
 
+def _hears():
+    """Whatever the tests run under, nohup as well."""
+    for number in (signal.SIGINT, signal.SIGHUP):
+        signal.signal(number, signal.SIG_DFL)
+
+
 @contextlib.contextmanager
 def driving(arguments, told):
     """A sweep as a process group of its own, what it says in the file `told`."""
     with told.open("w") as file:
-        driver = subprocess.Popen(arguments, stdout=subprocess.DEVNULL, stderr=file, start_new_session=True)
+        options = {"stdout": subprocess.DEVNULL, "stderr": file, "start_new_session": True, "preexec_fn": _hears}
+        driver = subprocess.Popen(arguments, **options)
     try:
         yield driver
     finally:

@@ -37,7 +37,8 @@ def stopping() -> Iterator[Callable[[], bool]]:
         if at_once:
             os._exit(130)
 
-    with signals_to(handle, *(number for number in ENDING if signal.getsignal(number) != signal.SIG_IGN)):
+    nohup = [number for number in ENDING[2:] if signal.getsignal(number) == signal.SIG_IGN]
+    with signals_to(handle, *(number for number in ENDING if number not in nohup)):
         yield lambda: bool(asked)
 
 
