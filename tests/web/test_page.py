@@ -193,6 +193,10 @@ def test_an_answer_whose_body_does_not_come_is_none(small):
         };
         window.fetch = async (path, options) => (path in answers ? answers[path]() : real(path, options));
         for (const path in answers) told[path] = await ask(path).then((x) => x, (error) => `${error.name}: ${error.message}`);
+        const given = new AbortController();
+        const late = ask("whole", { signal: given.signal });
+        given.abort();
+        told["come too late"] = await late.catch((error) => error.name);
         window.fetch = real;
         return told;
     }""")
@@ -204,6 +208,7 @@ def test_an_answer_whose_body_does_not_come_is_none(small):
         "a word of the server": "Error: no",
         "an error without words": "Error: the server answered 500",
         "whole": {"x": 1},
+        "come too late": "AbortError",
     }
 
 
@@ -1144,4 +1149,16 @@ def test_nothing_is_sent_before_the_page_is_ready(page):
     held[0].continue_()
     settled(page)
     expect(page.locator("#run")).to_be_enabled()
+    assert said == []
+
+
+def test_a_number_far_beyond_its_figure_is_a_place_far_beyond_it(small):
+    """1e300 is no number of an SVG."""
+    said = []
+    small.on("console", lambda message: said.append(message.text))
+    script = DRAWN.replace(
+        "horizontals, series:",
+        "horizontals, series: [{ kind: 'line', x: [0, 0.5, 1], y: [1, 1e300, 2], label: 'far' }], other:",
+    )
+    small.evaluate(script, [[500, 250], [], {"x": []}])
     assert said == []

@@ -238,6 +238,13 @@ def test_a_table_has_a_page_with_its_panels(page, table):
     assert "at n = 100" in page.locator("#panel-curve .panel-words").inner_text()
     assert page.locator("#curve-error .mark").count() == 1  # 2 × 100 rows are more than the table has
     page.wait_for_url(re.compile("curve=n%2C40%2C100%2C2.*measured"))
+    page.goto("/table?colour=red")
+    page.locator("#sentence[data-state=failed]").wait_for()
+    assert "'colour' is not a parameter" in page.locator("#banner").inner_text()
+    page.locator("#control-n").fill("80")  # which is a way on
+    page.locator("#control-n").press("Enter")
+    page.locator("#sentence[data-state=done]").wait_for()
+    page.wait_for_url(re.compile(r"/table\?n=80$"))
     page.goto("/table?n=seven")
     page.locator("#sentence[data-state=failed]").wait_for()
     assert "n must be a whole number" in page.locator("#banner").inner_text()

@@ -13,6 +13,8 @@ export function node(tag, attributes = {}, text = null) {
 }
 
 const round = (x) => Math.round(x * 10) / 10;
+const FAR = 1e7; // pixels: a place in an SVG is a number of single precision
+const within = (place) => Math.max(-FAR, Math.min(FAR, place));
 
 export function niceTicks(low, high, count = 5) {
   const span = high - low;
@@ -110,8 +112,8 @@ export function draw(svg, spec) {
   const inner = { x: margin.left, y: margin.top, w: Math.max(0, width - margin.left - margin.right), h: Math.max(0, height - margin.top - margin.bottom) };
   const series = spec.series.filter((s) => !svg.off?.has(s.group ?? s.label));
   const fx = x.log ? Math.log10 : (v) => v;
-  const toX = (v) => inner.x + (inner.w * (fx(v) - fx(x.low))) / (fx(x.high) - fx(x.low));
-  const toY = (v) => inner.y + inner.h * (1 - (v - y.low) / (y.high - y.low));
+  const toX = (v) => within(inner.x + (inner.w * (fx(v) - fx(x.low))) / (fx(x.high) - fx(x.low)));
+  const toY = (v) => within(inner.y + inner.h * (1 - (v - y.low) / (y.high - y.low)));
   svg.setAttribute("viewBox", `0 0 ${width} ${height}`);
   const parts = [];
   const add = (tag, attributes, text) => parts.push(node(tag, attributes, text)) && parts.at(-1);

@@ -18,6 +18,7 @@ export async function ask(path, { query = null, signal, ...options } = {}) {
   const address = query ? `${path}?${new URLSearchParams(query)}` : path;
   const response = await fetch(address, { signal, ...options }).catch(unanswered);
   const data = await response.json().catch((error) => (error instanceof SyntaxError ? null : unanswered(error)));
+  if (signal?.aborted) throw new DOMException("given up", "AbortError"); // whatever has come of it
   if (!response.ok || data === null) throw new Refused(data?.error ?? `the server answered ${response.status}`, response.status);
   return data;
 }

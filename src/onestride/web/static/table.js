@@ -57,7 +57,8 @@ function showValues() {
 
 function set(name, value) {
   if (values[name] === value) return;
-  values = { ...values, [name]: value };
+  values = Object.fromEntries(Object.keys(about.defaults).map((known) => [known, values[known]])); // nothing unknown from the address
+  values[name] = value;
   changed();
 }
 
