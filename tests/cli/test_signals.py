@@ -6,7 +6,9 @@ import sys
 
 import pytest
 
+from onestride._processes import signals_to
 from onestride.cli import main
+from onestride.cli.terminal import sentences
 from places import ROOT
 from waiting import LIMIT
 
@@ -76,6 +78,18 @@ def test_under_nohup_the_end_of_the_terminal_ends_nothing(capsys, monkeypatch):
     finally:
         signal.signal(signal.SIGHUP, before)
     assert capsys.readouterr().out == "{}\n"
+
+
+@pytest.mark.skipif(not hasattr(signal, "SIGHUP"), reason="POSIX signals")
+def test_who_has_a_way_to_end_hears_the_end_of_the_terminal_as_sigterm():
+    """As the server of the page: an exception in its loop was a traceback."""
+    before, heard = signal.signal(signal.SIGHUP, signal.SIG_DFL), []
+    try:
+        with sentences(), signals_to(lambda number, _: heard.append(number), signal.SIGTERM):
+            signal.raise_signal(signal.SIGHUP)
+    finally:
+        signal.signal(signal.SIGHUP, before)
+    assert heard == [signal.SIGTERM]
 
 
 def test_the_installed_program_begins_where_signals_are_heard():

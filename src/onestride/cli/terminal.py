@@ -9,6 +9,7 @@ import signal
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from types import FrameType
 from typing import NoReturn
 
 from cyclopts import CycloptsError, UnusedCliTokensError
@@ -25,8 +26,14 @@ class Ended(KeyboardInterrupt):
     """The program was told to end by another signal than Ctrl-C, or its terminal was closed."""
 
 
-def _end(number: int, _: object) -> NoReturn:
+def _end(number: int, frame: FrameType | None) -> None:
     """What is under way tidies up, as after Ctrl-C; the same once more ends it at once, but a terminal may say twice that it closes."""
+    server = signal.getsignal(signal.SIGTERM)
+    if (
+        number != signal.SIGTERM and callable(server) and server is not _end
+    ):  # such as that of the page, which has a way of its own
+        server(signal.SIGTERM, frame)
+        return
     signal.signal(number, signal.SIG_DFL if number == signal.SIGTERM else signal.SIG_IGN)
     raise Ended(signal.Signals(number).name, 128 + number)
 
