@@ -1162,3 +1162,13 @@ def test_a_number_far_beyond_its_figure_is_a_place_far_beyond_it(small):
     )
     small.evaluate(script, [[500, 250], [], {"x": []}])
     assert said == []
+
+
+def test_a_name_of_an_axis_ends_on_the_line_it_began_on(small):
+    """Also behind a foot and a power that stand together, as in β⋆ᵀx."""
+    script = """text => [0, text.getNumberOfChars() - 1].map((k) => text.getStartPositionOfChar(k).y)"""
+    for figure, words in (("function", "z = β⋆⊤x"), ("vectors", "β̂⊤x"), ("neurons", "√N·aj")):
+        name = small.locator(f"#{figure} .axis-label")
+        expect(name).to_have_text(words)
+        first, last = name.evaluate(script)
+        assert last == pytest.approx(first + 3 * (figure == "neurons"))

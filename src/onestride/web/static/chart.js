@@ -150,11 +150,15 @@ export function draw(svg, spec) {
   });
   add("path", { class: "axis", d: `M${inner.x} ${inner.y}V${inner.y + inner.h}H${inner.x + inner.w}` });
   const name = add("text", { class: "axis-label", x: inner.x + inner.w / 2, y: height - 5, "text-anchor": "middle" });
-  let shift = 0; // of the line that is written on
+  let line = 0; // that is written on; a piece without letters would not move it
+  const piece = (words, at, attributes = {}) => {
+    if (!words) return;
+    name.append(node("tspan", { dy: at - line, ...attributes }, words));
+    line = at;
+  };
   for (const [, words, sign, small] of x.label.matchAll(/([^^_]*)(?:([\^_])(\S))?/g)) {
-    name.append(node("tspan", { dy: -shift }, words));
-    shift = sign === "^" ? -5 : sign ? 3 : 0;
-    if (sign) name.append(node("tspan", { dy: shift, class: "small" }, small));
+    piece(words, 0);
+    piece(small, sign === "^" ? -5 : 3, { class: "small" });
   }
 
   const plot = node("g", { "clip-path": `url(#${clip})` });
