@@ -132,7 +132,10 @@ def test_no_dot_of_a_leading_vector_is_cut_off():
 
 def test_boundaries_of_spikes_are_known_at_the_sizes_simulated(monkeypatch):
     """Between 150 and 10⁷ they were interpolated, so that at n = 300 one was off by 0.08 and one not known."""
-    monkeypatch.setattr(spike_count, "measure_spectrum_along", lambda *args, **how: [])
+    found = SimpleNamespace(problem=paper_problem(100), outliers=Estimate(np.array([1.0, 1.0])))
+    monkeypatch.setattr(
+        spike_count, "measure_spectrum_along", lambda problem, alphas, *args, **how: [found] * len(alphas)
+    )
     monkeypatch.setattr(spike_count, "boundary", lambda activation, n, k, start: float(n))
     data = spike_count.measure(Settings("small").of(spike_count.SIZES), lambda done: None)
     assert set(spike_count.SIZES["ns"][0]) <= set(data.far.tolist())
