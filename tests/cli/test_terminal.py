@@ -3,6 +3,7 @@
 import io
 import json
 import os
+import pkgutil
 import struct
 import subprocess
 import sys
@@ -22,6 +23,15 @@ SMALL = ["--n", "20", "--d", "80", "--N", "30"]  # degree one alone: quick
 SWEEP = "[problem]\nn = 20\nd = 10\nN = 30\nseeds = 2\n[axes]\nridge = [0.1, 1.0]\nnoise = [0.1, 0.2]\n"
 COMMAND = [sys.executable, "-c", "from onestride.cli import main; main()"]
 ASCII = {"LC_ALL": "C", "PYTHONIOENCODING": "ascii", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _loaded():
+    """Commands import late: what one imports while a test has replaced a function would keep the replacement for good."""
+    package = import_module("onestride")
+    for module in pkgutil.walk_packages(package.__path__, "onestride."):
+        with suppress(ImportError):
+            import_module(module.name)
 
 
 def program(*arguments, code=COMMAND[-1], env=None, **options):
