@@ -9,6 +9,8 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
+import time
 from contextlib import closing, suppress
 from types import SimpleNamespace
 
@@ -611,6 +613,33 @@ def test_dead_worker_is_replaced(monkeypatch):
             workers.close()
 
     assert run_async(scenario()) == 3
+
+
+def test_a_question_that_is_dropped_does_not_break_the_end_of_its_pool(monkeypatch):
+    """At the end of the server, and of a worker, the pool's thread died of futures that asyncio had cancelled."""
+    monkeypatch.setitem(workers_module.PROCESSES, "quick", 1)
+    mistakes = []
+    monkeypatch.setattr(threading, "excepthook", mistakes.append)
+
+    async def scenario():
+        workers = Workers()
+        try:
+            asked = [asyncio.create_task(workers.run("quick", time.sleep, LIMIT)) for _ in range(5)]
+            while len(workers._pools.get("quick", SimpleNamespace(_pending_work_items=()))._pending_work_items) < 5:
+                await asyncio.sleep(0)
+            pool = workers._pools["quick"]
+            for question in asked:
+                question.cancel()
+            await asyncio.gather(*asked, return_exceptions=True)
+            kept = [item.future.cancelled() for item in pool._pending_work_items.values()]
+            thread = pool._executor_manager_thread
+        finally:
+            workers.close()
+        await asyncio.to_thread(thread.join)
+        return kept
+
+    assert run_async(scenario()) == [False] * 5
+    assert mistakes == []
 
 
 def test_curves_are_the_same_for_every_exponent_and_maps_for_every_penalty_on_their_axes():

@@ -16,7 +16,7 @@ import signal
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
-from concurrent.futures import BrokenExecutor, ProcessPoolExecutor
+from concurrent.futures import BrokenExecutor, Future, ProcessPoolExecutor
 from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from typing import Any
@@ -136,6 +136,26 @@ def joined(parts: list[bytes]) -> bytes:
     return failed or b"{" + b", ".join(part[1:-1] for part in parts) + b"}"
 
 
+async def _heard(future: Future[Any]) -> Any:
+    """The result of a future of a pool, which stays as it is when nobody waits for it any more.
+
+    `asyncio.wrap_future` would cancel it, and the thread that looks after a pool whose processes have ended breaks off, with a
+    traceback, where it meets one that was cancelled by others; the futures behind it would never end.
+    """
+    loop = asyncio.get_running_loop()
+    over = loop.create_future()
+
+    def tell(_: Future[Any]) -> None:
+        with suppress(RuntimeError):  # the loop has ended before
+            loop.call_soon_threadsafe(lambda: over.done() or over.set_result(None))
+
+    future.add_done_callback(tell)
+    await over
+    if future.cancelled():  # with its pool
+        raise asyncio.CancelledError
+    return future.result()
+
+
 def _failure(sentence: str, quality: str) -> bytes:
     return json.dumps({"message": sentence, "failed": True, "quality": quality}).encode()
 
@@ -234,7 +254,7 @@ class Workers:
             try:
                 with deaf():  # asking may start a process
                     future = executor.submit(function, *arguments)
-                return await asyncio.wrap_future(future)
+                return await _heard(future)
             except BrokenExecutor:
                 if self._pools.get(pool) is executor:
                     self._pools.pop(pool)

@@ -80,11 +80,12 @@ async function receive(name, values, quality, signal) {
     Object.assign(data, { asked: JSON.stringify(values), values });
     answers[name] = data;
     judge(values, "");
-    failed.delete(name);
+    failed.delete(`${name} ${quality}`);
+    if (quality === "full") failed.delete(`${name} quick`);
     tell();
     if (quality === "full") schedule();
   } catch (error) {
-    fail(name, error, values);
+    fail(`${name} ${quality}`, error, values);
   }
 }
 
@@ -150,7 +151,7 @@ async function refine(values) {
   writeAddress();
   simulation.fetchPoints(values);
   await Promise.all([receive("curves", values, "full", signal), receive("here", values, "full", signal)]);
-  if (sameMap()) return void failed.delete("map");
+  if (sameMap()) return failed.delete("map full") && tell();
   await new Promise((done) => setTimeout(done, LONG_REST)); // nobody looks at the map between two moves
   if (!signal.aborted) await receive("map", values, "full", signal);
 }
