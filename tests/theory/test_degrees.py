@@ -399,7 +399,7 @@ def test_errors_are_in_order(changes):
     """Training error ≤ objective ≤ E y², test error ≥ σ_ε², and the probabilities of the nodes are 1."""
     model = small(changes)
     assert_close([model.w.sum(), model.weight.sum()], 1.0, rel=1e-12)
-    assert_close(model.w @ (model.z**2 + model.r**2), model.problem.d, rel=1e-4)
+    assert_close(model.w @ model.r**2, model.D, rel=1e-4)
     for lam in (1e-3, 0.1, 10.0):
         objective, mse, test = errors_of(model, lam)
         assert 0 <= mse <= objective <= model.problem.target.second_moment + 0.25

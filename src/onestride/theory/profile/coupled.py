@@ -33,6 +33,21 @@ from onestride.theory.profile.sectors import Coupled, Model
 Tangent = tuple[Array, Array]  # dρ, dq
 
 
+class Blocks(NamedTuple):
+    """Vectors of the special sector by name: f of the row, memory (f times xᵀMx/d), directions, and the teacher's, in columns."""
+
+    bases: dict[str, Float[Array, "r i"]]
+    neurons: int
+
+    def vector(self, **parts: Array) -> Float[Array, "k m"]:
+        """Side by side, 0 where nothing is given; a part may leave out the last columns."""
+        out: list[Array] = []
+        for name, B in self.bases.items():
+            part = parts.get(name, np.zeros((self.neurons, 0)))
+            out.append(np.pad(part, ((0, 0), (0, len(B) - part.shape[1]))))
+        return np.concatenate(out, axis=1)
+
+
 class Resolved(NamedTuple):
     """C T of sector 1 at every p, W between all directions (flattened over u and its columns), P, (I − W_uu P)⁻¹, and C T of sector 2."""
 

@@ -28,6 +28,7 @@ from onestride.theory.profile.gradient_noise import SpectralNodes
 from onestride.theory.profile.harmonics import degrees_resolved, multiplicity, radius_rule, resolve, sphere_rule
 from onestride.theory.profile.memory import Kinds, cubic, pull, quartic, remembered
 from onestride.theory.profile.neurons import LearnedDirection, learned_direction, normal_rule, readout_rule, resolution
+from onestride.theory.profile.one_readout import Together, moved_together, remembered_together
 from onestride.theory.profile.sectors import Means, Model, Sector, all_in_columns, split_teacher
 from onestride.theory.profile.strength import Strength, strength
 
@@ -54,7 +55,8 @@ def build(
     # t = Wᵀa is right for both gradients and for η → 0; where only spikes are asked for, labels are nearer to β
     learned = learned_direction(problem, through_output=True if memory else None)
     law = strength(problem, level, learned)
-    z, r, w = of_entries(problem, *_rows(learned, D, nodes, radii or radii_of(problem.d)))
+    together = Together.of(problem, learned, law) if memory and moved_together(problem, learned, law) else None
+    z, r, w = of_entries(problem, *_rows(learned, D, nodes, radii, together))
     neurons = kinds_of(problem, learned, law, nodes, min_weight, shift)
     L = degrees or degrees_resolved(D, max(problem.n, problem.N))
     if memory and not degrees and L == 1:
@@ -62,16 +64,22 @@ def build(
         L = degrees_resolved(D, stretched, most=2)
     scale = np.sqrt(neurons.v)[:, None] * r
     parts = resolve(problem.sigma, neurons.theta[:, None] * z, scale, D, L)
-    teacher = split_teacher(problem.target, learned.overlap, z, r, w, D, L, as_taught=problem.law.normal)
+    unlearned, sphere = (r, D) if together is None else together.unlearned(r, D)
+    teacher = split_teacher(problem.target, learned.overlap, z, unlearned, w, sphere, L, as_taught=problem.law.normal)
     linear = linear_sector(D, parts[1], teacher[1], neurons)
-    if memory:
-        means, linear = remembered(problem, learned, law, neurons, parts, teacher, linear)
-    else:
+    if not memory or together is not None:
         means = Means(((1.0, parts[0]),), (), teacher[0])
+    else:
+        means, linear = remembered(problem, learned, law, neurons, parts, teacher, linear)
     sectors = (linear, *higher_sectors(problem, D, parts, teacher, neurons))
     sectors, rest = all_in_columns(sectors, parts[-2], w, neurons.weight)
+    if together is not None:
+        means, linear = remembered_together(
+            problem, learned, law, together, neurons, (r, w), parts, teacher, sectors[0]
+        )
+        sectors = (linear, *sectors[1:])
     kinds = (neurons.A, neurons.theta, neurons.weight, neurons.v)
-    return Model(problem, "degrees", learned, D, z, r, w, *kinds, sectors, rest, means, teacher[-1])
+    return Model(problem, "degrees", learned, sphere, z, unlearned, w, *kinds, sectors, rest, means, teacher[-1])
 
 
 def build_untrained(problem: Problem, *, radii: int | None = None, degrees: int | None = None) -> Model:
@@ -91,15 +99,20 @@ def build_untrained(problem: Problem, *, radii: int | None = None, degrees: int 
     return Model(problem, "degrees", learned, d, z, r, w, *kinds, sectors, parts[-2], means, teacher[-1])
 
 
-def radii_of(d: int) -> int:
+def radii_of(d: float) -> int:
     """Nodes of the length of x: its relative spread is 1/√(2d)."""
     return next(count for least, count in ((1000, 2), (50, 3), (35, 4), (25, 5), (0, 7)) if d >= least)
 
 
-def _rows(learned: LearnedDirection, D: int, nodes: int, radii: int) -> tuple[Array, Array, Array]:
+def _rows(
+    learned: LearnedDirection, D: int, nodes: int, radii: int | None, together: Together | None = None
+) -> tuple[Array, Array, Array]:
     """Nodes (z, r) and probabilities."""
     z, wz = normal_rule(*resolution(learned.amplitude, nodes))
-    r, wr = radius_rule(D, radii)
+    if together is None:
+        r, wr = radius_rule(D, radii or radii_of(D + 1))
+    else:
+        r, wr = together.rows(D, radii or radii_of((D + 1) / together.second))
     kept = wz > 1e-9
     z, wz = z[kept], wz[kept] / wz[kept].sum()
     return np.repeat(z, r.size), np.tile(r, z.size), np.outer(wz, wr).ravel()

@@ -25,6 +25,7 @@ from onestride._numerics import Array, Float, Int
 from onestride.problem import Problem
 from onestride.theory.profile.along import Across, Weights
 from onestride.theory.profile.anisotropy import Directions, Vector
+from onestride.theory.profile.coupled import Blocks
 from onestride.theory.profile.memory import own_slope
 from onestride.theory.profile.moves import Moves
 from onestride.theory.profile.sectors import Means, columns
@@ -49,21 +50,6 @@ class Second(NamedTuple):
         scale = kinds.ratio / (kinds.off * kinds.grown) / np.sqrt(2 * self.dim)
         mean = along**2 - (self.across.drift**2).sum(1)
         return tuple(self.X * (scale * part)[:, None] for part in (mean, 2 * along * np.sqrt(self.across.own)))
-
-
-class _Blocks(NamedTuple):
-    """Vectors of the special sector by name: f of the row, memory (f times xᵀMx/d), directions, and the teacher's, in columns."""
-
-    bases: dict[str, Float[Array, "r i"]]
-    neurons: int
-
-    def vector(self, **parts: Array) -> Float[Array, "k m"]:
-        """Side by side, 0 where nothing is given; a part may leave out the last columns."""
-        out: list[Array] = []
-        for name, B in self.bases.items():
-            part = parts.get(name, np.zeros((self.neurons, 0)))
-            out.append(np.pad(part, ((0, 0), (0, len(B) - part.shape[1]))))
-        return np.concatenate(out, axis=1)
 
 
 def moved_means(
@@ -91,7 +77,7 @@ def moved_means(
     bases |= {name: np.vstack([Y, h]) for name, h in zip(taught, teacher[1].T, strict=True)}
     if second is not None:
         bases["squared"] = np.vstack([second.Y, second.h])
-    blocks = _Blocks(bases, count)
+    blocks = Blocks(bases, count)
     # K per unit of ω_j √d
     column = X * np.sqrt(kinds.ratio / ((problem.d - len(u)) * kinds.off * kinds.grown))[:, None]
     towards = _drifts(at, kinds)
@@ -139,7 +125,7 @@ def _carried(at: Directions, moves: Moves, *, lifted: bool) -> dict[str, Vector]
 
 
 def _used(
-    blocks: _Blocks, names: list[str], vectors: list[Array], weight: Float[Array, "k"]
+    blocks: Blocks, names: list[str], vectors: list[Array], weight: Float[Array, "k"]
 ) -> tuple[Int[Array, "m"], tuple[Array, ...]]:
     """Columns of which neurons have more than `_UNSEEN` of the largest among those of the directions named, or for memory of the mean
     features', one of each at least; and the bases without the others.
@@ -188,7 +174,7 @@ def _drifts(at: Directions, kinds: Weights) -> dict[str, Float[Array, "k u"]]:
     return known
 
 
-def _beside(at: Directions, across: Across, blocks: _Blocks, column: Array, drifts: list[Array]) -> Float[Array, "k m"]:
+def _beside(at: Directions, across: Across, blocks: Blocks, column: Array, drifts: list[Array]) -> Float[Array, "k m"]:
     """Weights that go with a neuron's own along e: (G_ke − drift)/√own."""
     batch = {name: column * x[:, None] for name, x in zip(_of_batch(at), across.batch.T, strict=True)}
     whole = blocks.vector(lifted=column, **batch)
@@ -196,7 +182,7 @@ def _beside(at: Directions, across: Across, blocks: _Blocks, column: Array, drif
     return (whole - told) / np.sqrt(across.own)[:, None]
 
 
-def _batch_parts(at: Directions, kinds: Weights, blocks: _Blocks, column: Array) -> tuple[list[Array], list[Array]]:
+def _batch_parts(at: Directions, kinds: Weights, blocks: Blocks, column: Array) -> tuple[list[Array], list[Array]]:
     """F_k as squares, those that add and those that take away."""
     values, vectors = np.linalg.eigh(kinds.batch)
     out: tuple[list[Array], list[Array]] = ([], [])
@@ -250,7 +236,7 @@ def _pulled(
     at: Directions,
     moves: Moves,
     kinds: Weights,
-    blocks: _Blocks,
+    blocks: Blocks,
     e: Float[Array, "k r"],
     column: Array,
     drifts: list[Array],

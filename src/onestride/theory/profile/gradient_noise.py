@@ -98,9 +98,9 @@ class GradientNoise:
         power = law.power * (self.power / (law.weight @ law.power))
         return SpectralNodes(eigenvalue, law.weight, power, law.frame)
 
-    def nodes(self, transform: Complex[Array, "x k k"]) -> SpectralNodes:
+    def nodes(self, transform: Complex[Array, "x k k"], count: int = 20) -> SpectralNodes:
         """The law of directions with these transforms."""
-        return _bins(self.x, np.imag(transform), self.local_power, self.sd)
+        return _bins(self.x, np.imag(transform), self.local_power, self.sd, count)
 
     def projected_teacher_law(self) -> SpectralNodes:
         """The law seen by the teacher's unlearned directions when M is first projected off β (the resolved level)."""
@@ -109,11 +109,7 @@ class GradientNoise:
     def teacher_law(self, tilt: float) -> SpectralNodes:
         """The law seen by e, β⋆ less its part along the learned direction t̂ = √(1 − tilt²) β̂ + tilt p̂, and by u₂ … u_k."""
         rho, straight = self.overlap, 1 - tilt**2
-        seen = self.star.copy()
-        seen[:, 0, :] -= rho * straight * self.cross
-        seen[:, :, 0] -= rho * straight * self.cross
-        seen[:, 0, 0] += rho**2 * straight * (straight * self.beta + tilt**2 * self.bulk)
-        law = _bins(self.x, np.imag(_rescaled(seen, 1 - rho**2 * straight)), self.local_power, self.sd)
+        law = _bins(self.x, np.imag(self.unlearned(tilt)), self.local_power, self.sd)
         e = np.eye(len(self.square))[:-1]
         e[0] -= rho * straight * self._beta
         off = e[0] @ self.square @ e[0] + rho**2 * straight * tilt**2 * self.power
@@ -122,8 +118,7 @@ class GradientNoise:
 
     def learned_law(self, tilt: float) -> SpectralNodes:
         """The law seen by the learned direction t̂ itself."""
-        seen = np.imag((1 - tilt**2) * self.beta + tilt**2 * self.bulk)
-        law = _bins(self.x, seen[:, None, None], self.local_power, self.sd)
+        law = _bins(self.x, np.imag(self.along(tilt))[:, None, None], self.local_power, self.sd)
         along = self._beta @ self.square @ self._beta
         return _of_mean(law, float((1 - tilt**2) * along + tilt**2 * self.power))
 
@@ -136,12 +131,26 @@ class GradientNoise:
 
     def coupling(self, tilt: float, overlap: float) -> Float[Array, "2 k"]:
         """t̂ᵀMe and t̂ᵀM²e for e = (β⋆ − ϱt̂)/√(1 − ϱ²) and u₂ … u_k, ϱ the overlap of t̂."""
-        straight = 1 - tilt**2
-        transform = np.copysign(np.sqrt(straight), overlap * self.overlap) * self.cross  # t̂ may hold −β̂, when c₁ < 0
-        transform[:, 0] -= overlap * (straight * self.beta + tilt**2 * self.bulk)
-        transform[:, 0] /= np.sqrt(1 - overlap**2)
-        density = np.imag(transform) * np.gradient(self.x)[:, None] / np.pi
+        density = np.imag(self.between(tilt, overlap)) * np.gradient(self.x)[:, None] / np.pi
         return np.stack([self.x @ density, self.x**2 @ density])
+
+    def along(self, tilt: float) -> Complex[Array, "x"]:
+        """t̂ᵀ(M − x)⁻¹t̂."""
+        return (1 - tilt**2) * self.beta + tilt**2 * self.bulk
+
+    def between(self, tilt: float, overlap: float) -> Complex[Array, "x k"]:
+        """t̂ᵀ(M − x)⁻¹e and so on."""
+        out = np.copysign(np.sqrt(1 - tilt**2), overlap * self.overlap) * self.cross  # t̂ may hold −β̂, when c₁ < 0
+        out[:, 0] = (out[:, 0] - overlap * self.along(tilt)) / np.sqrt(1 - overlap**2)
+        return out
+
+    def unlearned(self, tilt: float) -> Complex[Array, "x k k"]:
+        """The same of e, u₂ … u_k among themselves."""
+        taken, out = self.overlap * (1 - tilt**2), self.star.copy()
+        out[:, 0, :] -= taken * self.cross
+        out[:, :, 0] -= taken * self.cross
+        out[:, 0, 0] += self.overlap * taken * self.along(tilt)
+        return _rescaled(out, 1 - self.overlap * taken)
 
 
 def _of_mean(law: SpectralNodes, power: float) -> SpectralNodes:

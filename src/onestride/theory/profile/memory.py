@@ -72,7 +72,7 @@ def remembered(
     C = coupling(problem, learned, law, kinds.A)
     weight_e = C * (kinds.omega / np.sqrt(kinds.along))[:, None]
     if law is not None:
-        cases, own, turned = _of_the_batch(problem, law, kinds, parts[-1])
+        cases, own, turned = of_the_batch(problem, law, kinds, parts[-1])
         independent.append(np.concatenate([own, *[zero] * (k + 1)], axis=1))
         independent.append(np.concatenate([turned, _along_M(law, kinds, parts, linear.dim), *[zero] * k], axis=1))
         tau = problem.eta * kinds.A / np.sqrt(problem.N)
@@ -135,7 +135,7 @@ def told(E: Float[Array, "k e e"], on_e: Float[Array, "k e"]) -> Float[Array, "k
     return np.einsum("ka,ka->k", on_e, np.linalg.solve(E + least, on_e[:, :, None])[:, :, 0])
 
 
-def _of_the_batch(
+def of_the_batch(
     problem: Problem, law: Strength, kinds: Kinds, e: Float[Array, "k i"]
 ) -> tuple[list[tuple[float, Array, Array]], Float[Array, "k i"], Float[Array, "k i"]]:
     """(probability, what r̄ adds, what xᵀMx/d multiplies) at three r̄, and what each neuron's own gradient adds, off M and along it."""
