@@ -9,7 +9,7 @@ from onestride.theory.profile import degrees, one_readout
 from onestride.theory.profile.equations import solve
 from onestride.theory.profile.errors import errors_at
 from onestride.theory.profile.neurons import learned_direction
-from onestride.theory.profile.one_readout import Together
+from onestride.theory.profile.one_readout import together_of
 from onestride.theory.profile.strength import strength
 from tolerances import assert_agrees, assert_close, seeds_from
 
@@ -40,7 +40,7 @@ def first_order(monkeypatch):
 
     def errors(problem):
         with monkeypatch.context() as patched:
-            patched.setattr(degrees, "moved_together", lambda *_: False)
+            patched.setattr(degrees, "together_of", lambda *_: None)
             return errors_of(problem)
 
     return errors
@@ -81,7 +81,7 @@ def test_what_all_neurons_see_is_that_of_a_drawn_batch(seed):
     """T = 1 + ντM of batches of labels alone: T²'s mean and second moment off the plane, and its products of t̂ and e."""
     p = constant(SILU | {"n": 1000, "d": 400, "N": 900, "gradient": "labels", "teacher": [0, 1, 0.5]}, 2.0)
     learned = learned_direction(p, through_output=False)  # β, without what is left of p
-    together = Together.of(p, learned, strength(p, "full", learned))
+    together = together_of(p, learned, strength(p, "full", learned))
     frame, T = together.nodes.frame, together.T
     pairs = {"tt": (0, 0), "te": (0, 1), "ee": (1, 1)}
     predicted = [T**2 @ together.nodes.weight, T**4 @ together.nodes.weight]

@@ -6,8 +6,8 @@ import numpy as np
 
 from onestride.problem import Problem
 from onestride.theory.direction import direction
-from onestride.theory.profile.neurons import LearnedDirection, learned_direction
-from onestride.theory.profile.one_readout import Together, moved_together
+from onestride.theory.profile.neurons import learned_direction
+from onestride.theory.profile.one_readout import Together, together_of
 from onestride.theory.profile.strength import strength
 
 _DIRECTIONS, _ALONG = 0.03, 0.055  # of S₂ and of t̂ᵀSt̂/E S, over d
@@ -20,8 +20,7 @@ def by_one_readout(problem: Problem, *, first_order: bool = False) -> str | None
     """What M does to all neurons alike stretches few directions, or all of them far; `first_order`: of a theory that has it to first order only."""
     if problem.readout != "constant":
         return None
-    learned = learned_direction(problem, through_output=True)
-    together = _together(problem, learned)
+    together = _together(problem)
     if together is None or first_order:
         return _shared(problem)
     stretched = together.along_learned / together.mean
@@ -39,13 +38,13 @@ def by_one_readout_at(problem: Problem, ridge: float) -> str | None:
         return None
     if ridge > SMALL_PENALTY * problem.sigma.second_moment:
         return None
-    together = _together(problem, learned_direction(problem, through_output=True))
+    together = _together(problem)
     return None if together is None else _grown(together.mean, _GROWN_SMALL)
 
 
-def _together(problem: Problem, learned: LearnedDirection) -> Together | None:
-    law = strength(problem, "full", learned)
-    return Together.of(problem, learned, law) if law is not None and moved_together(problem, learned, law) else None
+def _together(problem: Problem) -> Together | None:
+    learned = learned_direction(problem, through_output=True)
+    return together_of(problem, learned, strength(problem, "full", learned))
 
 
 def _grown(mean: float, most: float) -> str | None:

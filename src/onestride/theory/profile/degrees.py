@@ -28,7 +28,7 @@ from onestride.theory.profile.gradient_noise import SpectralNodes
 from onestride.theory.profile.harmonics import degrees_resolved, multiplicity, radius_rule, resolve, sphere_rule
 from onestride.theory.profile.memory import Kinds, cubic, pull, quartic, remembered
 from onestride.theory.profile.neurons import LearnedDirection, learned_direction, normal_rule, readout_rule, resolution
-from onestride.theory.profile.one_readout import Together, moved_together, remembered_together
+from onestride.theory.profile.one_readout import Together, remembered_together, together_of
 from onestride.theory.profile.sectors import Means, Model, Sector, all_in_columns, split_teacher
 from onestride.theory.profile.strength import Strength, strength
 
@@ -55,7 +55,7 @@ def build(
     # t = Wᵀa is right for both gradients and for η → 0; where only spikes are asked for, labels are nearer to β
     learned = learned_direction(problem, through_output=True if memory else None)
     law = strength(problem, level, learned)
-    together = Together.of(problem, learned, law) if memory and moved_together(problem, learned, law) else None
+    together = together_of(problem, learned, law) if memory else None
     z, r, w = of_entries(problem, *_rows(learned, D, nodes, radii, together))
     neurons = kinds_of(problem, learned, law, nodes, min_weight, shift)
     L = degrees or degrees_resolved(D, max(problem.n, problem.N))
@@ -74,9 +74,7 @@ def build(
     sectors = (linear, *higher_sectors(problem, D, parts, teacher, neurons))
     sectors, rest = all_in_columns(sectors, parts[-2], w, neurons.weight)
     if together is not None:
-        means, linear = remembered_together(
-            problem, learned, law, together, neurons, (r, w), parts, teacher, sectors[0]
-        )
+        means, linear = remembered_together(problem, learned, together, neurons, (r, w), parts, teacher, sectors[0])
         sectors = (linear, *sectors[1:])
     kinds = (neurons.A, neurons.theta, neurons.weight, neurons.v)
     return Model(problem, "degrees", learned, sphere, z, unlearned, w, *kinds, sectors, rest, means, teacher[-1])

@@ -40,16 +40,10 @@ _MEANT = 3e-5  # columns of the mean features over the largest: errors change by
 class Together:
     """T and S on the nodes that the bulk, t̂, e and u₂ … u_k see."""
 
+    law: Strength
     nodes: SpectralNodes
     T: Float[Array, "p"]
     S: Float[Array, "p"]
-
-    @classmethod
-    def of(cls, problem: Problem, learned: LearnedDirection, law: Strength) -> Together:
-        """After the step of `problem`."""
-        nodes = _seen_together(gradient_noise(problem), learned.tilt, learned.overlap)
-        T = 1 + law.quadratic * problem.eta / np.sqrt(problem.N) * (nodes.eigenvalue + law.shift)
-        return cls(nodes, T, law.on(nodes, np.ones(1))[0] / (1 - 1 / problem.d))
 
     @property
     def mean(self) -> float:
@@ -96,18 +90,23 @@ def _seen_together(noise: GradientNoise, tilt: float, overlap: float) -> Spectra
     return SpectralNodes(law.eigenvalue, weight / weight.sum(), power, law.frame[:, :, 1:])
 
 
-def moved_together(problem: Problem, learned: LearnedDirection, law: Strength | None) -> bool:
-    """Whether one matrix moves all neurons, e is there for it to turn, and |x| and xᵀSx need not be told apart: degree two is not yet learned."""
-    if problem.readout != "constant" or not problem.law.normal or learned.overlap**2 > 1 - 1e-9:
-        return False
-    unlearned = multiplicity(problem.d - 1, 2) > _UNLEARNED * max(problem.n, problem.N)
-    return unlearned and law is not None and law.learned is not None
+def together_of(problem: Problem, learned: LearnedDirection, law: Strength | None) -> Together | None:
+    """The one matrix that moves all neurons; None where it is not one, where there is no e for it to turn, or where degree two is learned,
+    which tells |x| and xᵀSx apart.
+    """
+    if law is None or law.learned is None or problem.readout != "constant" or not problem.law.normal:
+        return None
+    learns = multiplicity(problem.d - 1, 2) <= _UNLEARNED * max(problem.n, problem.N)
+    if learns or learned.overlap**2 > 1 - 1e-9:
+        return None
+    nodes = _seen_together(gradient_noise(problem), learned.tilt, learned.overlap)
+    T = 1 + law.quadratic * problem.eta / np.sqrt(problem.N) * (nodes.eigenvalue + law.shift)
+    return Together(law, nodes, T, law.on(nodes, np.ones(1))[0] / (1 - 1 / problem.d))
 
 
 def remembered_together(
     problem: Problem,
     learned: LearnedDirection,
-    law: Strength,
     together: Together,
     kinds: Kinds,
     rows: tuple[Float[Array, "i"], Float[Array, "i"]],
@@ -123,7 +122,7 @@ def remembered_together(
     along = {name: float(np.sum(u * x)) for name, x in carried.items()}  # t̂ᵀSt̂, t̂ᵀTt̂ and t̂ᵀTe
     every = [u, *(x - along[name] * u for name, x in carried.items()), *taught.values()]
     mass = np.array([[(a * b).sum(1) for b in every] for a in every])
-    seen = [parts[0], *_lengthened(problem, law, together, kinds, parts, r, linear.dim)]
+    seen = [parts[0], *_lengthened(problem, together, kinds, parts, r, linear.dim)]
     stacked, B, *_ = columns(np.concatenate(seen), w, np.tile(kinds.weight, len(seen)), least=_MEANT)
     b, e, form = np.split(stacked, len(seen))
     bases = {"f": np.vstack([B, teacher[0]]), "memory": B[:0]} | dict.fromkeys(carried, Y)
@@ -134,7 +133,7 @@ def remembered_together(
     third = tau * cubic(problem, learned, kinds.omega)[1]
     drift = blocks.vector(turned=per_weight * (kinds.omega[:, None] / spread))
     drift += blocks.vector(**{name: per_weight * x[:, None] for name, x in zip(taught, third.T, strict=True)})
-    cases, lengthened, _ = of_the_batch(problem, law, kinds, e)
+    cases, lengthened, _ = of_the_batch(problem, together.law, kinds, e)
     independent, less = [blocks.vector(f=lengthened), blocks.vector(f=form)], [blocks.vector(turned=own / spread)]
     lengths = length(problem, learned, literal=True)
     if lengths.across > 0:
@@ -159,7 +158,6 @@ def remembered_together(
 
 def _lengthened(
     problem: Problem,
-    law: Strength,
     together: Together,
     kinds: Kinds,
     parts: Float[Array, "parts k i"],
@@ -179,7 +177,7 @@ def _lengthened(
         return [e, 0 * e]
     itself, square = _own_growth(problem.sigma)
     with_M, with_power = (float(share @ (S * form)) for form in (nodes.eigenvalue, nodes.power))
-    grown = 2 * tau * itself * (with_M + tau * law.quadratic * problem.d / problem.step_samples * with_power)
+    grown = 2 * tau * itself * (with_M + tau * together.law.quadratic * problem.d / problem.step_samples * with_power)
     grown += tau**2 * problem.d / problem.step_samples * square * with_power
     form = e * larger * np.sqrt(2 / D / variance) * (variance + grown)
     if parts.shape[0] >= 5:
