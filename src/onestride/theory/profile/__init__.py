@@ -12,6 +12,7 @@ In the order of the formulas:
     classic         its builder at the levels of one degree
     degrees         its builder with every degree, the default
     memory          what the step remembers of its batch, in the mean features of that builder
+    one_readout     the same where all readouts are equal, to all orders
     one_neuron      the map that the neurons of each readout follow through several steps
     coordinates     nodes of the inputs along the directions that these have weights on
     same_samples    the same on one batch
