@@ -16,9 +16,9 @@ problems of other inputs; that of degrees is where a block of dimension B_l visi
                matters when M moves neurons by 2|c₂|η√(φ₀E r²/N) > 0.7 √(n_step/500) of their length
     output     with a_j = 1/√N the neurons' quadratic parts add up, and the network's own output in the literal gradient has
                more than twice the power of the labels, or 2c₂²N/d more than 0.3 of it and θ > 0.5: the step follows it, not them
-    few        a_j = 1/√N, M stretches all neurons alike, by S of `one_readout`: S₂ > 0.03 d, t̂ᵀSt̂ > 0.055 d E S (limits of this and the next
+    few        a_j = 1/√N, M stretches all neurons alike, by S of `one_readout`: S₂ − 1 > 0.02 d, t̂ᵀSt̂/E S − 1 > 0.045 d (limits of this and the next
                set on 584 random problems with a step of m θ > 0.15, 32 seeds, m = 2|c₂|η√(φ₀E r²/N) of a neuron's length, θ along t̂)
-    grown      the same with E S > 4, and 1.8 where λ is below a tenth of E σ²
+    grown      the same with E S > 4, and 1.8 where λ is below a tenth of E σ²; labels without noise, max(n, N) > B₂/4 and S₂ − 1 > 0.2
     shared     the same where it is described to first order, at the levels of one degree, for inputs that are not Gaussian and where degree two is
                learned: labels of which a share s < 0.53 is no linear function of x, m θ > max(0.1, 3.5 s²)
     exact      labels without noise, a step, and a test error below 2 % of their power (below 1 % where they are a linear function of x; of those

@@ -32,7 +32,6 @@ from onestride.theory.profile.sectors import Coupled, Means, Sector, columns
 from onestride.theory.profile.strength import Strength
 
 _NODES = 48  # of a law that few directions and the bulk have in common: errors to 1e-3
-_UNLEARNED = 4  # functions of degree two over samples or neurons: with fewer xᵀSx is learned as one of them (d = 55, n = 291: test error 12 % low)
 _MEANT = 3e-5  # columns of the mean features over the largest: errors change by 3e-6
 
 
@@ -96,7 +95,7 @@ def together_of(problem: Problem, learned: LearnedDirection, law: Strength | Non
     """
     if law is None or law.learned is None or problem.readout != "constant" or not problem.law.normal:
         return None
-    learns = multiplicity(problem.d - 1, 2) <= _UNLEARNED * max(problem.n, problem.N)
+    learns = multiplicity(problem.d - 1, 2) <= max(problem.n, problem.N)
     if learns or learned.overlap**2 > 1 - 1e-9:
         return None
     nodes = _seen_together(gradient_noise(problem), learned.tilt, learned.overlap)
