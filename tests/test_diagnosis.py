@@ -306,3 +306,16 @@ def test_every_problem_that_is_predicted_is_diagnosed(changes):
     found = one.diagnose(problem(alpha=0.2, **({"n": 200, "d": 100, "N": 150, "ridge": 1e-4} | changes)))
     assert "no-theory" not in found.causes
     assert "the step lowers the predicted test error" in found.summary
+
+
+def test_a_readout_fitted_on_the_samples_of_the_step_is_diagnosed_where_it_is_predicted():
+    """It said that no theory holds where `predict` has a number; the spectrum alone has none."""
+    given = {"n": 300, "d": 100, "N": 200, "activation": "tanh", "noise": 0.5, "fresh": False}
+    p = one.Problem(**given, step=one.Step(constant=1.0, exponent=0.2))
+    found = one.diagnose(p)
+    assert found.summary.startswith(
+        "the spectrum of features on the samples of the step is not described; the step lowers"
+    )
+    assert f"{one.predict(p).test_error:.4g}" in found.summary
+    assert "no-theory" not in found.causes
+    assert one.diagnose(p.replace(steps=2, batch="reused")).causes == ("no-theory",)

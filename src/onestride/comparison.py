@@ -345,7 +345,7 @@ def _verdict(prediction: Prediction, rows: Sequence[Pair], seeds: int) -> str:
     by = {outcome: [row for row in rows if row.outcome is outcome] for outcome in Agreement}
     who, rule = (
         f"Theory ({prediction.method}) and simulation",
-        f"{ERROR_TOLERANCE:.0%} of an error, {GAIN_TOLERANCE:.0%} of a gain",
+        f"{ERROR_TOLERANCE:.0%} of an error, {GAIN_TOLERANCE:.0%} of a gain or {GAIN_FLOOR:.0%} of the error",
     )
     marked = (
         "" if prediction.status is Status.SOLVED else f" The theory itself marks its numbers: {prediction.message}."

@@ -90,7 +90,7 @@ def diagnose(problem: Problem) -> Diagnosis:
         findings = [finding for finding in findings if finding.cause == "no-step"]
         reason = refused(problem)
     else:
-        reason = failed_assumption(problem, schedules=True)
+        reason = failed_assumption(problem, schedules=True, same_batch=True)
     if reason is None:
         try:
             return _with_theory(problem, findings)
@@ -106,11 +106,14 @@ def _no_theory(reason: str) -> Finding:
 
 
 def _with_theory(problem: Problem, findings: list[Finding]) -> Diagnosis:
-    seen = spectrum(problem, density=False)
-    if (
-        problem.eta > 0 and problem.steps == 1 and problem.law.isotropic
-    ):  # elsewhere only the spikes' positions are known
-        findings = [*findings, *_spikes(problem, seen)]
+    told = "the spectrum of features on the samples of the step is not described"
+    if problem.fresh or problem.eta == 0:
+        seen = spectrum(problem.replace(fresh=True), density=False)
+        told = seen.message
+        if (
+            problem.eta > 0 and problem.steps == 1 and problem.law.isotropic
+        ):  # elsewhere only the spikes' positions are known
+            findings = [*findings, *_spikes(problem, seen)]
     exponents = _exponents(problem)
     grid = predict_grid(problem, list(exponents.values()), [problem.ridge])
     tried = {factor: grid[i, 0] for i, factor in enumerate(exponents)}
@@ -125,8 +128,8 @@ def _with_theory(problem: Problem, findings: list[Finding]) -> Diagnosis:
     if problem.eta > 0:
         findings = [*findings, *_step_size(problem, predicted, tried)]
     if problem.eta == 0 or predicted.status is Status.INACCURATE:
-        return Diagnosis(problem, tuple(findings), seen.message)
-    return Diagnosis(problem, tuple(findings), f"{seen.message}; {_gain(predicted)}")
+        return Diagnosis(problem, tuple(findings), told)
+    return Diagnosis(problem, tuple(findings), f"{told}; {_gain(predicted)}")
 
 
 def _exponents(problem: Problem) -> dict[float, float]:

@@ -192,8 +192,14 @@ def _as_numbers(column: list[str]) -> Array:
         return np.array(column, object)
 
 
+def require_reader(path: Path) -> None:
+    """The library that reads this file."""
+    if path.suffix.lower() == ".parquet":
+        require("pyarrow", extra="export", what="reading .parquet")
+
+
 def _read_parquet(path: Path) -> Any:
-    require("pyarrow", extra="export", what="reading .parquet")
+    require_reader(path)
     import pyarrow.parquet as parquet
 
     table = parquet.read_table(path)

@@ -46,6 +46,12 @@ PARQUET = "reading .parquet needs pyarrow"
             "the explorer needs starlette, uvicorn and matplotlib, which are",
             "explore",
         ),
+        (
+            ["explore", "--no-browser", "--data", "t.parquet", "--target", "y"],
+            ["starlette", "pyarrow"],
+            f"the explorer needs starlette, {PARQUET}, which are",
+            "explore,export",
+        ),
     ],
 )
 def test_all_that_is_missing_is_told_at_once(capsys, monkeypatch, tmp_path, command, missing, told, extras):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
 
@@ -102,11 +103,10 @@ def scaling(
 def _require_figure(data: Path | None) -> None:
     """The libraries of the figure, and of the table that is read first, in one sentence."""
     from onestride._errors import require, require_all
+    from onestride.own_files import require_reader
 
-    checks = [lambda: require("matplotlib", extra="plot", what="a figure")]
-    if data is not None and data.suffix.lower() == ".parquet":
-        checks.append(lambda: require("pyarrow", extra="export", what="reading .parquet"))
-    require_all(*checks)
+    figure = partial(require, "matplotlib", extra="plot", what="a figure")
+    require_all(figure, *([] if data is None else [partial(require_reader, data)]))
 
 
 def _show(found: Scaling) -> None:

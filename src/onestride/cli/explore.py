@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -61,9 +62,11 @@ def explore(
     # Until the server takes over, Ctrl+C ends the program there and then: nothing has been started or written by then, and
     # a KeyboardInterrupt in the midst of an import can get lost.
     with signals_to(lambda *_: os._exit(0), signal.SIGINT, signal.SIGTERM):
-        from onestride._errors import require
+        from onestride._errors import require, require_all
+        from onestride.own_files import require_reader
 
-        require("starlette", "uvicorn", "matplotlib", extra="explore", what="the explorer")
+        needed = partial(require, "starlette", "uvicorn", "matplotlib", extra="explore", what="the explorer")
+        require_all(needed, *([] if data is None else [partial(require_reader, data)]))
         from onestride.web.serve import explore as run
 
         table = None
