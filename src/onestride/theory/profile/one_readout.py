@@ -8,10 +8,10 @@ what `memory` has to first order in ντ counts to all orders. On nodes p of M's
                E[ζ² | s] = 1 + (s² − 1) κ/S₂, κ = eᵀSe/E[S]
     turned     given ω, its weight along t̂, a neuron's others have mean (St̂)_⊥ω/t̂ᵀSt̂: a direction that hangs together with the rows'
                coordinate t̂·x and with e (`coupled`); sector 1 counts it that much too much
-    form       w_jᵀSw_j varies from neuron to neuron by 2 Var S/d; degree two knows it, too, and sees xᵀSx with it
+    form       w_jᵀSw_j varies from neuron to neuron by 2 Var S/d, and neurons grow along themselves with it; degree two knows it, too, and sees xᵀSx with it
     length     the spread of a neuron's length by ℓ·w goes with its weights along Tℓ, ℓ in the plane of t̂ and e
 
-and the mean residual, the neuron's own gradient and those of degree three and four as in `memory`.
+and the mean residual, the neuron's own gradient and that of degree three as in `memory`.
 """
 
 from __future__ import annotations
